@@ -1,0 +1,37 @@
+# What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
+
+.PHONY: run test bench lint component setup
+.DEFAULT_GOAL := run
+
+OUTPUT ?= keepline.wasm
+
+## Play a conversation through the filter and see what it remembers.
+run:
+	@.ci/setup wasm
+	cargo run --release --quiet -- demo
+
+## Everything there is to check, against the compiled component and a real Redis.
+test:
+	@.ci/setup wasm redis
+	cargo test --workspace
+
+## Numbers: tables, side by side in one run.
+bench:
+	@.ci/setup wasm redis
+	cargo run --release --quiet -- bench
+
+## Format and lints; warnings are errors.
+lint:
+	@.ci/setup wasm
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p keepline-filter --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
+component:
+	@.ci/setup wasm
+	cargo run --release --quiet -- component --output $(OUTPUT)
+
+setup:
+	@.ci/setup wasm redis

@@ -1,0 +1,2 @@
+//! Keepline.
+pub mod contract;
