@@ -1,0 +1,114 @@
+//! Stores: what the host lends the component as `key-value`.
+//!
+//! A store knows buckets, keys, logs, atomicity, expiry and its own key layout, and never the meaning of
+//! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
+//! contract's own. One conformance suite (`tests/`) holds every store to them.
+
+mod memory;
+pub mod names;
+mod redis;
+mod request;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+pub use self::{
+    memory::{MemoryClock, MemoryLimits, MemoryStore},
+    redis::{RedisOptions, RedisOptionsError, RedisStore},
+};
+pub use crate::contract::key_value::*;
+
+/// Who sends a transaction, and which of its transactions this is: what makes a retry recognisable.
+///
+/// A writer has one transaction outstanding at a time and numbers them upwards. One pipe is one writer.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// Random, 64 bits in base 16.
+    id: String,
+    sequence: u64,
+}
+
+impl Writer {
+    /// A writer that nobody else is.
+    pub fn new() -> Self {
+        Self { id: format!("{:016x}", fastrand::u64(..)), sequence: 0 }
+    }
+
+    /// Begin a transaction: the number that all its tries carry.
+    pub fn next(&mut self) -> &Self {
+        self.sequence += 1;
+        self
+    }
+
+    /// The writer's name.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The number of the transaction at hand, from 1.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One call of `transact`.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// The bucket that all of it is about.
+    pub bucket: String,
+    /// What is asked of the bucket first.
+    pub opening: Opening,
+    /// What must hold for anything to be applied.
+    pub expectations: Vec<Expectation>,
+    /// What is applied, in order.
+    pub operations: Vec<Operation>,
+}
+
+/// A store of buckets. See the module `wit/key-value.wit` for what each method promises.
+///
+/// Methods may be called from many tasks at once. They validate what they are given: a request may
+/// come from a component that nobody trusts.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Apply operations to one bucket, all or none, in one round trip. A second call with the same
+    /// writer and sequence counts once, if the store's capabilities say so.
+    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure>;
+
+    /// A page of the names of the buckets.
+    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure>;
+
+    /// Delete a bucket and all that is in it.
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure>;
+
+    /// Tell about a bucket without using it.
+    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure>;
+
+    /// What this store can promise.
+    fn capabilities(&self) -> StoreCapabilities;
+
+    /// How many requests this store has sent over a network in its life, retries included.
+    fn round_trips(&self) -> u64;
+
+    /// Whether the store can be used right now, for people who set it up: the error says what to mend.
+    async fn check(&self) -> Result<(), Failure>;
+}
+
+/// A failure in one line. Messages are for people and never name a host, an address or a password.
+pub(crate) fn failure(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Failure {
+    Failure { code, subject: subject.into(), limit: 0, message: message.into() }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
