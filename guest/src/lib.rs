@@ -1,1 +1,32 @@
+//! Keepline's filter: sessions, their memory and their history.
+//!
+//! Plain Rust that reaches nothing but a [`Host`](store::Host): a store of buckets, a clock and a log.
+//! Compiled for `wasm32-unknown-unknown` it is a component (`wit/`, world `memory-filter`), and
+//! `component` is the only module that knows so. Natively it is the same logic without the sandbox.
+//!
+//! ```no_run
+//! # fn run(host: impl keepline_filter::store::Host) -> Result<(), keepline_filter::ConfigProblem> {
+//! use keepline_filter::{Config, Filter};
+//!
+//! let filter = Filter::new(host, Config::parse(r#"{"session_ttl_hours": 24}"#)?);
+//! let question = filter.question("What did I ask?", r#"{"session_id": "s1"}"#);
+//! let answer = filter.answer("Nothing yet.", "{}", &question.turn);
+//! # Ok(()) }
+//! ```
 
+#[cfg(target_arch = "wasm32")]
+mod component;
+pub mod config;
+pub mod filter;
+pub mod history;
+mod json;
+pub mod metadata;
+pub mod names;
+pub mod sessions;
+pub mod store;
+pub mod turn;
+
+pub use config::{Config, ConfigProblem};
+pub use filter::{AnswerReply, Effect, Filter, Problem, QuestionReply};
+pub use sessions::{SessionPage, SessionProblem, SessionProblemCode, SessionState, Sessions};
+pub use store::Host;

@@ -1,0 +1,328 @@
+//! The filter's options.
+//!
+//! Promises that each has a default and bounds, and that a mistake is told with the field, what was
+//! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
+
+use crate::json;
+use crate::names::{cut, repr};
+use crate::store::{Opening, TimeToLive};
+
+/// When a session's time starts to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TtlMode {
+    /// At its creation, as in the original node.
+    Fixed,
+    /// At its last use.
+    Sliding,
+}
+
+/// What becomes of a `memory_context` in a question that has no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnboundContext {
+    /// It stays, as in the original node.
+    Keep,
+    /// It is cut out: nothing that is called memory is ever a client's.
+    Strip,
+}
+
+/// All options in force.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Hours that a session lives; 0: for ever.
+    pub session_ttl_hours: f64,
+    /// From when on.
+    pub session_ttl_mode: TtlMode,
+    /// How many history records a session may have before the older ones become a summary.
+    pub max_history: u64,
+    /// Whether they do.
+    pub auto_summarize: bool,
+    /// See [`UnboundContext`].
+    pub unbound_context: UnboundContext,
+    /// The longest value, as JSON.
+    pub max_value_bytes: u64,
+    /// The most that is attached to a question: keys and values together.
+    pub max_context_bytes: u64,
+    /// The most keys a session may have.
+    pub max_keys: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            session_ttl_hours: 0.0,
+            session_ttl_mode: TtlMode::Fixed,
+            max_history: 100,
+            auto_summarize: true,
+            unbound_context: UnboundContext::Keep,
+            max_value_bytes: 1 << 20,
+            max_context_bytes: 1 << 20,
+            max_keys: 1000,
+        }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigProblem {
+    /// The option, or empty when the text is not a JSON object.
+    pub field: String,
+    /// What was wrong and what is allowed.
+    pub message: String,
+}
+
+/// A hundred years: beyond that, 0 (for ever) is the honest value.
+const MAX_TTL_HOURS: f64 = 876_000.0;
+const MAX_HISTORY: u64 = 1_000_000;
+/// What a component's memory can take several times over.
+const MAX_BYTES: u64 = 64 << 20;
+/// The filter's own two.
+const MIN_KEYS: u64 = 2;
+/// Listing and clearing name every key of a session in one reply.
+pub(crate) const MAX_KEYS: u64 = 10_000;
+
+const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
+                       unbound_context, max_value_bytes, max_context_bytes, max_keys";
+
+impl Config {
+    /// Read a JSON object of options. Absent and null ones have their defaults.
+    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
+        let mut config = Self::default();
+        let mut problem = None;
+        let read = json::members(text, |key, raw| {
+            if problem.is_none() {
+                problem = config.set(key, raw).err();
+            }
+        });
+        if read.is_err() {
+            return Err(ConfigProblem {
+                field: String::new(),
+                message: format!("The configuration must be a JSON object, not {}", cut(text)),
+            });
+        }
+        problem.map_or(Ok(config), Err)
+    }
+
+    fn set(&mut self, raw_key: &str, raw: &str) -> Result<(), ConfigProblem> {
+        let default = Self::default();
+        let key = json::string(raw_key).unwrap_or_else(|| raw_key.into());
+        let reader = Reader { field: &key, raw };
+        match &*key {
+            "session_ttl_hours" => {
+                self.session_ttl_hours = reader.hours(default.session_ttl_hours)?;
+            }
+            "session_ttl_mode" => {
+                self.session_ttl_mode = reader
+                    .choice(default.session_ttl_mode, [("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)])?;
+            }
+            "max_history" => {
+                self.max_history = reader.integer(default.max_history, 0, MAX_HISTORY)?;
+            }
+            "auto_summarize" => {
+                self.auto_summarize = match raw {
+                    "null" => default.auto_summarize,
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err(reader.problem("true or false")),
+                };
+            }
+            "unbound_context" => {
+                self.unbound_context = reader.choice(
+                    default.unbound_context,
+                    [("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
+                )?;
+            }
+            "max_value_bytes" => {
+                self.max_value_bytes = reader.integer(default.max_value_bytes, 1, MAX_BYTES)?;
+            }
+            "max_context_bytes" => {
+                self.max_context_bytes = reader.integer(default.max_context_bytes, 1, MAX_BYTES)?;
+            }
+            "max_keys" => self.max_keys = reader.integer(default.max_keys, MIN_KEYS, MAX_KEYS)?,
+            unknown => {
+                return Err(ConfigProblem {
+                    field: cut(unknown),
+                    message: format!("Unknown option {}; there are {OPTIONS}", repr(unknown)),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// All options in force, as a JSON object.
+    pub fn effective(&self) -> String {
+        let mode = match self.session_ttl_mode {
+            TtlMode::Fixed => "fixed",
+            TtlMode::Sliding => "sliding",
+        };
+        let unbound = match self.unbound_context {
+            UnboundContext::Keep => "keep",
+            UnboundContext::Strip => "strip",
+        };
+        format!(
+            "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
+             \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"max_value_bytes\": {}, \
+             \"max_context_bytes\": {}, \"max_keys\": {}}}",
+            self.session_ttl_hours,
+            self.max_history,
+            self.auto_summarize,
+            self.max_value_bytes,
+            self.max_context_bytes,
+            self.max_keys,
+        )
+    }
+
+    /// How long a session that is created now lives.
+    pub fn time_to_live(&self) -> Option<TimeToLive> {
+        if self.session_ttl_hours <= 0.0 {
+            return None;
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive and bounded by MAX_TTL_HOURS"
+        )]
+        let milliseconds = (self.session_ttl_hours * 3_600_000.0).ceil() as u64;
+        Some(TimeToLive { milliseconds: milliseconds.max(1), sliding: self.session_ttl_mode == TtlMode::Sliding })
+    }
+
+    /// Open a session's bucket, or create it with the configured life.
+    pub(crate) fn create(&self) -> Opening<'static> {
+        Opening::Create { time_to_live: self.time_to_live() }
+    }
+}
+
+/// One option as it was given.
+struct Reader<'a> {
+    field: &'a str,
+    raw: &'a str,
+}
+
+impl Reader<'_> {
+    fn problem(&self, allowed: &str) -> ConfigProblem {
+        ConfigProblem {
+            field: self.field.to_owned(),
+            message: format!("{} must be {allowed}, not {}", self.field, cut(self.raw)),
+        }
+    }
+
+    fn number(&self) -> Option<f64> {
+        // Python's and Rust's readers both take "1e3" and "1.0"; only numbers begin like this.
+        let is_number = self.raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        if is_number { self.raw.parse().ok() } else { None }
+    }
+
+    fn hours(&self, default: f64) -> Result<f64, ConfigProblem> {
+        if self.raw == "null" {
+            return Ok(default);
+        }
+        match self.number() {
+            // Adding zero turns -0 into 0.
+            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => Ok(hours + 0.0),
+            _ => Err(self.problem("a number from 0 (for ever) to 876000")),
+        }
+    }
+
+    fn integer(&self, default: u64, min: u64, max: u64) -> Result<u64, ConfigProblem> {
+        if self.raw == "null" {
+            return Ok(default);
+        }
+        // All bounds are far below 2^53: a float holds what may be given exactly.
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "checked to be integral and within bounds that a float holds"
+        )]
+        match self.number() {
+            Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
+            _ => Err(self.problem(&format!("an integer from {min} to {max}"))),
+        }
+    }
+
+    fn choice<T: Copy>(&self, default: T, choices: [(&str, T); 2]) -> Result<T, ConfigProblem> {
+        if self.raw == "null" {
+            return Ok(default);
+        }
+        let given = json::string(self.raw);
+        let found = choices.iter().find(|(name, _)| given.as_deref() == Some(*name));
+        match (found, choices) {
+            (Some((_, value)), _) => Ok(*value),
+            (None, [(first, _), (second, _)]) => Err(self.problem(&format!("\"{first}\" or \"{second}\""))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn absent_and_null_options_have_their_defaults() {
+        assert_eq!(Config::parse("{}").unwrap(), Config::default());
+        let nulls = OPTIONS.split(", ").map(|name| format!("\"{name}\":null")).collect::<Vec<_>>().join(",");
+        assert_eq!(Config::parse(&format!("{{{nulls}}}")).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn all_options_are_read_and_told() {
+        let text = r#"{"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_history": 100.0,
+            "auto_summarize": false, "unbound_context": "strip", "max_value_bytes": 1e3,
+            "max_context_bytes": 7, "max_keys": 3}"#;
+        let config = Config::parse(text).unwrap();
+        assert_eq!(
+            config,
+            Config {
+                session_ttl_hours: 0.5,
+                session_ttl_mode: TtlMode::Sliding,
+                max_history: 100,
+                auto_summarize: false,
+                unbound_context: UnboundContext::Strip,
+                max_value_bytes: 1000,
+                max_context_bytes: 7,
+                max_keys: 3,
+            }
+        );
+        assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+        assert_eq!(
+            Config::default().effective(),
+            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "max_value_bytes": 1048576, "max_context_bytes": 1048576, "max_keys": 1000}"#
+        );
+    }
+
+    #[test]
+    fn mistakes_name_the_field_what_was_given_and_what_is_allowed() {
+        let cases = [
+            (r#"{"auto_summarize": "false"}"#, "auto_summarize", "\"false\"", "true or false"),
+            (r#"{"auto_summarize": 0}"#, "auto_summarize", "0", "true or false"),
+            (r#"{"max_history": 1.5}"#, "max_history", "1.5", "0 to 1000000"),
+            (r#"{"max_history": -1}"#, "max_history", "-1", "0 to 1000000"),
+            (r#"{"max_history": "100"}"#, "max_history", "\"100\"", "an integer"),
+            (r#"{"max_history": 1e999}"#, "max_history", "1e999", "an integer"),
+            (r#"{"max_keys": 0}"#, "max_keys", "0", "2 to 10000"),
+            (r#"{"session_ttl_hours": -0.1}"#, "session_ttl_hours", "-0.1", "876000"),
+            (r#"{"session_ttl_hours": true}"#, "session_ttl_hours", "true", "a number"),
+            (r#"{"session_ttl_mode": "Fixed"}"#, "session_ttl_mode", "\"Fixed\"", "\"sliding\""),
+            (r#"{"unbound_context": []}"#, "unbound_context", "[]", "\"keep\""),
+            (r#"{"redis_host": "x"}"#, "redis_host", "redis_host", "max_keys"),
+        ];
+        for (text, field, given, allowed) in cases {
+            let problem = Config::parse(text).unwrap_err();
+            assert_eq!(problem.field, field);
+            assert!(problem.message.contains(given), "{}", problem.message);
+            assert!(problem.message.contains(allowed), "{}", problem.message);
+        }
+        for text in ["", "[]", "null", "{", "{\"max_keys\":NaN}"] {
+            assert_eq!(Config::parse(text).unwrap_err().field, "");
+        }
+    }
+
+    #[test]
+    fn a_life_is_never_shorter_than_a_millisecond() {
+        let hours = |hours| Config { session_ttl_hours: hours, ..Config::default() }.time_to_live();
+        assert_eq!(hours(0.0), None);
+        assert_eq!(hours(1e-12).unwrap().milliseconds, 1);
+        assert_eq!(hours(24.0).unwrap().milliseconds, 86_400_000);
+        assert!(!hours(1.0).unwrap().sliding);
+    }
+}

@@ -1,0 +1,363 @@
+//! The history of a session: what was done, never what was stored.
+//!
+//! Promises records as Python's `json.dumps` writes them, and summaries that lose no count: each is
+//! merged with the ones before it, and what has no name any more is counted as `unknown`. Bounded
+//! whatever the records of others hold. Refuses to replace what another writer changed.
+
+use std::borrow::Cow;
+
+use crate::config::Config;
+use crate::filter::STORE_LOG;
+use crate::json::{self, push_number, push_string};
+use crate::names::is_key_shaped;
+use crate::store::{Expectation, Failure, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records};
+
+/// The log's name.
+pub const LOG: &str = "history";
+
+/// What one transaction looks at. Whatever is left is summarised with the writes to come.
+const MAX_RECORDS: u64 = 512;
+pub(crate) const MAX_BYTES: u64 = 256 << 10;
+
+/// Bounds of a summary: it stays far below `MAX_BYTES`.
+const MAX_KEYS_TOUCHED: usize = 256;
+const MAX_OPS: usize = 32;
+const MAX_OP_BYTES: usize = 64;
+/// A summary longer than this is not ours, and is worth being written anew.
+const MAX_SUMMARY_BYTES: usize = 96 << 10;
+/// The largest integer that every reader of JSON reads exactly.
+const MAX_COUNT: u64 = (1 << 53) - 1;
+
+const UNKNOWN: &str = "unknown";
+
+/// A moment as Python writes it: seconds, and as many decimals as there are, at least one.
+pub fn timestamp(micros: u64) -> String {
+    let mut out = String::with_capacity(20);
+    push_number(&mut out, micros / 1_000_000);
+    out.push('.');
+    let mut fraction = micros % 1_000_000;
+    let mut place = 100_000;
+    loop {
+        push_number(&mut out, fraction / place);
+        fraction %= place;
+        place /= 10;
+        if fraction == 0 {
+            return out;
+        }
+    }
+}
+
+/// A record of an operation on one key.
+pub fn record(op: &str, key: &str, timestamp: &str) -> String {
+    let mut out = String::with_capacity(40 + op.len() + key.len() + timestamp.len());
+    out.push_str("{\"op\": \"");
+    out.push_str(op);
+    out.push_str("\", \"key\": ");
+    push_string(&mut out, key);
+    push_timestamp(&mut out, timestamp);
+    out
+}
+
+/// A record of clearing all keys.
+pub fn record_clear_all(cleared: &[&str], timestamp: &str) -> String {
+    let size: usize = cleared.iter().map(|key| key.len() + 4).sum();
+    let mut out = String::with_capacity(72 + size + timestamp.len());
+    out.push_str("{\"op\": \"clear\", \"key\": null, \"cleared\": ");
+    push_list(&mut out, cleared.iter().copied());
+    push_timestamp(&mut out, timestamp);
+    out
+}
+
+fn push_timestamp(out: &mut String, timestamp: &str) {
+    out.push_str(", \"timestamp\": ");
+    out.push_str(timestamp);
+    out.push('}');
+}
+
+fn push_list<'a>(out: &mut String, items: impl Iterator<Item = &'a str>) {
+    out.push('[');
+    for (index, item) in items.enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        push_string(out, item);
+    }
+    out.push(']');
+}
+
+/// What many records come to.
+#[derive(Debug, Default)]
+struct Summary<'a> {
+    count: u64,
+    /// In order of first appearance, as Python's dictionaries have it.
+    ops: Vec<(Cow<'a, str>, u64)>,
+    /// Sorted.
+    keys: Vec<Cow<'a, str>>,
+    keys_truncated: bool,
+}
+
+/// One record, as far as it could be read.
+#[derive(Default)]
+struct Parts<'a> {
+    op: Option<Cow<'a, str>>,
+    key: Option<&'a str>,
+    cleared: Option<&'a str>,
+    summarized_count: Option<&'a str>,
+    op_counts: Option<&'a str>,
+    keys_touched: Option<&'a str>,
+    keys_truncated: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn parse(record: &'a str) -> Self {
+        let mut parts = Self::default();
+        let read = json::members(record, |key, value| match key {
+            "\"op\"" => parts.op = json::string(value),
+            "\"key\"" => parts.key = Some(value),
+            "\"cleared\"" => parts.cleared = Some(value),
+            "\"summarized_count\"" => parts.summarized_count = Some(value),
+            "\"op_counts\"" => parts.op_counts = Some(value),
+            "\"keys_touched\"" => parts.keys_touched = Some(value),
+            "\"keys_truncated\"" => parts.keys_truncated = value == "true",
+            _ => {}
+        });
+        if read.is_err() { Self::default() } else { parts }
+    }
+
+    fn is_summary(&self) -> bool {
+        self.op.as_deref() == Some("summary")
+    }
+}
+
+impl<'a> Summary<'a> {
+    fn of(records: &'a [String]) -> Self {
+        let mut summary = Self::default();
+        for record in records {
+            summary.add(record);
+        }
+        summary
+    }
+
+    fn add(&mut self, record: &'a str) {
+        let parts = Parts::parse(record);
+        if parts.is_summary() {
+            self.merge(&parts);
+            return;
+        }
+        self.add_op(parts.op.unwrap_or(Cow::Borrowed(UNKNOWN)), 1);
+        self.add_count(1);
+        if let Some(key) = parts.key.and_then(json::string) {
+            self.touch(key);
+        }
+        self.touch_all(parts.cleared);
+    }
+
+    /// Take over an earlier summary, whoever wrote it and whatever it claims. Its operations are what
+    /// it counts; where they are fewer than its count says, the rest has no name.
+    fn merge(&mut self, parts: &Parts<'a>) {
+        let mut named = 0_u64;
+        if let Some(counts) = parts.op_counts {
+            let mut ops = Vec::new();
+            if json::members(counts, |op, count| ops.push((op, count))).is_ok() {
+                for (op, count) in ops {
+                    let count = read_count(count);
+                    named = saturating(named, count);
+                    self.add_op(json::string(op).unwrap_or(Cow::Borrowed(UNKNOWN)), count);
+                }
+            }
+        }
+        let claimed = parts.summarized_count.map_or(0, read_count);
+        if claimed > named {
+            self.add_op(Cow::Borrowed(UNKNOWN), claimed - named);
+        }
+        self.add_count(claimed.max(named));
+        self.keys_truncated |= parts.keys_truncated;
+        self.touch_all(parts.keys_touched);
+    }
+
+    fn add_count(&mut self, count: u64) {
+        self.count = saturating(self.count, count);
+    }
+
+    fn add_op(&mut self, op: Cow<'a, str>, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let known = |ops: &mut Vec<(Cow<'a, str>, u64)>, name: &str| {
+            let found = ops.iter_mut().find(|(known, _)| known == name);
+            found.map(|(_, total)| *total = saturating(*total, count))
+        };
+        if known(&mut self.ops, &op).is_some() {
+            return;
+        }
+        // The last place is for whatever finds no place.
+        if (self.ops.len() + 1 < MAX_OPS && op.len() <= MAX_OP_BYTES) || op == UNKNOWN {
+            self.ops.push((op, count));
+        } else if known(&mut self.ops, UNKNOWN).is_none() {
+            self.ops.push((Cow::Borrowed(UNKNOWN), count));
+        }
+    }
+
+    fn touch(&mut self, key: Cow<'a, str>) {
+        if key.is_empty() {
+            return;
+        }
+        let Err(at) = self.keys.binary_search(&key) else {
+            return;
+        };
+        if self.keys.len() < MAX_KEYS_TOUCHED && is_key_shaped(&key) {
+            self.keys.insert(at, key);
+        } else {
+            self.keys_truncated = true;
+        }
+    }
+
+    fn touch_all(&mut self, raw: Option<&'a str>) {
+        let Some(raw) = raw else { return };
+        match serde_json::from_str::<Vec<&serde_json::value::RawValue>>(raw) {
+            Ok(keys) => {
+                for key in keys.into_iter().filter_map(|key| json::string(key.get())) {
+                    self.touch(key);
+                }
+            }
+            Err(_) => self.keys_truncated |= raw != "null",
+        }
+    }
+
+    fn write(&self, timestamp: &str) -> String {
+        let size: usize = self.keys.iter().map(|key| key.len() + 4).sum();
+        let mut out = String::with_capacity(160 + size + self.ops.len() * 24);
+        out.push_str("{\"op\": \"summary\", \"summarized_count\": ");
+        push_number(&mut out, self.count);
+        out.push_str(", \"op_counts\": {");
+        for (index, (op, count)) in self.ops.iter().enumerate() {
+            if index > 0 {
+                out.push_str(", ");
+            }
+            push_string(&mut out, op);
+            out.push_str(": ");
+            push_number(&mut out, *count);
+        }
+        out.push_str("}, \"keys_touched\": ");
+        push_list(&mut out, self.keys.iter().map(|key| &**key));
+        if self.keys_truncated {
+            out.push_str(", \"keys_truncated\": true");
+        }
+        push_timestamp(&mut out, timestamp);
+        out
+    }
+}
+
+/// One record for many.
+pub fn summarize(records: &[String], timestamp: &str) -> String {
+    Summary::of(records).write(timestamp)
+}
+
+fn saturating(a: u64, b: u64) -> u64 {
+    a.saturating_add(b).min(MAX_COUNT)
+}
+
+/// A count as somebody wrote it: nothing below 0, no fractions, no more than can be told.
+fn read_count(raw: &str) -> u64 {
+    if let Ok(count) = raw.parse::<u64>() {
+        return count.min(MAX_COUNT);
+    }
+    // A cast from a float saturates, and takes what is no number for 0. Strings must not count.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is wanted")]
+    match raw.as_bytes().first() {
+        Some(b'0'..=b'9') => raw.parse::<f64>().map_or(0, |count| count as u64).min(MAX_COUNT),
+        _ => 0,
+    }
+}
+
+/// The step that asks, in a transaction that appends, for what has to be summarised.
+fn overflow(config: &Config) -> Option<Operation<'static>> {
+    config.auto_summarize.then_some(Operation::Overflow {
+        log: LOG,
+        limit: config.max_history,
+        keep: config.max_history / 2,
+        max_records: MAX_RECORDS,
+        max_bytes: MAX_BYTES,
+    })
+}
+
+/// Write to a session, with the records that tell of it and the question for surplus, in one
+/// transaction. The receipt goes to [`tidy`].
+pub(crate) fn write(
+    host: &impl Host,
+    config: &Config,
+    session: &str,
+    opening: Opening<'_>,
+    expectations: &[Expectation<'_>],
+    writes: &[Operation<'_>],
+    records: &[&str],
+) -> Result<Receipt, Failure> {
+    let mut operations = Vec::with_capacity(writes.len() + 2);
+    operations.extend_from_slice(writes);
+    operations.push(Operation::Append { log: LOG, records });
+    operations.extend(overflow(config));
+    host.transact(session, opening, expectations, &operations)
+}
+
+/// Summarise what a write found to be too much. The write stands whatever comes of that.
+pub(crate) fn tidy(host: &impl Host, config: &Config, session: &str, receipt: &Receipt, timestamp: &str) {
+    if !config.auto_summarize {
+        return;
+    }
+    let Some(Outcome::Records(surplus)) = receipt.outcomes.last() else {
+        return;
+    };
+    let folded = fold(host, config, session, &receipt.incarnation, surplus, timestamp);
+    if let Err(failure) = folded
+        && host.logs(Level::Warn)
+    {
+        let parts = ["History of session ", session, " not summarized: ", &failure.sentence()];
+        host.log(Level::Warn, STORE_LOG, &parts.concat());
+    }
+}
+
+/// Put a summary in the place of the surplus that an `overflow` step handed back. When another writer
+/// was faster, it did the work.
+fn fold(
+    host: &impl Host,
+    config: &Config,
+    session: &str,
+    incarnation: &str,
+    surplus: &Records,
+    timestamp: &str,
+) -> Result<(), Failure> {
+    let Some(oldest) = surplus.records.first() else {
+        return Ok(());
+    };
+    let opening = Opening::Existing { incarnation: Some(incarnation) };
+    let next;
+    let mut summary = Summary::of(&surplus.records);
+    let mut count = surplus.records.len() as u64;
+    if count == 1 && oldest.len() <= MAX_SUMMARY_BYTES && Parts::parse(oldest).is_summary() {
+        if surplus.length <= (config.max_history / 2).saturating_add(1) {
+            return Ok(());
+        }
+        // More is to be summarised, but the next record alone is over the limit: fetch it, or history
+        // would grow for ever.
+        next = second_record(host, session, opening)?;
+        let Some(record) = &next else { return Ok(()) };
+        summary.add(record);
+        count = 2;
+    }
+    host.transact(
+        session,
+        opening,
+        &[Expectation::Oldest { log: LOG, records: &[oldest] }],
+        &[Operation::ReplaceOldest { log: LOG, count, records: &[&summary.write(timestamp)] }],
+    )?;
+    Ok(())
+}
+
+fn second_record(host: &impl Host, session: &str, opening: Opening<'_>) -> Result<Option<String>, Failure> {
+    let read = Operation::Read { log: LOG, end: LogEnd::Oldest, skip: 1, max_records: 1, max_bytes: MAX_BYTES };
+    let receipt = host.transact(session, opening, &[], &[read])?;
+    Ok(match receipt.outcomes.into_iter().next() {
+        Some(Outcome::Records(found)) => found.records.into_iter().next(),
+        _ => None,
+    })
+}

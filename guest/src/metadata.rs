@@ -1,0 +1,277 @@
+//! An entry's metadata: find the session, attach or cut out the memory.
+//!
+//! Promises that every byte that is not the filter's stays as it is and where it is, and that metadata
+//! without a session costs a look through its bytes. Refuses nothing: what is not a JSON object has no
+//! session.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::json;
+use crate::names::{is_session, repr_json};
+
+const SESSION: &str = "session_id";
+const CONTEXT: &str = "memory_context";
+
+/// What metadata say about the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Session<'a> {
+    /// Nothing, or something that Python takes for nothing: null, an empty text, 0, false.
+    None,
+    /// What they say can't be a session id; here it is as Python would show it.
+    Malformed(String),
+    /// A session id.
+    Named(Cow<'a, str>),
+}
+
+/// Metadata, looked through once.
+#[derive(Clone, Debug)]
+pub struct Metadata<'a> {
+    text: &'a str,
+    /// The session it names.
+    pub session: Session<'a>,
+    /// Whether it was looked through and is not a JSON object.
+    pub unreadable: bool,
+    /// Where the incoming `memory_context` members are, each with one comma next to it.
+    cuts: Vec<Range<usize>>,
+    /// Where another member can be put.
+    end: usize,
+    /// Whether it needs a comma before it.
+    has_members: bool,
+}
+
+impl<'a> Metadata<'a> {
+    /// Look for a session, and for a `memory_context` if there is one or `unbound` asks for it anyway.
+    pub fn parse(text: &'a str, unbound: bool) -> Self {
+        let mut metadata =
+            Self { text, session: Session::None, unreadable: false, cuts: Vec::new(), end: 0, has_members: false };
+        // Most metadata carry no session, and must not be parsed to find that out. The names hold no
+        // character that could be escaped otherwise than by its number.
+        let may_matter = text.contains(SESSION) || (unbound && text.contains(CONTEXT)) || text.contains("\\u");
+        if !may_matter {
+            return metadata;
+        }
+
+        // Just behind the opening brace, in case it has no member.
+        let blanks = text.trim_start_matches([' ', '\t', '\n', '\r']);
+        let mut end = json::offset(text, blanks) + 1;
+        let mut session = None;
+        let mut leading_cut: Option<usize> = None;
+        let read = json::members(text, |key, value| {
+            let start = json::offset(text, key);
+            let stop = json::offset(text, value) + value.len();
+            if json::key_is(key, CONTEXT) {
+                // With the comma before it; without one, the comma after it goes, once it is met.
+                if metadata.has_members {
+                    metadata.cuts.push(end..stop);
+                } else {
+                    leading_cut.get_or_insert(start);
+                }
+            } else {
+                if json::key_is(key, SESSION) {
+                    // The last one counts, as in Python.
+                    session = Some(value);
+                }
+                if let Some(from) = leading_cut.take() {
+                    metadata.cuts.push(from..start);
+                }
+                metadata.has_members = true;
+            }
+            end = stop;
+        });
+        if read.is_err() {
+            metadata.unreadable = true;
+            metadata.cuts.clear();
+            return metadata;
+        }
+        if let Some(from) = leading_cut {
+            metadata.cuts.push(from..end);
+        }
+        metadata.end = end;
+        metadata.session = session.map_or(Session::None, read_session);
+        metadata
+    }
+
+    /// The metadata without a `memory_context`; none: there is none in it.
+    pub fn stripped(&self) -> Option<String> {
+        if self.cuts.is_empty() {
+            return None;
+        }
+        let mut out = String::with_capacity(self.text.len());
+        self.push_kept(&mut out);
+        out.push_str(self.text.get(self.end..).unwrap_or_default());
+        Some(out)
+    }
+
+    /// The metadata with `memory_context` as its last member. `write` writes the value, of about
+    /// `size` bytes.
+    pub fn enriched(&self, size: usize, write: impl FnOnce(&mut String)) -> String {
+        let mut out = String::with_capacity(self.text.len() + size + CONTEXT.len() + 4);
+        self.push_kept(&mut out);
+        if self.has_members {
+            out.push(',');
+        }
+        out.push('"');
+        out.push_str(CONTEXT);
+        out.push_str("\":");
+        write(&mut out);
+        out.push_str(self.text.get(self.end..).unwrap_or_default());
+        out
+    }
+
+    /// What comes before `end`, without the cuts.
+    fn push_kept(&self, out: &mut String) {
+        let mut from = 0;
+        for cut in &self.cuts {
+            out.push_str(self.text.get(from..cut.start).unwrap_or_default());
+            from = cut.end;
+        }
+        out.push_str(self.text.get(from..self.end).unwrap_or_default());
+    }
+}
+
+fn read_session(raw: &str) -> Session<'_> {
+    match json::string(raw) {
+        Some(name) if name.is_empty() => Session::None,
+        Some(name) if is_session(&name) => Session::Named(name),
+        Some(_) => Session::Malformed(repr_json(raw)),
+        None if is_falsy(raw) => Session::None,
+        None => Session::Malformed(repr_json(raw)),
+    }
+}
+
+/// Whether Python takes a JSON value that is no string for false.
+fn is_falsy(raw: &str) -> bool {
+    match raw.as_bytes() {
+        b"null" | b"false" => true,
+        [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
+        [b'-' | b'0'..=b'9', ..] => raw.parse() == Ok(0.0_f64),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn session(text: &str) -> Session<'_> {
+        Metadata::parse(text, false).session
+    }
+
+    fn named(name: &str) -> Session<'_> {
+        Session::Named(name.into())
+    }
+
+    #[test]
+    fn the_session_is_found_at_the_top_level_only() {
+        assert_eq!(session(r#"{"session_id":"s1"}"#), named("s1"));
+        assert_eq!(session(" {\n\"a\" : 1 , \"session_id\" : \"s1\" } "), named("s1"));
+        assert_eq!(session(r#"{"a":{"session_id":"s1"}}"#), Session::None);
+        assert_eq!(session(r#"["session_id"]"#), Session::None);
+        assert_eq!(session(r#"{"a":"session_id"}"#), Session::None);
+        assert_eq!(session(r#"{"x":"\"session_id\":\"s\""}"#), Session::None);
+    }
+
+    #[test]
+    fn the_last_of_two_sessions_counts() {
+        assert_eq!(session(r#"{"session_id":"a","session_id":"b"}"#), named("b"));
+        assert_eq!(session(r#"{"session_id":"a","session_id":null}"#), Session::None);
+    }
+
+    #[test]
+    fn escapes_hide_no_session() {
+        assert_eq!(session(r#"{"\u0073ession_id":"s1"}"#), named("s1"));
+        assert_eq!(session(r#"{"session_id":"\u0073-1"}"#), named("s-1"));
+    }
+
+    #[test]
+    fn falsy_sessions_are_none() {
+        for raw in ["null", "\"\"", "0", "-0", "0.0", "0e7", "false", "[]", "[ ]", "{}", "{\n}"] {
+            assert_eq!(session(&format!("{{\"session_id\": {raw} }}")), Session::None, "{raw}");
+        }
+    }
+
+    #[test]
+    fn other_sessions_are_malformed() {
+        for (raw, shown) in [
+            ("1", "1"),
+            ("true", "True"),
+            ("[0]", "[0]"),
+            ("{\"a\":1}", "{\"a\":1}"),
+            ("\"a b\"", "'a b'"),
+            ("\"a\\n\"", "'a\\n'"),
+            ("\"\\ud800\"", "\"\\ud800\""),
+        ] {
+            let text = format!("{{\"session_id\": {raw} }}");
+            assert_eq!(session(&text), Session::Malformed(shown.into()), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_object_has_no_session() {
+        for text in [
+            "session_id",
+            "[\"session_id\"]",
+            "{\"session_id\":\"a\"",
+            "{\"session_id\":\"a\"}}",
+            "{\"session_id\":NaN}",
+            "{'session_id':'a'}",
+            "{\"session_id\":\"a\",}",
+        ] {
+            let metadata = Metadata::parse(text, true);
+            assert_eq!(metadata.session, Session::None, "{text}");
+            assert!(metadata.unreadable, "{text}");
+            assert_eq!(metadata.stripped(), None);
+        }
+        assert!(!Metadata::parse("not looked through", false).unreadable);
+    }
+
+    #[test]
+    fn cuts_take_the_context_and_one_comma() {
+        for (before, after) in [
+            (r#"{"memory_context":1}"#, "{}"),
+            (r#"{ "memory_context" : {"a":[1,2]} }"#, "{  }"),
+            (r#"{"memory_context":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{ "memory_context":1 , "a":2 }"#, r#"{ "a":2 }"#),
+            (r#"{"a":2, "memory_context":1}"#, r#"{"a":2}"#),
+            (r#"{"a":2 , "memory_context":1 , "b": 3 }"#, r#"{"a":2 , "b": 3 }"#),
+            (
+                r#"{"memory_context":1,"memory_context":2,"a":2,"memory_context":3,"memory_context":4,"b":1}"#,
+                r#"{"a":2,"b":1}"#,
+            ),
+            (r#"{"memory_context":1,"memory_context":2}"#, "{}"),
+            (r#"{"a":1,"\u006demory_context":2}"#, r#"{"a":1}"#),
+        ] {
+            let metadata = Metadata::parse(before, true);
+            assert_eq!(metadata.stripped().as_deref(), Some(after), "{before}");
+        }
+        assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true).stripped(), None);
+    }
+
+    #[test]
+    fn the_new_context_is_put_at_the_end() {
+        for (before, after) in [
+            (r#"{"session_id":"s"}"#, r#"{"session_id":"s","memory_context":NEW}"#),
+            (" {\"session_id\" : \"s\"\t}\n", " {\"session_id\" : \"s\",\"memory_context\":NEW\t}\n"),
+            (
+                r#"{"memory_context":0,"session_id":"s", "z": 1.50}"#,
+                r#"{"session_id":"s", "z": 1.50,"memory_context":NEW}"#,
+            ),
+            (r#"{"session_id":"s","memory_context":{"forged":1}}"#, r#"{"session_id":"s","memory_context":NEW}"#),
+        ] {
+            let metadata = Metadata::parse(before, false);
+            assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), after);
+        }
+        let empty = Metadata::parse(r#" { "memory_context":1 } "#, true);
+        assert_eq!(empty.enriched(0, |out| out.push('2')), r#" { "memory_context":2 } "#);
+        let empty = Metadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true);
+        assert_eq!(empty.enriched(0, |out| out.push('2')), r#"{ "\u0020":1,"memory_context":2 } "#);
+    }
+
+    #[test]
+    fn deep_metadata_are_no_danger() {
+        let text = format!("{{\"a\":{}{},\"session_id\":\"s\"}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        assert_eq!(session(&text), named("s"));
+    }
+}

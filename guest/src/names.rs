@@ -1,0 +1,184 @@
+//! What sessions and keys may be called.
+//!
+//! Promises the original node's rules and words, for the whole string: a trailing newline is refused.
+//! Refuses as keys all that both begins and ends with `__`: stores keep their bookkeeping there.
+
+use crate::json::push_hex;
+
+const SESSION_MAX: usize = 128;
+const KEY_MAX: usize = 256;
+/// Longer values are cut in messages: a log line must not be as long as somebody likes.
+const REPR_MAX: usize = 200;
+
+/// Whether this can be a session id.
+pub fn is_session(name: &str) -> bool {
+    (1..=SESSION_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Whether this can be a key.
+pub fn is_key(name: &str) -> bool {
+    is_key_shaped(name) && !is_reserved(name)
+}
+
+/// Whether this is spelt like a key. History of other writers may tell of keys that we refuse.
+pub(crate) fn is_key_shaped(name: &str) -> bool {
+    (1..=KEY_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
+}
+
+fn is_reserved(name: &str) -> bool {
+    name.starts_with("__") && name.ends_with("__")
+}
+
+/// A session id, or what is wrong with it.
+pub fn check_session(name: &str) -> Result<(), String> {
+    if is_session(name) {
+        return Ok(());
+    }
+    Err(format!("Invalid session_id: {}. Must be 1-128 alphanumeric characters, hyphens, or underscores.", repr(name)))
+}
+
+/// A key, or what is wrong with it.
+pub fn check_key(name: &str) -> Result<(), String> {
+    if !is_key_shaped(name) {
+        return Err(format!(
+            "Invalid key: {}. Must be 1-256 alphanumeric characters, hyphens, underscores, or dots.",
+            repr(name)
+        ));
+    }
+    if is_reserved(name) {
+        return Err(format!(
+            "Invalid key: {}. Names that begin and end with two underscores are reserved.",
+            repr(name)
+        ));
+    }
+    Ok(())
+}
+
+/// A string as Python would show it, cut to a sane length.
+pub fn repr(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut out = String::with_capacity(text.len().min(REPR_MAX) + 8);
+    out.push(quote);
+    let mut chars = text.chars();
+    for c in chars.by_ref().take(REPR_MAX) {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if is_printable(c) => out.push(c),
+            c => match u32::from(c) {
+                code @ ..=0xff => {
+                    out.push_str("\\x");
+                    push_hex(&mut out, code, 2);
+                }
+                code @ ..=0xffff => {
+                    out.push_str("\\u");
+                    push_hex(&mut out, code, 4);
+                }
+                code => {
+                    out.push_str("\\U");
+                    push_hex(&mut out, code, 8);
+                }
+            },
+        }
+    }
+    if !chars.as_str().is_empty() {
+        out.push('…');
+    }
+    out.push(quote);
+    out
+}
+
+/// A JSON value as Python would show it, near enough: strings and constants exactly, the rest as it
+/// stands, on one line and cut.
+pub(crate) fn repr_json(raw: &str) -> String {
+    if let Some(text) = crate::json::string(raw) {
+        return repr(&text);
+    }
+    match raw {
+        "true" => "True".to_owned(),
+        "false" => "False".to_owned(),
+        "null" => "None".to_owned(),
+        _ => cut(raw),
+    }
+}
+
+/// Raw text for a message: on one line, and no longer than is sane.
+pub(crate) fn cut(raw: &str) -> String {
+    let mut chars = raw.chars();
+    let mut out: String = chars.by_ref().take(REPR_MAX).map(|c| if is_printable(c) { c } else { ' ' }).collect();
+    if !chars.as_str().is_empty() {
+        out.push('…');
+    }
+    out
+}
+
+/// Python's idea of it without its tables: no controls, no blanks but the space, nothing invisible or
+/// that changes direction (which could make a log line lie).
+fn is_printable(c: char) -> bool {
+    c == ' '
+        || !(c.is_control()
+            || c.is_whitespace()
+            || matches!(u32::from(c),
+                0xad | 0x061c | 0x180e | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f
+                | 0xfeff | 0xfff9..=0xfffb | 0xe000..=0xf8ff | 0xe0000..=0x0010_ffff))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn session_ids_are_checked_as_a_whole() {
+        for good in ["a", "A-_9", &"x".repeat(128), "__meta__", "-"] {
+            assert!(check_session(good).is_ok(), "{good}");
+        }
+        let long = "x".repeat(129);
+        for bad in ["", "a\n", "a b", "é", "a.b", "a:b", "٣", "a\0", &long] {
+            assert!(check_session(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn messages_are_the_originals() {
+        assert_eq!(
+            check_session("a b").unwrap_err(),
+            "Invalid session_id: 'a b'. Must be 1-128 alphanumeric characters, hyphens, or underscores."
+        );
+        assert_eq!(
+            check_key("a/b\n").unwrap_err(),
+            "Invalid key: 'a/b\\n'. Must be 1-256 alphanumeric characters, hyphens, underscores, or dots."
+        );
+    }
+
+    #[test]
+    fn keys_of_the_bookkeeping_are_reserved() {
+        for name in ["__keys__", "__history__", "__meta__", "__x.y__", "____", "__", "___"] {
+            let message = check_key(name).unwrap_err();
+            assert!(message.contains("reserved"), "{message}");
+            assert!(!is_key(name));
+        }
+        for name in ["__a", "a__", "_a_", "a", "..", "a.b-c_d"] {
+            assert!(check_key(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn repr_is_like_pythons() {
+        assert_eq!(repr("it's"), "\"it's\"");
+        assert_eq!(repr("'\""), "'\\'\"'");
+        assert_eq!(repr("\\\t\u{1}é\u{2028}\u{e000}\u{10ffff}🎉"), "'\\\\\\t\\x01é\\u2028\\ue000\\U0010ffff🎉'");
+        assert_eq!(repr(&"y".repeat(5000)).chars().count(), 203);
+        assert_eq!(repr_json("true"), "True");
+        assert_eq!(repr_json("42"), "42");
+        assert_eq!(repr_json(r#""a\u0020b""#), "'a b'");
+    }
+}
