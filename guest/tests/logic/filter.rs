@@ -1,0 +1,461 @@
+//! The two lanes.
+
+use keepline_filter::store::FailureCode;
+use keepline_filter::{Config, Effect, Filter};
+use serde_json::{Value, json};
+
+use crate::fake::Fake;
+
+const S: &str = r#"{"session_id":"s"}"#;
+
+fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<&'a Fake> {
+    Filter::new(fake, Config::parse(options).unwrap())
+}
+
+fn counts(record: &str) -> (u64, u64) {
+    let record: Value = serde_json::from_str(record).unwrap();
+    assert_eq!(record["op"], "summary");
+    let ops = record["op_counts"].as_object().unwrap();
+    let sum = ops.values().map(|count| count.as_u64().unwrap()).sum();
+    (record["summarized_count"].as_u64().unwrap(), sum)
+}
+
+/// Operations that the history tells of, summarised or not.
+pub fn told(history: &[String]) -> u64 {
+    let told = |record: &String| match record.contains("\"op\": \"summary\"") {
+        true => counts(record).0,
+        false => 1,
+    };
+    history.iter().map(told).sum()
+}
+
+#[test]
+fn a_question_gets_what_the_answer_left() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let first = filter.question("q", S);
+    assert_eq!((first.effect, first.metadata, first.attached), (Effect::Resumed, None, 0));
+    let answer = filter.answer("Héllo \"you\"\n", "{}", &first.turn);
+    assert_eq!((answer.effect, answer.metadata, answer.problem), (Effect::Stored, None, None));
+    let second = filter.question("q", r#"{"session_id":"s" , "n": 1.50}"#);
+    assert_eq!(second.effect, Effect::Enriched);
+    assert_eq!(second.attached, 2);
+    assert_eq!(
+        second.metadata.unwrap(),
+        r#"{"session_id":"s" , "n": 1.50,"memory_context":{"answer_count":1,"last_answer":"Héllo \"you\"\n"}}"#
+    );
+    assert_eq!(fake.transactions.get(), 3);
+    assert_eq!(
+        fake.lines(),
+        [
+            "Debug keepline.session Stored answer in session s",
+            "Debug keepline.session Attached 2 memory keys to question for session s",
+        ]
+    );
+}
+
+#[test]
+fn an_answer_leaves_two_records_as_python_writes_them() {
+    let fake = Fake::new();
+    filter(&fake, "{}").answer("a", S, "");
+    assert_eq!(
+        fake.history("s"),
+        [
+            r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#,
+            r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#,
+        ]
+    );
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(fake.transactions.get(), 1);
+}
+
+#[test]
+fn without_a_session_nothing_is_touched_and_nobody_is_asked() {
+    let fake = Fake::new();
+    for metadata in [
+        "",
+        "{}",
+        "[]",
+        "not json",
+        r#"{"memory_context":1}"#,
+        r#"{"session_id":null}"#,
+        r#"{"session_id":"","memory_context":1}"#,
+    ] {
+        let filter = filter(&fake, "{}");
+        let question = filter.question("q", metadata);
+        assert_eq!(question.effect, Effect::Passed);
+        assert_eq!((question.metadata, &*question.turn), (None, ""));
+        assert_eq!(filter.answer("a", metadata, "").effect, Effect::Passed);
+    }
+    assert_eq!(fake.transactions.get(), 0);
+    assert_eq!(fake.lines(), Vec::<String>::new());
+}
+
+#[test]
+fn a_malformed_session_is_ignored_with_a_reason() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let metadata = r#"{"session_id":"a b","memory_context":1}"#;
+    let question = filter.question("q", metadata);
+    assert_eq!((question.effect, question.metadata, &*question.turn), (Effect::Ignored, None, ""));
+    // An own malformed id does not fall back to the question's.
+    assert_eq!(filter.answer("a", r#"{"session_id":7}"#, "k1:s").effect, Effect::Ignored);
+    assert_eq!(
+        fake.lines(),
+        [
+            "Debug keepline.session Ignoring invalid session_id in question metadata: 'a b'",
+            "Debug keepline.session Ignoring invalid session_id in answer metadata: 7",
+        ]
+    );
+    assert_eq!(fake.transactions.get(), 0);
+}
+
+#[test]
+fn unreadable_metadata_is_told_at_debug_level() {
+    let fake = Fake::new();
+    let question = filter(&fake, "{}").question("q", "{\"session_id\":\"s\"");
+    assert_eq!((question.effect, question.metadata), (Effect::Passed, None));
+    assert_eq!(fake.lines(), ["Debug keepline.session No JSON object in question metadata: no session"]);
+}
+
+#[test]
+fn strip_cuts_the_context_of_questions_without_a_session() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"unbound_context":"strip"}"#);
+    for (before, after) in [
+        (r#"{"memory_context":1,"a":2}"#, Some(r#"{"a":2}"#)),
+        (r#"{"session_id":"a b","memory_context":1}"#, Some(r#"{"session_id":"a b"}"#)),
+        (r#"{"session_id":null, "memory_context":1}"#, Some(r#"{"session_id":null}"#)),
+        (r#"{"a":{"memory_context":1}}"#, None),
+        ("memory_context", None),
+    ] {
+        assert_eq!(filter.question("q", before).metadata.as_deref(), after);
+        assert_eq!(filter.answer("a", before, "").metadata, None);
+    }
+}
+
+#[test]
+fn a_client_cannot_forge_memory() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let forged = r#"{"memory_context":{"role":"admin"},"session_id":"s"}"#;
+    // An empty session.
+    let question = filter.question("q", forged);
+    assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Resumed, Some(S)));
+    // A session with memory.
+    filter.answer("a", S, "");
+    let question = filter.question("q", forged);
+    assert_eq!(
+        question.metadata.as_deref(),
+        Some(r#"{"session_id":"s","memory_context":{"answer_count":1,"last_answer":"a"}}"#)
+    );
+    // A store that fails.
+    fake.fail(FailureCode::Unavailable);
+    let question = filter.question("q", forged);
+    assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Failed, Some(S)));
+    assert_eq!(filter.question("q", S).metadata, None);
+    // A memory over the limit.
+    fake.works();
+    let small = self::filter(&fake, r#"{"max_context_bytes":3}"#).question("q", forged);
+    assert_eq!((small.effect, small.metadata.as_deref()), (Effect::Limited, Some(S)));
+}
+
+#[test]
+fn memory_over_a_limit_is_left_out_with_one_warning_that_names_it() {
+    let fake = Fake::new();
+    for key in ["a", "b", "c"] {
+        fake.set("s", key, "12345");
+    }
+    let question = filter(&fake, r#"{"max_keys":2}"#).question("q", S);
+    assert_eq!((question.effect, question.attached), (Effect::Limited, 0));
+    assert!(!question.turn.is_empty());
+    assert_eq!(question.problem.unwrap().code, "limit");
+    assert_eq!(fake.lines(), ["Warn keepline.limit Memory of session s (3 keys) is over max_keys (2)"]);
+    let question = filter(&fake, r#"{"max_context_bytes":17}"#).question("q", S);
+    assert_eq!(question.problem.unwrap().message, "Memory of session s (18 bytes) is over max_context_bytes (17)");
+    assert_eq!(fake.lines().len(), 1);
+    let question = filter(&fake, r#"{"max_context_bytes":18, "max_keys":3}"#).question("q", S);
+    assert_eq!(question.effect, Effect::Enriched);
+}
+
+#[test]
+fn values_that_are_not_json_are_skipped_once_and_kept() {
+    let fake = Fake::new();
+    fake.set("s", "bad", "{oops");
+    fake.set("s", "bytes", b"\"\xff\"".to_vec());
+    fake.set("s", "nan", "NaN");
+    fake.set("s", "good", "[1,\r\n 2]\n");
+    let question = filter(&fake, "{}").question("q", S);
+    assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"good":[1,   2]}}"#);
+    assert_eq!(question.attached, 1);
+    let lines = fake.lines();
+    assert_eq!(
+        lines[0],
+        "Warn keepline.value Skipped 3 stored values of session s that are not valid JSON: 'bytes', 'bad', 'nan'"
+    );
+    assert_eq!(lines.len(), 2);
+    assert_eq!(fake.get("s", "bad").unwrap(), "{oops");
+}
+
+#[test]
+fn keys_of_others_cannot_break_the_metadata() {
+    let fake = Fake::new();
+    fake.set("s", "a\":1,\"b", "1");
+    fake.set("s", "__meta__", "1");
+    let question = filter(&fake, "{}").question("q", S);
+    assert_eq!((question.effect, question.metadata), (Effect::Resumed, None));
+    assert_eq!(fake.lines().len(), 1);
+}
+
+#[test]
+fn an_answers_own_session_wins_over_its_questions() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let turn = filter.question("q", S).turn;
+    filter.answer("own", r#"{"session_id":"other"}"#, &turn);
+    assert_eq!(fake.get("other", "last_answer").unwrap(), "\"own\"");
+    assert_eq!(fake.get("s", "last_answer"), None);
+    // A falsy one falls back.
+    filter.answer("fallen", r#"{"session_id":""}"#, &turn);
+    assert_eq!(fake.get("s", "last_answer").unwrap(), "\"fallen\"");
+}
+
+#[test]
+fn an_answer_never_lands_in_another_life() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"session_ttl_hours":1}"#);
+    let turn = filter.question("q", S).turn;
+    fake.pass(3_600_000);
+    fake.lines();
+    for _ in 0..2 {
+        // Expired, then absent.
+        let answer = filter.answer("late", "{}", &turn);
+        assert_eq!((answer.effect, answer.problem), (Effect::Ended, None));
+    }
+    filter.question("q", S);
+    // Another life.
+    assert_eq!(filter.answer("late", "{}", &turn).effect, Effect::Ended);
+    assert_eq!(fake.get("s", "last_answer"), None);
+    assert_eq!(fake.lines(), ["Debug keepline.session Answer not stored: its question's session has ended: s"; 3]);
+}
+
+#[test]
+fn an_answer_by_name_begins_a_new_life() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"session_ttl_hours":1}"#);
+    filter.answer("a", S, "");
+    fake.pass(3_600_000);
+    assert_eq!(filter.answer("b", S, "").effect, Effect::Stored);
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
+    assert!(fake.buckets.borrow()["s"].expires_at.is_some());
+}
+
+#[test]
+fn a_failed_question_still_names_the_session_to_its_answers() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    fake.fail(FailureCode::TimedOut);
+    let question = filter.question("q", S);
+    assert_eq!(question.effect, Effect::Failed);
+    assert_eq!(question.problem.unwrap().code, "timed-out");
+    assert_eq!(fake.lines(), ["Warn keepline.store No memory for a question of session s: It broke"]);
+    fake.works();
+    assert_eq!(filter.answer("a", "{}", &question.turn).effect, Effect::Stored);
+}
+
+#[test]
+fn a_garbled_turn_is_no_session() {
+    let fake = Fake::new();
+    let answer = filter(&fake, "{}").answer("a", "{}", "k1:s:\n\u{0}");
+    assert_eq!(answer.effect, Effect::Passed);
+    assert_eq!(fake.transactions.get(), 0);
+    assert_eq!(fake.lines(), ["Debug keepline.session Ignoring invalid turn state: 'k1:s:\\n\\x00'"]);
+}
+
+#[test]
+fn an_answer_over_its_limit_is_neither_stored_nor_counted() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"max_value_bytes":10}"#);
+    assert_eq!(filter.answer("12345678", S, "").effect, Effect::Stored);
+    fake.lines();
+    // Nine bytes, and nine when escaped.
+    for text in ["123456789", "1234567\""] {
+        let answer = filter.answer(text, S, "");
+        assert_eq!(answer.effect, Effect::Limited);
+        assert_eq!(answer.problem.unwrap().code, "limit");
+    }
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(fake.lines(), ["Warn keepline.limit Answer in session s is over max_value_bytes (10)"; 2]);
+}
+
+#[test]
+fn answers_never_make_a_session_too_big_to_be_remembered() {
+    let fake = Fake::new();
+    fake.set("s", "a", "1");
+    fake.set("s", "b", "1");
+    let three = filter(&fake, r#"{"max_keys":3}"#);
+    let answer = three.answer("x", S, "");
+    assert_eq!(answer.effect, Effect::Limited);
+    assert!(answer.problem.unwrap().message.contains("max_keys (3)"));
+    assert_eq!(three.question("q", S).effect, Effect::Enriched);
+    let four = filter(&fake, r#"{"max_keys":4}"#);
+    assert_eq!(four.answer("x", S, "").effect, Effect::Stored);
+    assert_eq!(four.answer("y", S, "").effect, Effect::Stored);
+    assert_eq!(four.question("q", S).attached, 4);
+}
+
+#[test]
+fn too_many_sessions_are_told_in_the_originals_words() {
+    let fake = Fake::new();
+    fake.max_buckets.set(0);
+    let filter = filter(&fake, "{}");
+    for problem in [filter.question("q", S).problem, filter.answer("a", S, "").problem] {
+        let problem = problem.unwrap();
+        assert_eq!(problem.code, "too-many-buckets");
+        assert_eq!(problem.message, "Maximum sessions (0) reached");
+    }
+    assert_eq!(fake.lines().len(), 2);
+}
+
+#[test]
+fn a_failed_answer_warns_once_and_changes_nothing() {
+    let fake = Fake::new();
+    fake.set("s", "answer_count", "\"seven\"");
+    let answer = filter(&fake, "{}").answer("a", S, "");
+    assert_eq!(answer.effect, Effect::Failed);
+    assert_eq!(answer.problem.unwrap().code, "not-a-counter");
+    assert_eq!(fake.get("s", "last_answer"), None);
+    assert_eq!(fake.history("s").len(), 0);
+    assert_eq!(fake.lines(), ["Warn keepline.store Answer not stored in session s: NotACounter"]);
+}
+
+#[test]
+fn a_session_has_the_configured_life() {
+    let fake = Fake::new();
+    filter(&fake, r#"{"session_ttl_hours":0.001,"session_ttl_mode":"sliding"}"#).question("q", S);
+    let life = fake.buckets.borrow()["s"].time_to_live.unwrap();
+    assert_eq!((life.milliseconds, life.sliding), (3600, true));
+    filter(&fake, "{}").answer("q", r#"{"session_id":"t"}"#, "");
+    assert_eq!(fake.buckets.borrow()["t"].time_to_live, None);
+}
+
+#[test]
+fn history_is_summarised_beyond_max_history_and_counts_add_up() {
+    for max in [0_u64, 1, 2, 3, 5, 100] {
+        let fake = Fake::new();
+        let filter = filter(&fake, &format!("{{\"max_history\":{max}}}"));
+        for n in 1..=150 {
+            fake.pass(1);
+            assert_eq!(filter.answer("a", S, "").effect, Effect::Stored);
+            let history = fake.history("s");
+            assert!(history.len() as u64 <= max.max(1), "{max}: {}", history.len());
+            assert_eq!(told(&history), 2 * n, "{max}");
+        }
+        let (count, sum) = counts(&fake.history("s")[0]);
+        assert_eq!(count, sum);
+    }
+}
+
+#[test]
+fn a_summary_is_what_the_original_writes_and_is_merged() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"max_history":4}"#);
+    for _ in 0..3 {
+        filter.answer("a", S, "");
+    }
+    let history = fake.history("s");
+    assert_eq!(history.len(), 3);
+    assert_eq!(
+        history[0],
+        r#"{"op": "summary", "summarized_count": 4, "op_counts": {"put": 2, "increment": 2}, "keys_touched": ["answer_count", "last_answer"], "timestamp": 1795186917.032595}"#
+    );
+    filter.answer("a", S, "");
+    assert_eq!(counts(&fake.history("s")[0]), (6, 6));
+    // Two answers, three transactions: the second was needed for the summary only.
+    assert_eq!(fake.transactions.get(), 6);
+}
+
+#[test]
+fn auto_summarize_off_keeps_all() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"max_history":1,"auto_summarize":false}"#);
+    for _ in 0..50 {
+        filter.answer("a", S, "");
+    }
+    assert_eq!(fake.history("s").len(), 100);
+    assert_eq!(fake.transactions.get(), 50);
+}
+
+#[test]
+fn a_long_history_is_summarised_bit_by_bit() {
+    let fake = Fake::new();
+    let off = filter(&fake, r#"{"auto_summarize":false}"#);
+    for _ in 0..2000 {
+        off.answer("a", S, "");
+    }
+    let on = filter(&fake, "{}");
+    for n in 1..=20 {
+        on.answer("a", S, "");
+        assert_eq!(told(&fake.history("s")), 4000 + 2 * n);
+    }
+    assert!(fake.history("s").len() <= 100);
+}
+
+#[test]
+fn whoever_summarises_first_is_right() {
+    let fake = Fake::new();
+    fake.before_each(|fake, n| {
+        if n == 3 {
+            // Another writer, between the answer and its summary.
+            filter(fake, r#"{"max_history":2}"#).answer("theirs", S, "");
+        }
+    });
+    let filter = filter(&fake, r#"{"max_history":2}"#);
+    filter.answer("a", S, "");
+    fake.lines();
+    assert_eq!(filter.answer("b", S, "").effect, Effect::Stored);
+    assert_eq!(told(&fake.history("s")), 6);
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "3");
+    assert!(fake.lines().iter().all(|line| line.starts_with("Debug")));
+}
+
+#[test]
+fn a_failed_summary_never_makes_the_answer_fail() {
+    let fake = Fake::new();
+    fake.before_each(|fake, n| {
+        if n == 2 {
+            fake.fail(FailureCode::Unavailable);
+        }
+    });
+    let answer = filter(&fake, r#"{"max_history":1}"#).answer("a", S, "");
+    assert_eq!((answer.effect, answer.problem), (Effect::Stored, None));
+    assert_eq!(fake.lines()[1], "Warn keepline.store History of session s not summarized: It broke");
+}
+
+#[test]
+fn huge_records_of_others_do_not_stop_the_summaries() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"max_history":4}"#);
+    filter.answer("a", S, "");
+    let long = "x".repeat(300_000);
+    // A summary over any limit, a record over any limit, and one that is no record.
+    let keys: Vec<String> = (0..30_000).map(|n| format!("key-{n:06}")).collect();
+    fake.buckets.borrow_mut().get_mut("s").unwrap().logs.get_mut("history").unwrap().1 = vec![
+        json!({"op": "summary", "summarized_count": 7, "op_counts": {"put": 7}, "keys_touched": keys}).to_string(),
+        json!({"op": "put", "key": long}).to_string(),
+        "garbage".into(),
+        json!({"op": "clear", "key": null, "cleared": ["k1", "k2", 7, ""]}).to_string(),
+    ];
+    for _ in 0..6 {
+        filter.answer("a", S, "");
+    }
+    let history = fake.history("s");
+    assert!(history.len() <= 4, "{}", history.len());
+    assert_eq!(told(&history), 7 + 3 + 12);
+    let summary: Value = serde_json::from_str(&history[0]).unwrap();
+    assert_eq!(summary["op_counts"]["unknown"], 1);
+    assert_eq!(summary["op_counts"]["clear"], 1);
+    assert_eq!(summary["keys_touched"].as_array().unwrap().len(), 256);
+    assert_eq!(summary["keys_truncated"], true);
+    assert!(history[0].len() < 10_000);
+}

@@ -1,0 +1,291 @@
+//! The operations on sessions.
+
+use keepline_filter::store::FailureCode;
+use keepline_filter::{Config, SessionProblem, SessionProblemCode as Code, Sessions};
+
+use crate::fake::Fake;
+use crate::filter::told;
+
+fn sessions<'a>(fake: &'a Fake, options: &str) -> Sessions<&'a Fake> {
+    Sessions::new(fake, Config::parse(options).unwrap())
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, SessionProblem>, code: Code, message: &str) {
+    let problem = result.unwrap_err();
+    assert_eq!((problem.code, &*problem.message), (code, message));
+}
+
+#[test]
+fn a_session_is_created_once() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    assert_eq!(sessions.create("s").unwrap(), "life-1");
+    refused(sessions.create("s"), Code::AlreadyExists, "Session 's' already exists");
+    fake.max_buckets.set(1);
+    refused(sessions.create("t"), Code::TooManySessions, "Maximum sessions (1) reached");
+    refused(
+        sessions.create("a b"),
+        Code::InvalidSession,
+        "Invalid session_id: 'a b'. Must be 1-128 alphanumeric characters, hyphens, or underscores.",
+    );
+}
+
+#[test]
+fn all_but_create_want_a_session_that_is_there() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"session_ttl_hours":1}"#);
+    let calls: [fn(&Sessions<&Fake>) -> Result<(), SessionProblem>; 10] = [
+        |s| s.resume("s").map(|_| ()),
+        |s| s.delete("s").map(|_| ()),
+        |s| s.put("s", "k", "1"),
+        |s| s.get("s", "k").map(|_| ()),
+        |s| s.keys("s").map(|_| ()),
+        |s| s.clear("s", None).map(|_| ()),
+        |s| s.clear("s", Some("k")).map(|_| ()),
+        |s| s.increment("s", "k", 1).map(|_| ()),
+        |s| s.history("s", 0).map(|_| ()),
+        |s| s.history("s", 5).map(|_| ()),
+    ];
+    for call in calls {
+        refused(call(&sessions), Code::NotFound, "Session 's' not found");
+        sessions.create("s").unwrap();
+        fake.pass(3_600_000);
+        refused(call(&sessions), Code::Expired, "Session 's' has expired");
+        sessions.create("s").unwrap();
+        call(&sessions).unwrap();
+        let _ = sessions.delete("s");
+    }
+}
+
+#[test]
+fn values_come_back_as_they_were_put() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    for value in [r#"{"a": [1, 2.50]}"#, "\"Héllo\"", "null", "-0", "1e400"] {
+        sessions.put("s", "k", value).unwrap();
+        assert_eq!(sessions.get("s", "k").unwrap().as_deref(), Some(value));
+    }
+    assert_eq!(sessions.get("s", "other").unwrap(), None);
+    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
+    let state = sessions.resume("s").unwrap();
+    assert_eq!((state.key_count, state.history_length, state.expires_in), (1, 5, None));
+}
+
+#[test]
+fn put_refuses_what_is_not_json_too_long_or_without_room() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"max_value_bytes":8,"max_keys":2}"#);
+    sessions.create("s").unwrap();
+    for value in ["", "x", "NaN", "1 2", "\"\n\"", "{"] {
+        refused(sessions.put("s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
+    }
+    refused(sessions.put("s", "k", "\"1234567\""), Code::Limit, "Value of 9 bytes is over max_value_bytes (8)");
+    sessions.put("s", "a", "1").unwrap();
+    sessions.increment("s", "b", 1).unwrap();
+    refused(sessions.put("s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
+    refused(sessions.increment("s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
+    sessions.put("s", "a", "2").unwrap();
+    assert_eq!(fake.lines().len(), 3);
+    assert_eq!(fake.history("s").len(), 3);
+}
+
+#[test]
+fn keys_are_checked() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    for key in ["", "a b", "a\n", "__keys__", "__history__", "__meta__"] {
+        for problem in [
+            sessions.put("s", key, "1").unwrap_err(),
+            sessions.get("s", key).unwrap_err(),
+            sessions.clear("s", Some(key)).unwrap_err(),
+            sessions.increment("s", key, 1).unwrap_err(),
+        ] {
+            assert_eq!(problem.code, Code::InvalidKey);
+            assert!(problem.message.starts_with("Invalid key: '"), "{}", problem.message);
+        }
+    }
+}
+
+#[test]
+fn stored_values_that_cannot_be_given_are_refused() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"max_value_bytes":8}"#);
+    fake.set("s", "nan", "NaN");
+    fake.set("s", "bytes", b"\xff".to_vec());
+    fake.set("s", "long", "123456789");
+    let message = "Stored value of key 'nan' is not valid JSON";
+    refused(sessions.get("s", "nan"), Code::InvalidValue, message);
+    assert_eq!(sessions.get("s", "bytes").unwrap_err().code, Code::InvalidValue);
+    assert_eq!(sessions.get("s", "long").unwrap_err().code, Code::Limit);
+}
+
+#[test]
+fn counters_count_and_nothing_else_does() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    assert_eq!(sessions.increment("s", "n", 5).unwrap(), 5);
+    assert_eq!(sessions.increment("s", "n", -7).unwrap(), -2);
+    sessions.put("s", "t", "\"7\"").unwrap();
+    let message = "Value of key 't' in session 's' is not a counter";
+    refused(sessions.increment("s", "t", 1), Code::NotACounter, message);
+    sessions.put("s", "n", "9223372036854775807").unwrap();
+    assert_eq!(sessions.increment("s", "n", 1).unwrap_err().code, Code::NotACounter);
+    assert_eq!(fake.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
+}
+
+#[test]
+fn clearing_one_key_tells_whether_it_was_there() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    sessions.put("s", "k", "1").unwrap();
+    assert_eq!(sessions.clear("s", Some("k")).unwrap(), ["k"]);
+    assert_eq!(sessions.clear("s", Some("k")).unwrap(), Vec::<String>::new());
+    let record = r#"{"op": "clear", "key": "k", "timestamp": 1795186917.032595}"#;
+    assert_eq!(fake.history("s")[1..], [record, record]);
+}
+
+#[test]
+fn clearing_all_keeps_the_session_and_names_the_keys() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    sessions.put("s", "b", "1").unwrap();
+    sessions.put("s", "a", "1").unwrap();
+    assert_eq!(sessions.clear("s", None).unwrap(), ["a", "b"]);
+    assert_eq!(sessions.clear("s", None).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        fake.history("s")[2..],
+        [
+            r#"{"op": "clear", "key": null, "cleared": ["a", "b"], "timestamp": 1795186917.032595}"#,
+            r#"{"op": "clear", "key": null, "cleared": [], "timestamp": 1795186917.032595}"#,
+        ]
+    );
+    assert_eq!(sessions.resume("s").unwrap().incarnation, "life-1");
+}
+
+#[test]
+fn clearing_all_begins_again_when_another_writer_comes_between() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    fake.before_each(|fake, n| {
+        if n == 3 {
+            fake.set("s", "theirs", "1");
+        }
+    });
+    assert_eq!(sessions.clear("s", None).unwrap(), ["theirs"]);
+    // And gives up when one always does.
+    fake.before_each(|fake, n| fake.set("s", &format!("k{n}"), "1"));
+    let problem = sessions.clear("s", None).unwrap_err();
+    assert_eq!(problem.code, Code::Store);
+    assert!(fake.get("s", "k6").is_some());
+}
+
+#[test]
+fn every_write_is_summarised_clears_too() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"max_history":5}"#);
+    sessions.create("s").unwrap();
+    for n in 1..=40 {
+        match n % 4 {
+            0 => sessions.put("s", "a", "1").unwrap(),
+            1 => sessions.increment("s", "b", 1).map(|_| ()).unwrap(),
+            2 => sessions.clear("s", Some("c")).map(|_| ()).unwrap(),
+            _ => sessions.clear("s", None).map(|_| ()).unwrap(),
+        }
+        let history = fake.history("s");
+        assert!(history.len() <= 5);
+        assert_eq!(told(&history), n);
+    }
+}
+
+#[test]
+fn sessions_are_listed_page_by_page() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    for name in ["c", "a", "b"] {
+        sessions.create(name).unwrap();
+    }
+    fake.set("not a session", "k", "1");
+    let first = sessions.list("", 2).unwrap();
+    assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
+    let rest = sessions.list("b", 0).unwrap();
+    assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
+}
+
+#[test]
+fn deleting_names_the_keys() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    sessions.put("s", "k", "1").unwrap();
+    assert_eq!(sessions.delete("s").unwrap(), ["k"]);
+    refused(sessions.delete("s"), Code::NotFound, "Session 's' not found");
+}
+
+#[test]
+fn history_is_read_whole_and_in_order_in_bounded_steps() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    assert_eq!(sessions.history("s", 0).unwrap(), Vec::<String>::new());
+    sessions.increment("s", "first", 1).unwrap();
+    for n in 0..2500 {
+        fake.push("s", &format!("{{\"n\": {n}, \"pad\": \"{}\"}}", "x".repeat(300)));
+    }
+    let before = fake.transactions.get();
+    let all = sessions.history("s", 0).unwrap();
+    assert_eq!(all, fake.history("s"));
+    assert!(fake.transactions.get() - before >= 3);
+    assert_eq!(sessions.history("s", 1).unwrap(), all[2500..]);
+    assert_eq!(sessions.history("s", 1700).unwrap(), all[801..]);
+    assert_eq!(sessions.history("s", 9999).unwrap(), all);
+}
+
+#[test]
+fn history_is_whole_while_others_write() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    for n in 0..2500 {
+        fake.push("s", &n.to_string());
+    }
+    fake.before_each(|fake, _| {
+        for _ in 0..7 {
+            fake.push("s", "new");
+        }
+    });
+    let all = sessions.history("s", 0).unwrap();
+    let old: Vec<_> = all.iter().filter(|record| *record != "new").collect();
+    assert_eq!(old.len(), 2500);
+    assert!(old.iter().enumerate().all(|(n, record)| **record == n.to_string()));
+    // A summary in the midst of it: no count is lost.
+    let mut done = false;
+    fake.before_each(move |fake, _| {
+        if fake.transactions.get() % 2 == 0 && !std::mem::replace(&mut done, true) {
+            let mut buckets = fake.buckets.borrow_mut();
+            let (first, log) = buckets.get_mut("s").unwrap().logs.get_mut("history").unwrap();
+            let count = log.len() - 10;
+            let summary =
+                format!("{{\"op\": \"summary\", \"summarized_count\": {count}, \"op_counts\": {{\"put\": {count}}}}}");
+            log.splice(..count, [summary]);
+            *first += count as u64 - 1;
+        }
+    });
+    let length = fake.history("s").len() as u64;
+    assert_eq!(told(&sessions.history("s", 0).unwrap()), length);
+}
+
+#[test]
+fn a_failing_store_is_told_in_its_words() {
+    let fake = Fake::new();
+    fake.fail(FailureCode::Denied);
+    let sessions = sessions(&fake, "{}");
+    refused(sessions.create("s"), Code::Store, "It broke");
+    refused(sessions.list("", 1), Code::Store, "It broke");
+}
