@@ -205,17 +205,11 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&self) -> Option<f64> {
-        // Python's and Rust's readers both take "1e3" and "1.0"; only numbers begin like this.
-        let is_number = self.raw.starts_with(|c: char| c == '-' || c.is_ascii_digit());
-        if is_number { self.raw.parse().ok() } else { None }
-    }
-
     fn hours(&self, default: f64) -> Result<f64, ConfigProblem> {
         if self.raw == "null" {
             return Ok(default);
         }
-        match self.number() {
+        match json::number(self.raw) {
             // Adding zero turns -0 into 0.
             Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => Ok(hours + 0.0),
             _ => Err(self.problem("a number from 0 (for ever) to 876000")),
@@ -233,7 +227,7 @@ impl Reader<'_> {
             clippy::cast_precision_loss,
             reason = "checked to be integral and within bounds that a float holds"
         )]
-        match self.number() {
+        match json::number(self.raw) {
             Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
             _ => Err(self.problem(&format!("an integer from {min} to {max}"))),
         }

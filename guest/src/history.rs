@@ -262,12 +262,15 @@ fn read_count(raw: &str) -> u64 {
     if let Ok(count) = raw.parse::<u64>() {
         return count.min(MAX_COUNT);
     }
-    // A cast from a float saturates, and takes what is no number for 0. Strings must not count.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating is what is wanted")]
-    match raw.as_bytes().first() {
-        Some(b'0'..=b'9') => raw.parse::<f64>().map_or(0, |count| count as u64).min(MAX_COUNT),
-        _ => 0,
+    if !raw.starts_with(|c: char| c.is_ascii_digit()) {
+        return 0;
     }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast from a float saturates, and that is what is wanted"
+    )]
+    json::number(raw).map_or(MAX_COUNT, |count| (count as u64).min(MAX_COUNT))
 }
 
 /// The step that asks, in a transaction that appends, for what has to be summarised.
@@ -329,7 +332,7 @@ fn fold(
     let Some(oldest) = surplus.records.first() else {
         return Ok(());
     };
-    let opening = Opening::Existing { incarnation: Some(incarnation) };
+    let opening = Opening::life(incarnation);
     let next;
     let mut summary = Summary::of(&surplus.records);
     let mut count = surplus.records.len() as u64;
@@ -360,4 +363,59 @@ fn second_record(host: &impl Host, session: &str, opening: Opening<'_>) -> Resul
         Some(Outcome::Records(found)) => found.records.into_iter().next(),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn timestamps_are_written_as_python_writes_floats() {
+        for (micros, text) in [
+            (1_795_186_917_032_595, "1795186917.032595"),
+            (1_795_186_917_500_000, "1795186917.5"),
+            (1_795_186_917_000_000, "1795186917.0"),
+            (1_795_186_917_000_010, "1795186917.00001"),
+            (0, "0.0"),
+        ] {
+            assert_eq!(timestamp(micros), text);
+        }
+        timestamp(u64::MAX);
+    }
+
+    #[test]
+    fn absurd_summaries_of_others_saturate() {
+        let absurd = [
+            r#"{"op": "summary", "summarized_count": 1e400, "op_counts": {"put": 99999999999999999999}}"#,
+            r#"{"op": "summary", "summarized_count": -5, "op_counts": {"put": -3, "x": "7", "y": 2.9}}"#,
+            r#"{"op": "summary", "summarized_count": 18446744073709551615, "op_counts": []}"#,
+            r#"{"op": "summary", "keys_touched": "all"}"#,
+        ];
+        let one = |index: usize| summarize(&[absurd[index].to_owned()], "1.0");
+        assert!(one(0).contains("\"summarized_count\": 9007199254740991, \"op_counts\": {\"put\": 9007199254740991}"));
+        assert!(one(1).contains("\"summarized_count\": 2, \"op_counts\": {\"y\": 2}"));
+        assert!(one(2).contains("{\"unknown\": 9007199254740991}"));
+        assert!(
+            one(3)
+                .contains("\"summarized_count\": 0, \"op_counts\": {}, \"keys_touched\": [], \"keys_truncated\": true")
+        );
+        let all: Vec<_> = absurd.iter().map(|&record| record.to_owned()).collect();
+        assert!(summarize(&all, "1.0").contains("\"summarized_count\": 9007199254740991"));
+    }
+
+    #[test]
+    fn operations_and_keys_of_a_summary_are_bounded_and_counted() {
+        let mut records: Vec<_> = (0..100).map(|n| record(&format!("op{n}"), "k", "1.0")).collect();
+        records.extend((0..400).map(|n| record("put", &format!("key{n}"), "1.0")));
+        records.push(record(&"long".repeat(100), "k", "1.0"));
+        let summary = summarize(&records, "1.0");
+        assert!(summary.contains("\"summarized_count\": 501"));
+        assert!(summary.contains("\"unknown\": "));
+        assert!(summary.contains("\"keys_truncated\": true"));
+        let again = summarize(&[summary, record("put", "k", "1.0")], "1.0");
+        assert!(again.contains("\"summarized_count\": 502"));
+        assert!(again.contains("\"keys_truncated\": true"));
+        assert!(again.len() < MAX_SUMMARY_BYTES);
+    }
 }

@@ -1,6 +1,6 @@
 //! Keepline's filter: sessions, their memory and their history.
 //!
-//! Plain Rust that reaches nothing but a [`Host`](store::Host): a store of buckets, a clock and a log.
+//! Plain Rust that reaches nothing but a [`Host`]: a store of buckets, a clock and a log.
 //! Compiled for `wasm32-unknown-unknown` it is a component (`wit/`, world `memory-filter`), and
 //! `component` is the only module that knows so. Natively it is the same logic without the sandbox.
 //!

@@ -145,8 +145,7 @@ fn is_falsy(raw: &str) -> bool {
     match raw.as_bytes() {
         b"null" | b"false" => true,
         [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
-        [b'-' | b'0'..=b'9', ..] => raw.parse() == Ok(0.0_f64),
-        _ => false,
+        _ => json::number(raw) == Some(0.0),
     }
 }
 

@@ -123,7 +123,6 @@ impl<H: Host> Sessions<H> {
         let page = page.map_err(|failure| store_problem("", &failure))?;
         let mut sessions = page.buckets;
         sessions.retain(|name| is_session(name));
-        sessions.sort_unstable();
         Ok(SessionPage { sessions, cursor: page.cursor })
     }
 
@@ -210,7 +209,7 @@ impl<H: Host> Sessions<H> {
                 &self.host,
                 &self.config,
                 session,
-                Opening::Existing { incarnation: Some(&incarnation) },
+                Opening::life(&incarnation),
                 &[Expectation::Keys { keys: &keys }],
                 &[Operation::RemoveAll { max_names: MAX_KEYS }],
                 &[&history::record_clear_all(&keys, &stamp)],

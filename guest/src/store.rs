@@ -33,6 +33,13 @@ pub enum Opening<'a> {
     },
 }
 
+impl<'a> Opening<'a> {
+    /// The life that a receipt named. A store that names none can't be asked for one.
+    pub(crate) fn life(incarnation: &'a str) -> Self {
+        Self::Existing { incarnation: Some(incarnation).filter(|stamp| !stamp.is_empty()) }
+    }
+}
+
 /// What must hold, before it, for a transaction to be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation<'a> {

@@ -124,7 +124,7 @@ fn unapplied(status: Status) -> Receipt {
 }
 
 /// As many from the front as the limits allow, but at least one.
-fn fitting<'a>(records: &'a [String], max_records: u64, max_bytes: u64) -> &'a [String] {
+fn fitting(records: &[String], max_records: u64, max_bytes: u64) -> &[String] {
     let mut bytes = 0;
     let count = records
         .iter()

@@ -10,6 +10,8 @@ fn sessions<'a>(fake: &'a Fake, options: &str) -> Sessions<&'a Fake> {
     Sessions::new(fake, Config::parse(options).unwrap())
 }
 
+type Call = fn(&Sessions<&Fake>) -> Result<(), SessionProblem>;
+
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, SessionProblem>, code: Code, message: &str) {
     let problem = result.unwrap_err();
@@ -35,7 +37,7 @@ fn a_session_is_created_once() {
 fn all_but_create_want_a_session_that_is_there() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"session_ttl_hours":1}"#);
-    let calls: [fn(&Sessions<&Fake>) -> Result<(), SessionProblem>; 10] = [
+    let calls: [Call; 10] = [
         |s| s.resume("s").map(|_| ()),
         |s| s.delete("s").map(|_| ()),
         |s| s.put("s", "k", "1"),
