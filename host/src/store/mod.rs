@@ -35,6 +35,11 @@ impl Writer {
         Self { id: format!("{:016x}", fastrand::u64(..)), sequence: 0 }
     }
 
+    /// A stand-in that costs nothing to make, for where no transaction is possible.
+    pub(crate) fn nobody() -> Self {
+        Self { id: String::new(), sequence: 0 }
+    }
+
     /// Begin a transaction: the number that all its tries carry.
     pub fn next(&mut self) -> &Self {
         self.sequence += 1;
@@ -104,11 +109,3 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 pub(crate) fn failure(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Failure {
     Failure { code, subject: subject.into(), limit: 0, message: message.into() }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Failure {}

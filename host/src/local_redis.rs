@@ -1,0 +1,170 @@
+//! A redis-server of one's own on a free loopback port, for the demo, the benchmarks and the tests.
+//!
+//! Keeps nothing on disk unless asked to, and is stopped when it is dropped.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+/// A running redis-server.
+#[derive(Debug)]
+pub struct RedisServer {
+    child: Child,
+    port: u16,
+    arguments: Vec<String>,
+    directory: TempDir,
+}
+
+impl RedisServer {
+    /// Whether there is a redis-server to start.
+    pub fn is_installed() -> bool {
+        let mut version = Command::new("redis-server");
+        version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        version.status().is_ok_and(|status| status.success())
+    }
+
+    /// Starts a server that keeps nothing on disk.
+    ///
+    /// # Errors
+    /// When there is no redis-server, or it does not answer within five seconds.
+    pub fn start() -> Result<Self> {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with further arguments of redis-server.
+    ///
+    /// # Errors
+    /// When there is no redis-server, or it does not answer within five seconds.
+    pub fn start_with(arguments: &[&str]) -> Result<Self> {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let mut tries = 1;
+        loop {
+            // Another process may take the port between its choice and redis-server's start.
+            match Self::try_start(&arguments) {
+                Err(_) if tries < 3 => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn try_start(arguments: &[String]) -> Result<Self> {
+        let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
+        let port = free_port().context("no free port on loopback")?;
+        let child = spawn(port, arguments, &directory)?;
+        let mut server = Self { child, port, arguments: arguments.to_vec(), directory };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// The port, on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process's id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As `redis_url` takes it.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends the process at once, as a crash would.
+    pub fn kill(&mut self) {
+        // Both fail only for a process that is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again on the same port, after [`kill`](Self::kill). What it held is gone, unless its
+    /// arguments make it persist.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill();
+        self.child = spawn(self.port, &self.arguments, &self.directory)?;
+        self.wait_until_ready()
+    }
+
+    /// Stops it where it is (SIGSTOP): it holds its connections and answers nobody.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn pause(&self) -> Result<()> {
+        self.signal("STOP")
+    }
+
+    /// Lets it go on (SIGCONT), with what has been sent to it meanwhile.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub fn resume(&self) -> Result<()> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
+        let status = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status()?;
+        if !status.success() {
+            bail!("redis-server is gone");
+        }
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("redis-server ended at once ({status})");
+            }
+            if answers(self.port).unwrap_or(false) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        bail!("redis-server does not answer on port {}", self.port)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Result<Child> {
+    Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(directory.path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("can't start redis-server; on Debian `apt-get install redis-server`")
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// Whether something that speaks Redis's protocol answers; that it wants a password first is an answer.
+fn answers(port: u16) -> io::Result<bool> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(200))?;
+    stream.set_read_timeout(Some(Duration::from_millis(500)))?;
+    stream.write_all(b"PING\r\n")?;
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer)?;
+    Ok(&answer == b"+PONG" || answer.starts_with(b"-NOAU"))
+}

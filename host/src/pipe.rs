@@ -1,0 +1,156 @@
+//! A pipe: questions and answers pass, and the turn between them is carried.
+
+use std::sync::Arc;
+
+use crate::{
+    contract::filter::{AnswerReply, Problem, QuestionReply},
+    keepline::{OnStoreError, Shared},
+    lend::LogLevel,
+    runtime::{Fault, Instance},
+    store::Writer,
+};
+
+pub use crate::contract::filter::Effect;
+
+/// What the filter made of an entry. The text is the caller's and stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Passed {
+    /// The metadata to send on; none: as they came.
+    pub metadata: Option<String>,
+    /// What was done.
+    pub effect: Effect,
+    /// Keys attached to a question.
+    pub attached: u32,
+    /// What kept the entry from its memory.
+    pub problem: Option<Problem>,
+}
+
+/// An entry whose memory failed, under [`OnStoreError::Fail`]. The entry itself is unharmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct EntryError {
+    /// A failure code of `key-value`, or `plugin`.
+    pub code: String,
+    /// One sentence without a full stop.
+    pub message: String,
+}
+
+/// The lanes of one conversation at a time: what remembers, between a question and its answers, whose
+/// they are. A pipe is used by one task at a time; many pipes work side by side.
+///
+/// A call that is dropped before it is done loses its entry's memory, and nothing else.
+pub struct Pipe {
+    shared: Arc<Shared>,
+    turn: String,
+    /// None while a call is under way, and after one that was dropped: its number may be in use.
+    writer: Option<Writer>,
+}
+
+impl Pipe {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, turn: String::new(), writer: None }
+    }
+
+    /// A new object begins: what follows has nothing to do with the question before.
+    pub fn open(&mut self) {
+        self.turn.clear();
+    }
+
+    /// A question on its way to the model. Cost: one transaction if it has a session, none if not.
+    ///
+    /// # Errors
+    /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
+    pub async fn question(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
+        self.turn.clear();
+        if let Some(refused) = self.too_large(text, metadata) {
+            return Ok(refused);
+        }
+        let called = self.call(async |instance, writer| instance.question(writer, text, metadata).await).await;
+        match called {
+            Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
+                self.turn = turn;
+                self.conclude(Passed { metadata, effect, attached, problem })
+            }
+            Err(fault) => self.conclude(faulted(&fault)),
+        }
+    }
+
+    /// An answer on its way back. Cost: one transaction; a second one when history is summarised.
+    ///
+    /// # Errors
+    /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
+    pub async fn answer(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
+        if let Some(refused) = self.too_large(text, metadata) {
+            return Ok(refused);
+        }
+        let turn = std::mem::take(&mut self.turn);
+        let called = self.call(async |instance, writer| instance.answer(writer, text, metadata, &turn).await).await;
+        self.turn = turn;
+        match called {
+            Ok(AnswerReply { metadata, effect, problem }) => {
+                self.conclude(Passed { metadata, effect, attached: 0, problem })
+            }
+            Err(fault) => self.conclude(faulted(&fault)),
+        }
+    }
+
+    /// The sandbox's business, not the filter's: what is over the limit never enters an instance.
+    fn too_large(&self, text: &str, metadata: &str) -> Option<Passed> {
+        let limit = self.shared.max_entry_bytes;
+        let size = text.len().saturating_add(metadata.len());
+        if size <= limit {
+            return None;
+        }
+        let message = format!("an entry of {size} bytes is over max_entry_bytes ({limit}); it is forwarded unchanged");
+        self.shared.pool.lent().log.log(LogLevel::Warn, "keepline.limit", &message);
+        self.shared.tally.count(Effect::Limited);
+        let problem = Some(Problem { code: "limit".into(), message });
+        Some(Passed { metadata: None, effect: Effect::Limited, attached: 0, problem })
+    }
+
+    async fn call<R>(
+        &mut self,
+        call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
+    ) -> Result<R, Fault> {
+        let writer = self.writer.take().unwrap_or_default();
+        let (reply, writer) = self.shared.call(writer, call).await?;
+        self.writer = Some(writer);
+        Ok(reply)
+    }
+
+    fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
+        self.shared.tally.count(passed.effect);
+        if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
+            let problem = passed.problem.unwrap_or(Problem { code: "other".into(), message: "the store failed".into() });
+            return Err(EntryError { code: problem.code, message: problem.message });
+        }
+        Ok(passed)
+    }
+}
+
+fn faulted(fault: &Fault) -> Passed {
+    let problem = Some(Problem { code: "plugin".into(), message: fault.to_string() });
+    Passed { metadata: None, effect: Effect::Failed, attached: 0, problem }
+}
+
+impl Shared {
+    /// One call of an instance. A fault is logged in one line, and the instance is not used again.
+    pub(crate) async fn call<R>(
+        &self,
+        writer: Writer,
+        call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
+    ) -> Result<(R, Writer), Fault> {
+        let called = async {
+            let mut instance = self.pool.take().await?;
+            let answer = call(&mut instance, writer).await?;
+            self.pool.give_back(instance);
+            Ok(answer)
+        };
+        called.await.inspect_err(|fault: &Fault| {
+            self.tally.count_fault();
+            self.pool.lent().log.log(LogLevel::Error, "keepline.plugin", &fault.to_string());
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! Plugins: loading a component, after having looked at what it asks for.
+//!
+//! Deny by default: the linker holds the contract's three imports and nothing else, and a component that
+//! wants more is refused with the list of what it asked for.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use sha2::{Digest, Sha256};
+use wasmtime::{
+    Cache, CacheConfig, Config, Engine,
+    component::{Component, HasSelf, Linker},
+};
+
+use crate::{
+    contract::{MemoryFilter, MemoryFilterPre},
+    runtime::{EpochTicker, InstanceState},
+};
+
+/// The bundled filter, as a component.
+pub const BUNDLED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline.wasm"));
+
+/// What a component may use of the machine. The defaults suit the bundled filter with room to spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sandbox {
+    /// Linear memory of one instance, bytes. Default 64 MiB.
+    pub memory_bytes: usize,
+    /// Elements in an instance's tables. Default 10,000.
+    pub table_elements: usize,
+    /// Time that an instance may compute between two calls of the store. Default 1 s; checked every 10 ms.
+    pub cpu_time: Duration,
+    /// Bytes that an instance can make the host copy in one call. Default 32 MiB.
+    pub copy_bytes: usize,
+    /// Calls of the store that one entry may cause. Default 64; the filter needs one or two.
+    pub store_calls_per_entry: u32,
+    /// Messages that one entry may log. Default 64; further ones are dropped.
+    pub log_lines_per_entry: u32,
+    /// Calls after which an instance is replaced by a fresh one. Default 10,000.
+    pub calls_per_instance: u64,
+    /// Where compiled code is kept between processes.
+    pub cache: CodeCache,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 64 << 20,
+            table_elements: 10_000,
+            cpu_time: Duration::from_secs(1),
+            copy_bytes: 32 << 20,
+            store_calls_per_entry: 64,
+            log_lines_per_entry: 64,
+            calls_per_instance: 10_000,
+            cache: CodeCache::Default,
+        }
+    }
+}
+
+/// Where compiled code is kept between processes. It is a by-product of the component, not something to
+/// trust in its stead: an entry is found by the component's digest, wasmtime's version and its settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CodeCache {
+    /// In the user's cache directory.
+    #[default]
+    Default,
+    /// Nowhere: each process compiles.
+    Off,
+    /// In this directory.
+    At(PathBuf),
+}
+
+/// Why a plugin can't be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginError {
+    /// The file can't be read.
+    #[error("can't read the plugin {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The bytes are no component.
+    #[error("not a WebAssembly component: {0}")]
+    NotAComponent(String),
+    /// It asks for more than the contract's imports.
+    #[error("refused: the plugin asks for {}; a filter is lent {} and nothing else", list(.0), list(&LENT))]
+    ForbiddenImports(Vec<String>),
+    /// It does not fit the contract.
+    #[error("the plugin does not fit the world keepline:memory/memory-filter: {0}")]
+    Misfit(String),
+    /// wasmtime can't be set up as wanted.
+    #[error("can't set up the sandbox: {0}")]
+    Sandbox(String),
+}
+
+/// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
+const LENT: [&str; 3] =
+    ["keepline:memory/key-value@0.1.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
+
+fn is_lent(import: &str) -> bool {
+    LENT.iter().any(|lent| import == *lent || (lent.ends_with("@0.2") && import.starts_with(&format!("{lent}."))))
+}
+
+fn list(names: &[impl fmt::Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What a component says of itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Bytes.
+    pub size: usize,
+    /// In base 16.
+    pub sha256: String,
+    /// Interfaces and functions that it asks for: the complete list of its powers.
+    pub imports: Vec<String>,
+    /// Interfaces and functions that it offers.
+    pub exports: Vec<String>,
+    /// Why this host would not load it; none: it would.
+    pub refusal: Option<String>,
+}
+
+/// Looks at a component without running any of it. Cost: compiles it, unless the code is cached.
+///
+/// # Errors
+/// When the bytes are no component at all.
+pub fn inspect(bytes: &[u8]) -> Result<Inspection, PluginError> {
+    let engine = engine(&Sandbox::default())?;
+    let component = compile(&engine, bytes)?;
+    let (imports, exports) = interfaces(&component, &engine);
+    let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let refusal = link(&engine, &component).err().map(|error| error.to_string());
+    Ok(Inspection { size: bytes.len(), sha256, imports, exports, refusal })
+}
+
+/// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.
+#[derive(Clone)]
+pub struct Plugin {
+    pub(crate) pre: MemoryFilterPre<InstanceState>,
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) ticker: Arc<EpochTicker>,
+}
+
+impl Plugin {
+    /// The bundled filter.
+    ///
+    /// # Errors
+    /// When wasmtime refuses the sandbox's settings.
+    pub fn bundled(sandbox: &Sandbox) -> Result<Self, PluginError> {
+        Self::from_bytes(BUNDLED, sandbox)
+    }
+
+    /// The component in a file.
+    ///
+    /// # Errors
+    /// When it can't be read, is no component, asks for too much or does not fit.
+    pub fn from_file(path: impl AsRef<Path>, sandbox: &Sandbox) -> Result<Self, PluginError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| PluginError::Read { path: path.to_owned(), source })?;
+        Self::from_bytes(&bytes, sandbox)
+    }
+
+    /// A component. Cost: tens of milliseconds to compile, one or two with cached code.
+    ///
+    /// # Errors
+    /// When it is no component, asks for too much or does not fit.
+    pub fn from_bytes(bytes: &[u8], sandbox: &Sandbox) -> Result<Self, PluginError> {
+        let engine = engine(sandbox)?;
+        let component = compile(&engine, bytes)?;
+        let pre = link(&engine, &component)?;
+        let ticker = EpochTicker::start(&engine).map_err(|error| PluginError::Sandbox(error.to_string()))?;
+        Ok(Self { pre, sandbox: Arc::new(sandbox.clone()), ticker: Arc::new(ticker) })
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin").field("sandbox", &self.sandbox).finish_non_exhaustive()
+    }
+}
+
+fn engine(sandbox: &Sandbox) -> Result<Engine, PluginError> {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        // The contract is synchronous; without this a call costs three times as much.
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        // No shared memories, no wide or exotic extensions: the less there is, the less can be wrong.
+        .wasm_memory64(false)
+        .wasm_multi_memory(false)
+        .wasm_tail_call(false)
+        .wasm_relaxed_simd(false)
+        .memory_guaranteed_dense_image_size(1 << 20);
+    let cache = match &sandbox.cache {
+        CodeCache::Off => None,
+        CodeCache::Default => Some(CacheConfig::new()),
+        CodeCache::At(directory) => {
+            let mut cache = CacheConfig::new();
+            cache.with_directory(directory);
+            Some(cache)
+        }
+    };
+    if let Some(cache) = cache {
+        match Cache::new(cache) {
+            Ok(cache) => {
+                config.cache(Some(cache));
+            }
+            // A read-only home must not keep anybody from running.
+            Err(error) => tracing::debug!(target: "keepline", "compiled code is not cached: {error:#}"),
+        }
+    }
+    Engine::new(&config).map_err(|error| PluginError::Sandbox(format!("{error:#}")))
+}
+
+fn compile(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
+    if !bytes.starts_with(b"\0asm") {
+        return Err(PluginError::NotAComponent("it does not begin like WebAssembly in binary form".into()));
+    }
+    Component::from_binary(engine, bytes).map_err(|error| PluginError::NotAComponent(format!("{error:#}")))
+}
+
+fn interfaces(component: &Component, engine: &Engine) -> (Vec<String>, Vec<String>) {
+    let component = component.component_type();
+    let imports = component.imports(engine).map(|(name, _)| name.to_owned()).collect();
+    let exports = component.exports(engine).map(|(name, _)| name.to_owned()).collect();
+    (imports, exports)
+}
+
+fn link(engine: &Engine, component: &Component) -> Result<MemoryFilterPre<InstanceState>, PluginError> {
+    let (imports, _) = interfaces(component, engine);
+    let forbidden: Vec<_> = imports.into_iter().filter(|import| !is_lent(import)).collect();
+    if !forbidden.is_empty() {
+        return Err(PluginError::ForbiddenImports(forbidden));
+    }
+    let misfit = |error: wasmtime::Error| PluginError::Misfit(format!("{error:#}"));
+    let mut linker = Linker::new(engine);
+    MemoryFilter::add_to_linker::<_, HasSelf<InstanceState>>(&mut linker, |state| state).map_err(misfit)?;
+    MemoryFilterPre::new(linker.instantiate_pre(component).map_err(misfit)?).map_err(misfit)
+}

@@ -1,0 +1,118 @@
+//! One instance: calls go in, replies or a fault come out. After a fault it is done for.
+
+use std::fmt;
+
+use wasmtime::{Store, Trap};
+
+use super::{InstanceState, state::Lent};
+use crate::{
+    contract::{MemoryFilter, filter, sessions},
+    plugin::Plugin,
+    store::Writer,
+};
+
+/// An instance, configured.
+pub(crate) struct Instance {
+    store: Store<InstanceState>,
+    bindings: MemoryFilter,
+    copy_bytes: usize,
+    calls_left: u64,
+}
+
+/// Why an instance did not answer: it trapped or went over a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault(String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the plugin was stopped: {}", self.0)
+    }
+}
+
+impl From<wasmtime::Error> for Fault {
+    /// One line: the trap if it is one, else the host's own words.
+    fn from(error: wasmtime::Error) -> Self {
+        let told = error.root_cause().to_string();
+        Self(match error.downcast_ref::<Trap>() {
+            Some(Trap::UnreachableCodeReached) => "it gave up (unreachable code)".into(),
+            Some(Trap::StackOverflow) => "it overflowed its stack".into(),
+            Some(Trap::AllocationTooLarge) => "it asked for too much memory".into(),
+            Some(trap) => trap.to_string(),
+            None => told,
+        })
+    }
+}
+
+impl Instance {
+    /// Cost: some 20 µs, and as much again in the first call.
+    pub(crate) async fn new(plugin: &Plugin, lent: Lent) -> Result<Self, Fault> {
+        let sandbox = &plugin.sandbox;
+        let state = InstanceState::new(lent, sandbox, plugin.ticker.counter());
+        let mut store = Store::new(plugin.pre.engine(), state);
+        store.limiter(|state| &mut state.limits);
+        store.set_hostcall_fuel(sandbox.copy_bytes);
+        store.epoch_deadline_callback(|context| context.data().on_tick());
+        store.set_epoch_deadline(1);
+        store.data_mut().begin(Writer::new());
+        let bindings = plugin.pre.instantiate_async(&mut store).await?;
+        Ok(Self { store, bindings, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
+    }
+
+    /// Whether it has served its time.
+    pub(crate) fn is_worn(&self) -> bool {
+        self.calls_left == 0
+    }
+
+    pub(crate) async fn configure(
+        &mut self,
+        options: &str,
+    ) -> Result<Result<filter::Configured, filter::ConfigProblem>, Fault> {
+        self.begin(Writer::new());
+        Ok(self.bindings.keepline_memory_filter().call_configure(&mut self.store, options).await?)
+    }
+
+    /// The writer comes back with the reply: what it counted during the call is part of it.
+    pub(crate) async fn question(
+        &mut self,
+        writer: Writer,
+        text: &str,
+        metadata: &str,
+    ) -> Result<(filter::QuestionReply, Writer), Fault> {
+        self.begin(writer);
+        let reply = self.bindings.keepline_memory_filter().call_question(&mut self.store, text, metadata).await?;
+        Ok((reply, self.end()))
+    }
+
+    pub(crate) async fn answer(
+        &mut self,
+        writer: Writer,
+        text: &str,
+        metadata: &str,
+        turn: &str,
+    ) -> Result<(filter::AnswerReply, Writer), Fault> {
+        self.begin(writer);
+        let reply = self.bindings.keepline_memory_filter().call_answer(&mut self.store, text, metadata, turn).await?;
+        Ok((reply, self.end()))
+    }
+
+    /// A call of the `sessions` export.
+    pub(crate) async fn sessions<R>(
+        &mut self,
+        writer: Writer,
+        call: impl AsyncFnOnce(&sessions::Guest, &mut Store<InstanceState>) -> wasmtime::Result<R>,
+    ) -> Result<(R, Writer), Fault> {
+        self.begin(writer);
+        let reply = call(self.bindings.keepline_memory_sessions(), &mut self.store).await?;
+        Ok((reply, self.end()))
+    }
+
+    fn begin(&mut self, writer: Writer) {
+        self.calls_left = self.calls_left.saturating_sub(1);
+        self.store.set_hostcall_fuel(self.copy_bytes);
+        self.store.data_mut().begin(writer);
+    }
+
+    fn end(&mut self) -> Writer {
+        std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
+    }
+}

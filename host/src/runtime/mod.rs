@@ -1,0 +1,15 @@
+//! The runtime: instances of the component, their limits, and what they are lent.
+//!
+//! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
+
+mod epoch;
+mod instance;
+mod pool;
+mod state;
+
+pub(crate) use self::{
+    epoch::EpochTicker,
+    instance::{Fault, Instance},
+    pool::Pool,
+    state::{InstanceState, Lent},
+};

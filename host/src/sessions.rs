@@ -1,0 +1,92 @@
+//! What an operator, or another part of a pipeline, does to sessions: the component's `sessions` export.
+
+use std::sync::Arc;
+
+use crate::{
+    contract::sessions::{
+        KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem, SessionState,
+        HistoryPage, ValueFound, ValueStored,
+    },
+    keepline::Shared,
+    store::Writer,
+};
+
+pub use crate::contract::sessions::SessionProblemCode;
+
+/// Why a call on a session failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct SessionError {
+    /// What kind of problem; none: the plugin itself was stopped.
+    pub code: Option<SessionProblemCode>,
+    /// One sentence.
+    pub message: String,
+}
+
+impl From<SessionProblem> for SessionError {
+    fn from(problem: SessionProblem) -> Self {
+        Self { code: Some(problem.code), message: problem.message }
+    }
+}
+
+/// Sessions, by id. The rules are the lanes', checked in the same place: the component. See
+/// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`].
+pub struct Sessions {
+    shared: Arc<Shared>,
+    writer: Option<Writer>,
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
+        impl Sessions {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// See [`SessionError`].
+                pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
+                    let writer = self.writer.take().unwrap_or_default();
+                    let called = self.shared.call(writer, async |instance, writer| {
+                        instance
+                            .sessions(writer, async |guest, store| guest.$call(store, $($argument),*).await)
+                            .await
+                    });
+                    let (reply, writer) =
+                        called.await.map_err(|fault| SessionError { code: None, message: fault.to_string() })?;
+                    self.writer = Some(writer);
+                    Ok(reply?)
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Create a session that must not be there.
+    create = call_create(session: &str) -> SessionCreated;
+    /// Look at a session. It counts as a use of it.
+    resume = call_resume(session: &str) -> SessionState;
+    /// A page of session ids, from the empty cursor on.
+    list = call_list(cursor: &str, limit: u32) -> SessionPage;
+    /// Delete a session and all that it holds.
+    delete = call_delete(session: &str) -> SessionDeleted;
+    /// Store a JSON text under a key.
+    put = call_put(session: &str, key: &str, value: &str) -> ValueStored;
+    /// The JSON text under a key.
+    get = call_get(session: &str, key: &str) -> ValueFound;
+    /// The session's keys, sorted.
+    keys = call_keys(session: &str) -> KeyList;
+    /// Clear one key, or all.
+    clear = call_clear(session: &str, key: Option<&str>) -> KeysCleared;
+    /// Add to a counter.
+    increment = call_increment(session: &str, key: &str, amount: i64) -> KeyCounted;
+    /// The newest `limit` history records, oldest first; 0: all.
+    history = call_history(session: &str, limit: u32) -> HistoryPage;
+}
+
+impl Sessions {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, writer: None }
+    }
+}

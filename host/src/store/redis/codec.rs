@@ -1,0 +1,359 @@
+//! Requests as the scripts read them, and replies as the scripts write them.
+//!
+//! Both sides of this are in this directory: change an argument here and in the script of that name.
+//! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
+
+use redis::{Cmd, Value};
+
+use crate::store::{
+    AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
+    LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, TimeToLive, Transaction, WriteDone, failure,
+};
+
+/// Newest writers that a bucket remembers; past that, the older half is forgotten.
+const REMEMBERED_WRITERS: u64 = 64;
+/// How long a writer's number is remembered, milliseconds: many times as long as any time-out, after which
+/// a try is refused for being late.
+pub(super) const WRITERS_LIFE_MS: u64 = 600_000;
+
+/// What a script said.
+pub(super) enum Said<T> {
+    Answer(T),
+    /// The transaction's time had passed on the store's clock; nothing was changed.
+    Late,
+}
+
+/// The arguments of `transact.lua` after the keys.
+pub(super) fn transact_arguments(
+    command: &mut Cmd,
+    prefix: &str,
+    base: &str,
+    writer: (&str, u64),
+    deadline: u64,
+    transaction: &Transaction,
+) {
+    command.arg(base).arg(&transaction.bucket).arg(writer.0).arg(writer.1);
+    command.arg(u8::from(writes(transaction))).arg(deadline);
+    match &transaction.opening {
+        Opening::Existing(life) => {
+            command.arg("existing").arg(life.incarnation.as_deref().unwrap_or_default()).arg(0);
+        }
+        Opening::Create(life) => new_life(command, "create", life.time_to_live),
+        Opening::CreateNew(life) => new_life(command, "create-new", life.time_to_live),
+    }
+    command.arg(prefix).arg(REMEMBERED_WRITERS).arg(WRITERS_LIFE_MS);
+    let logs = logs(transaction);
+    command.arg(logs.len());
+    for log in logs {
+        command.arg(log);
+    }
+    for expectation in &transaction.expectations {
+        match expectation {
+            Expectation::Oldest(expected) => {
+                command.arg("expect-oldest").arg(&expected.log);
+                texts(command, &expected.records);
+            }
+            Expectation::Keys(expected) => {
+                command.arg("expect-keys");
+                texts(command, &expected.keys);
+            }
+            Expectation::Room(expected) => {
+                command.arg("expect-room").arg(&expected.key).arg(number(expected.limit));
+            }
+        }
+    }
+    for operation in &transaction.operations {
+        self::operation(command, operation);
+    }
+}
+
+fn new_life(command: &mut Cmd, mode: &str, ttl: Option<TimeToLive>) {
+    command.arg(mode);
+    match ttl {
+        Some(ttl) => command.arg(ttl.milliseconds).arg(u8::from(ttl.sliding)),
+        None => command.arg("").arg(0),
+    };
+}
+
+fn texts(command: &mut Cmd, texts: &[String]) {
+    command.arg(texts.len());
+    for text in texts {
+        command.arg(text);
+    }
+}
+
+/// Lua's numbers are exact up to 2^53, and no log or bucket comes near: a larger limit is no limit.
+fn number(limit: u64) -> u64 {
+    limit.min(1 << 53)
+}
+
+fn operation(command: &mut Cmd, operation: &Operation) {
+    match operation {
+        Operation::Get(get) => command.arg("get").arg(&get.key).arg(number(get.max_bytes)),
+        Operation::GetAll(all) => command.arg("get-all").arg(number(all.max_bytes)).arg(number(all.max_keys)),
+        Operation::ListKeys(list) => command.arg("list-keys").arg(number(list.max_keys)),
+        Operation::Put(put) => command.arg("put").arg(&put.key).arg(&put.value),
+        Operation::Increment(increment) => command.arg("increment").arg(&increment.key).arg(increment.amount),
+        Operation::Remove(remove) => command.arg("remove").arg(&remove.key),
+        Operation::RemoveAll(remove) => command.arg("remove-all").arg(number(remove.max_names)),
+        Operation::Append(append) => {
+            texts(command.arg("append").arg(&append.log), &append.records);
+            command
+        }
+        Operation::Read(read) => command
+            .arg("read")
+            .arg(&read.log)
+            .arg(match read.end {
+                LogEnd::Oldest => "oldest",
+                LogEnd::Newest => "newest",
+            })
+            .arg(number(read.skip))
+            .arg(number(read.max_records))
+            .arg(number(read.max_bytes)),
+        Operation::Overflow(overflow) => command
+            .arg("overflow")
+            .arg(&overflow.log)
+            .arg(number(overflow.limit))
+            .arg(number(overflow.keep))
+            .arg(number(overflow.max_records))
+            .arg(number(overflow.max_bytes)),
+        Operation::ReplaceOldest(replace) => {
+            texts(command.arg("replace-oldest").arg(&replace.log).arg(number(replace.count)), &replace.records);
+            command
+        }
+        Operation::Rewrite(rewrite) => {
+            command.arg("rewrite").arg(&rewrite.log).arg(number(rewrite.position)).arg(&rewrite.record_text)
+        }
+        Operation::Count(count) => command.arg("count").arg(&count.log),
+    };
+}
+
+/// Whether any operation writes: only then must a retry be recognised, and a late one refused.
+fn writes(transaction: &Transaction) -> bool {
+    transaction.operations.iter().any(|operation| match operation {
+        Operation::Put(_)
+        | Operation::Increment(_)
+        | Operation::Remove(_)
+        | Operation::RemoveAll(_)
+        | Operation::Append(_)
+        | Operation::ReplaceOldest(_)
+        | Operation::Rewrite(_) => true,
+        Operation::Get(_)
+        | Operation::GetAll(_)
+        | Operation::ListKeys(_)
+        | Operation::Read(_)
+        | Operation::Overflow(_)
+        | Operation::Count(_) => false,
+    })
+}
+
+/// The logs that a transaction speaks of, each once.
+fn logs(transaction: &Transaction) -> Vec<&str> {
+    let mut logs: Vec<&str> = Vec::new();
+    let expected = transaction.expectations.iter().filter_map(|expectation| match expectation {
+        Expectation::Oldest(expected) => Some(expected.log.as_str()),
+        Expectation::Keys(_) | Expectation::Room(_) => None,
+    });
+    let operated = transaction.operations.iter().filter_map(|operation| match operation {
+        Operation::Append(append) => Some(append.log.as_str()),
+        Operation::Read(read) => Some(&read.log),
+        Operation::Overflow(overflow) => Some(&overflow.log),
+        Operation::ReplaceOldest(replace) => Some(&replace.log),
+        Operation::Rewrite(rewrite) => Some(&rewrite.log),
+        Operation::Count(count) => Some(&count.log),
+        _ => None,
+    });
+    for log in expected.chain(operated) {
+        if !logs.contains(&log) {
+            logs.push(log);
+        }
+    }
+    logs
+}
+
+/// What `transact.lua` answers.
+pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<Receipt>, u64), Failure> {
+    let mut reply = Reply::new(reply)?;
+    let code = reply.integer()?;
+    let now = reply.unsigned()?;
+    let Some(status) = status(code) else { return Ok((failed(code, &mut reply)?, now)) };
+    let created = reply.integer()? == 1;
+    let incarnation = reply.text()?;
+    let mut outcomes = Vec::new();
+    if matches!(status, Status::Applied | Status::Repeated) {
+        outcomes.reserve(transaction.operations.len());
+        for operation in &transaction.operations {
+            outcomes.push(outcome(operation, reply.next()?)?);
+        }
+    }
+    Ok((Said::Answer(Receipt { status, created, incarnation, outcomes }), now))
+}
+
+/// What the other scripts answer, begun: a status, the store's clock, and the rest.
+pub(super) fn begun(reply: Value) -> Result<(Said<(Status, Reply)>, u64), Failure> {
+    let mut reply = Reply::new(reply)?;
+    let code = reply.integer()?;
+    let now = reply.unsigned()?;
+    match status(code) {
+        Some(status) => Ok((Said::Answer((status, reply)), now)),
+        None => Ok((failed(code, &mut reply)?, now)),
+    }
+}
+
+fn status(code: i64) -> Option<Status> {
+    Some(match code {
+        0 => Status::Applied,
+        1 => Status::Repeated,
+        2 => Status::Absent,
+        3 => Status::Expired,
+        4 => Status::Exists,
+        5 => Status::AnotherLife,
+        6 => Status::Unmet,
+        _ => return None,
+    })
+}
+
+fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
+    let subject = reply.text()?;
+    Err(match code {
+        10 => failure(
+            FailureCode::WrongType,
+            &*subject,
+            format!("what is stored under {subject} is not of the type that belongs there; nothing was changed"),
+        ),
+        11 => failure(FailureCode::NotACounter, &*subject, format!("the value of {subject} is not a 64-bit integer")),
+        12 => failure(FailureCode::CounterOverflow, &*subject, format!("{subject} would leave the range of 64 bits")),
+        13 => failure(FailureCode::Invalid, &*subject, format!("the log {subject} has no record at that position")),
+        14 => failure(
+            FailureCode::Invalid,
+            &*subject,
+            format!("more records for the log {subject} than there are to replace"),
+        ),
+        15 => return Ok(Said::Late),
+        _ => return Err(garbled()),
+    })
+}
+
+fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
+    Ok(match operation {
+        Operation::Put(_) => Outcome::Done(WriteDone { created: integer(&value)? == 1 }),
+        Operation::Increment(_) => {
+            let value = text(value)?.parse().map_err(|_| garbled())?;
+            Outcome::Counter(CounterValue { value })
+        }
+        Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::Count(_) => {
+            let mut extent = Reply::new(value)?;
+            Outcome::Extent(LogExtent { first: extent.unsigned()?, length: extent.unsigned()? })
+        }
+        Operation::Read(_) | Operation::Overflow(_) => {
+            let mut range = Reply::new(value)?;
+            let (first, length) = (range.unsigned()?, range.unsigned()?);
+            let records = range.rest().map(lossy_text).collect::<Result<_, _>>()?;
+            Outcome::Records(LogRecords { first, length, records })
+        }
+        Operation::Get(_) => {
+            let mut found = Reply::new(value)?;
+            match found.values.next() {
+                None => Outcome::Value(FoundValue { json: None, unreadable: false }),
+                Some(Value::Nil) => Outcome::Oversize(Size { bytes: found.unsigned()?, keys: found.unsigned()? }),
+                Some(value) => {
+                    let json = String::from_utf8(bytes(value)?).ok();
+                    Outcome::Value(FoundValue { unreadable: json.is_none(), json })
+                }
+            }
+        }
+        Operation::GetAll(_) => all_values(Reply::new(value)?)?,
+        Operation::ListKeys(_) | Operation::Remove(_) | Operation::RemoveAll(_) => {
+            let mut names = Reply::new(value)?;
+            let total = names.unsigned()?;
+            Outcome::Names(KeyNames { total, names: names.rest().map(text).collect::<Result<_, _>>()? })
+        }
+    })
+}
+
+fn all_values(mut reply: Reply) -> Result<Outcome, Failure> {
+    let mut entries = Vec::with_capacity(reply.values.len() / 2);
+    let mut unreadable = Vec::new();
+    while let Some(key) = reply.values.next() {
+        if key == Value::Nil {
+            return Ok(Outcome::Oversize(Size { bytes: reply.unsigned()?, keys: reply.unsigned()? }));
+        }
+        let value = bytes(reply.next()?)?;
+        // A key that somebody else put into the set, and that is none of ours, is not seen.
+        let Ok(key) = text(key) else { continue };
+        match String::from_utf8(value) {
+            Ok(json) => entries.push(Entry { key, json }),
+            Err(_) => unreadable.push(key),
+        }
+    }
+    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    unreadable.sort_unstable();
+    Ok(Outcome::Values(AllValues { entries, unreadable }))
+}
+
+/// An array, taken apart from the front.
+pub(super) struct Reply {
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn new(value: Value) -> Result<Self, Failure> {
+        match value {
+            Value::Array(values) => Ok(Self { values: values.into_iter() }),
+            _ => Err(garbled()),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Value, Failure> {
+        self.values.next().ok_or_else(garbled)
+    }
+
+    pub(super) fn integer(&mut self) -> Result<i64, Failure> {
+        integer(&self.next()?)
+    }
+
+    pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
+        u64::try_from(self.integer()?).map_err(|_| garbled())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, Failure> {
+        text(self.next()?)
+    }
+
+    pub(super) fn texts(&mut self) -> Result<Vec<String>, Failure> {
+        Self::new(self.next()?)?.rest().map(text).collect()
+    }
+
+    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
+        self.values
+    }
+}
+
+fn integer(value: &Value) -> Result<i64, Failure> {
+    match value {
+        Value::Int(integer) => Ok(*integer),
+        _ => Err(garbled()),
+    }
+}
+
+fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(garbled()),
+    }
+}
+
+pub(super) fn text(value: Value) -> Result<String, Failure> {
+    String::from_utf8(bytes(value)?).map_err(|_| garbled())
+}
+
+fn lossy_text(value: Value) -> Result<String, Failure> {
+    Ok(match String::from_utf8(bytes(value)?) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+pub(super) fn garbled() -> Failure {
+    failure(FailureCode::Other, "", "what Redis answered is not what the script answers")
+}

@@ -1,0 +1,337 @@
+//! The link to Redis: one multiplexed connection that all pipes share, made anew when it breaks.
+//!
+//! A request is sent until it is answered or its time is up; that it counts once however often it is sent
+//! is the scripts' business, and so is refusing what arrives after its time.
+
+use std::{
+    fmt,
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+use parking_lot::RwLock;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    breaker::{Admission, Breaker},
+    script::Script,
+};
+use crate::store::{Failure, FailureCode, failure};
+
+pub(super) struct Link {
+    client: Client,
+    config: AsyncConnectionConfig,
+    timeout: Duration,
+    breaker: Breaker,
+    current: RwLock<Option<Connected>>,
+    /// Held while connecting: pipes that lost the same connection make one new one.
+    connecting: Mutex<()>,
+    generations: AtomicU64,
+    round_trips: AtomicU64,
+    clock: StoreClock,
+}
+
+#[derive(Clone)]
+struct Connected {
+    connection: MultiplexedConnection,
+    generation: u64,
+}
+
+/// What one try came to.
+enum Tried {
+    Answered(Value),
+    /// Worth another try; the text says what happened, for people.
+    Again(&'static str),
+    Refused(Failure),
+}
+
+impl Link {
+    pub(super) fn new(client: Client, timeout: Duration, breaker: Breaker) -> Self {
+        // The time-outs of `request` cover answers and connections, retries and reconnects included.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(timeout))
+            .set_pipeline_buffer_size(1024);
+        Self {
+            client,
+            config,
+            timeout,
+            breaker,
+            current: RwLock::new(None),
+            connecting: Mutex::new(()),
+            generations: AtomicU64::new(0),
+            round_trips: AtomicU64::new(0),
+            clock: StoreClock::new(),
+        }
+    }
+
+    pub(super) fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// Runs a script. `arguments` writes what comes after the script's name, given the time (on the
+    /// store's clock, milliseconds) after which the script must refuse; `read` makes sense of the reply
+    /// and of the store's clock in it, or finds it came late.
+    ///
+    /// However it ends, it ends within the time-out.
+    pub(super) async fn run<T>(
+        &self,
+        script: &Script,
+        arguments: impl Fn(&mut Cmd, u64),
+        read: impl Fn(Value) -> Result<(super::codec::Said<T>, u64), Failure>,
+    ) -> Result<T, Failure> {
+        if self.breaker.admit() == Admission::Refused {
+            return Err(failure(
+                FailureCode::Unavailable,
+                "",
+                "the store is left alone for a moment, after it has failed several times in a row",
+            ));
+        }
+        let deadline = Instant::now() + self.timeout;
+        let mut last_problem = None;
+        let attempts = self.attempts(script, arguments, read, deadline, &mut last_problem);
+        let outcome = match tokio::time::timeout_at(deadline, attempts).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                // It may be a connection that nobody answers on any more.
+                if last_problem.is_none() {
+                    self.discard_current();
+                }
+                Err(self.out_of_time(last_problem))
+            }
+        };
+        match &outcome {
+            Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. }) => self.breaker.failed(),
+            _ => self.breaker.succeeded(),
+        }
+        outcome
+    }
+
+    async fn attempts<T>(
+        &self,
+        script: &Script,
+        arguments: impl Fn(&mut Cmd, u64),
+        read: impl Fn(Value) -> Result<(super::codec::Said<T>, u64), Failure>,
+        deadline: Instant,
+        last_problem: &mut Option<&'static str>,
+    ) -> Result<T, Failure> {
+        let mut backoff = ExponentialBuilder::new()
+            .with_min_delay(Duration::from_millis(1))
+            .with_max_delay(Duration::from_millis(50))
+            .with_jitter()
+            .without_max_times()
+            .build();
+        loop {
+            match self.attempt(script, &arguments, deadline).await {
+                Tried::Answered(reply) => {
+                    let sent_before = Instant::now();
+                    let (said, now) = read(reply)?;
+                    match said {
+                        super::codec::Said::Answer(answer) => return Ok(answer),
+                        // Its clock has been set since: take the new time, and try again with it.
+                        super::codec::Said::Late => self.clock.set(now, sent_before),
+                    }
+                }
+                Tried::Again(problem) => *last_problem = Some(problem),
+                Tried::Refused(refusal) => return Err(refusal),
+            }
+            tokio::time::sleep(backoff.next().unwrap_or_default()).await;
+        }
+    }
+
+    async fn attempt(&self, script: &Script, arguments: &impl Fn(&mut Cmd, u64), deadline: Instant) -> Tried {
+        let Connected { mut connection, generation } = match self.connected().await {
+            Ok(connected) => connected,
+            Err(error) => return self.judge(&error, None),
+        };
+        let store_deadline = self.clock.at(deadline);
+        let mut command = script.by_name();
+        arguments(&mut command, store_deadline);
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        let mut answer = connection.req_packed_command(&command).await;
+        if let Err(error) = &answer
+            && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+        {
+            // A new server, or scripts flushed: send the text this once.
+            let mut command = script.by_text();
+            arguments(&mut command, store_deadline);
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
+            answer = connection.req_packed_command(&command).await;
+        }
+        match answer {
+            Ok(reply) => Tried::Answered(reply),
+            Err(error) => self.judge(&error, Some(generation)),
+        }
+    }
+
+    /// One request without a script, tried once, for people who set up a store.
+    pub(super) async fn ping(&self) -> Result<(), Failure> {
+        let ping = async {
+            let Connected { mut connection, generation } = match self.connected().await {
+                Ok(connected) => connected,
+                Err(error) => return self.judge(&error, None),
+            };
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
+            match connection.req_packed_command(&redis::cmd("PING")).await {
+                Ok(reply) => Tried::Answered(reply),
+                Err(error) => self.judge(&error, Some(generation)),
+            }
+        };
+        match tokio::time::timeout(self.timeout, ping).await {
+            Ok(Tried::Answered(_)) => Ok(()),
+            Ok(Tried::Again(problem)) => Err(unreachable(problem)),
+            Ok(Tried::Refused(refusal)) => Err(refusal),
+            Err(_) => Err(self.out_of_time(None)),
+        }
+    }
+
+    async fn connected(&self) -> RedisResult<Connected> {
+        if let Some(connected) = self.current.read().clone() {
+            return Ok(connected);
+        }
+        let _one_at_a_time = self.connecting.lock().await;
+        if let Some(connected) = self.current.read().clone() {
+            return Ok(connected);
+        }
+        let mut connection = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
+        let asked_at = Instant::now();
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
+        self.clock.set(seconds.saturating_mul(1000).saturating_add(micros / 1000), asked_at);
+        let connected = Connected { connection, generation: self.generations.fetch_add(1, Ordering::Relaxed) };
+        *self.current.write() = Some(connected.clone());
+        Ok(connected)
+    }
+
+    fn discard(&self, generation: u64) {
+        let mut current = self.current.write();
+        if current.as_ref().is_some_and(|connected| connected.generation == generation) {
+            *current = None;
+        }
+    }
+
+    fn discard_current(&self) {
+        *self.current.write() = None;
+    }
+
+    /// What an error means for the request, and for the connection that it came from.
+    fn judge(&self, error: &RedisError, generation: Option<u64>) -> Tried {
+        // The server's own words may name hosts, so they stay in the host's log.
+        tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
+        let discard = || generation.into_iter().for_each(|generation| self.discard(generation));
+        let refused = |code, message: &str| Tried::Refused(failure(code, "", message));
+        match error.kind() {
+            ErrorKind::Server(kind) => match kind {
+                ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
+                ServerErrorKind::TryAgain | ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
+                    Tried::Again("its cluster is not ready")
+                }
+                ServerErrorKind::ReadOnly => {
+                    // After a failover the same name may lead to the new master.
+                    discard();
+                    refused(FailureCode::ReadOnly, "Redis is a read-only replica; connect to the master")
+                }
+                ServerErrorKind::NoPerm => refused(
+                    FailureCode::Denied,
+                    "Redis denies a command or key to this user; see the README for the permissions needed",
+                ),
+                ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
+                    refused(FailureCode::Other, "this Redis is a node of a cluster, which needs a layout of its own")
+                }
+                _ => refused(FailureCode::Other, "Redis refused the command (ERR); it must be Redis 6.2 or newer"),
+            },
+            ErrorKind::AuthenticationFailed => {
+                discard();
+                refused(FailureCode::Denied, "Redis refused the password, or the user's name")
+            }
+            ErrorKind::Extension => match error.code() {
+                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and takes no writes"),
+                Some("MISCONF") => {
+                    refused(FailureCode::ReadOnly, "Redis takes no writes because it can't save its data to disk")
+                }
+                Some("NOREPLICAS") => {
+                    refused(FailureCode::ReadOnly, "Redis takes no writes because it has too few replicas")
+                }
+                Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
+                    discard();
+                    refused(FailureCode::Denied, "Redis wants a password, or refused the one it got")
+                }
+                Some("BUSY") => Tried::Again("it is busy with somebody's script"),
+                _ => refused(FailureCode::Other, "Redis refused the command"),
+            },
+            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => {
+                discard();
+                refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
+            }
+            ErrorKind::InvalidClientConfig => {
+                refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
+            }
+            _ => {
+                discard();
+                Tried::Again(match error.is_connection_refusal() {
+                    true => "the connection is refused; is it running, and are host and port right",
+                    false if error.is_timeout() => "nobody answers",
+                    false => "the connection breaks",
+                })
+            }
+        }
+    }
+
+    fn out_of_time(&self, last_problem: Option<&'static str>) -> Failure {
+        let milliseconds = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        match last_problem {
+            Some(problem) => unreachable(problem),
+            None => Failure {
+                limit: milliseconds,
+                ..failure(
+                    FailureCode::TimedOut,
+                    "",
+                    format!("Redis did not answer within store_timeout_ms ({milliseconds})"),
+                )
+            },
+        }
+    }
+}
+
+fn unreachable(problem: &str) -> Failure {
+    failure(FailureCode::Unavailable, "", format!("Redis can't be used: {problem}"))
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("timeout", &self.timeout).field("breaker", &self.breaker).finish_non_exhaustive()
+    }
+}
+
+/// The store's clock, seen from here: what it says is told by each new connection, and after that by
+/// counting. It is taken as late as it can be, so that no try in time is ever refused; one that comes
+/// late is let through for at most one round trip's time.
+struct StoreClock {
+    here: Instant,
+    /// Milliseconds on the store's clock at `here`.
+    there: AtomicI64,
+}
+
+impl StoreClock {
+    fn new() -> Self {
+        Self { here: Instant::now(), there: AtomicI64::new(0) }
+    }
+
+    fn set(&self, store_ms: u64, here: Instant) {
+        self.there.store(i64::try_from(store_ms).unwrap_or(0).saturating_sub(self.since(here)), Ordering::Relaxed);
+    }
+
+    fn at(&self, here: Instant) -> u64 {
+        let there = self.there.load(Ordering::Relaxed).saturating_add(self.since(here)).saturating_add(1);
+        u64::try_from(there).unwrap_or(0)
+    }
+
+    fn since(&self, here: Instant) -> i64 {
+        i64::try_from(here.saturating_duration_since(self.here).as_millis()).unwrap_or(i64::MAX)
+    }
+}

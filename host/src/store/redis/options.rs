@@ -1,0 +1,126 @@
+//! How to reach a Redis.
+
+use std::time::Duration;
+
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+
+use crate::secret::Secret;
+
+/// How to reach a Redis, and how long to wait for it. Start from [`RedisOptions::default`].
+#[derive(Clone, Debug)]
+pub struct RedisOptions {
+    /// `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. It takes the place of
+    /// all single parts below, down to `tls`.
+    pub url: Option<Secret>,
+    /// Default `localhost`.
+    pub host: String,
+    /// Default 6379.
+    pub port: u16,
+    /// An ACL user; none: the default user.
+    pub username: Option<String>,
+    /// None: no authentication.
+    pub password: Option<Secret>,
+    /// Default 0.
+    pub database: i64,
+    /// Default false.
+    pub tls: bool,
+    /// What all keys begin with, before a colon. Default `rr:memory`, the original's.
+    pub key_prefix: String,
+    /// How long a transaction may take, with its retries and reconnects. Default 1 s.
+    pub store_timeout: Duration,
+    /// Transactions that fail in a row before Redis is left alone for a while. Default 3.
+    pub breaker_failures: u32,
+    /// For how long, at first; it doubles up to ten times that. Default 500 ms.
+    pub breaker_cooldown: Duration,
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        Self {
+            url: None,
+            host: "localhost".into(),
+            port: 6379,
+            username: None,
+            password: None,
+            database: 0,
+            tls: false,
+            key_prefix: "rr:memory".into(),
+            store_timeout: Duration::from_secs(1),
+            breaker_failures: 3,
+            breaker_cooldown: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Why a store can't be made of these options. The text holds no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RedisOptionsError {
+    /// No host.
+    #[error("redis_host is empty: name the Redis server's host, or give a redis_url")]
+    NoHost,
+    /// The URL can't be read.
+    #[error(
+        "redis_url is not a Redis URL: redis://[user[:password]@]host[:port][/database], or rediss:// for TLS"
+    )]
+    Url,
+    /// The client refuses the whole.
+    #[error("the Redis settings can't be used: {0}")]
+    Client(String),
+    /// Zero.
+    #[error("store_timeout_ms must be at least 1")]
+    NoTime,
+    /// A prefix that would not stay one.
+    #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
+    Prefix,
+}
+
+impl RedisOptions {
+    pub(super) fn client(&self) -> Result<Client, RedisOptionsError> {
+        if self.store_timeout.is_zero() {
+            return Err(RedisOptionsError::NoTime);
+        }
+        let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]\\\"'".contains(&byte);
+        if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) {
+            return Err(RedisOptionsError::Prefix);
+        }
+        Client::open(self.connection_info()?).map_err(|error| RedisOptionsError::Client(error.category().to_owned()))
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, RedisOptionsError> {
+        let info = match &self.url {
+            Some(url) => url.expose().into_connection_info().map_err(|_| RedisOptionsError::Url)?,
+            None => self.info_of_parts()?,
+        };
+        // One command less that the user must be allowed.
+        let settings = info.redis_settings().clone().set_skip_set_lib_name();
+        Ok(info.set_redis_settings(settings))
+    }
+
+    fn info_of_parts(&self) -> Result<ConnectionInfo, RedisOptionsError> {
+        if self.host.trim().is_empty() {
+            return Err(RedisOptionsError::NoHost);
+        }
+        let info = (self.host.as_str(), self.port)
+            .into_connection_info()
+            .map_err(|error| RedisOptionsError::Client(error.category().to_owned()))?;
+        let mut settings = info.redis_settings().clone().set_db(self.database);
+        if let Some(username) = &self.username {
+            settings = settings.set_username(username);
+        }
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password.expose());
+        }
+        let info = info.set_redis_settings(settings);
+        if !self.tls {
+            return Ok(info);
+        }
+        let address = ConnectionAddr::TcpTls {
+            host: self.host.clone(),
+            port: self.port,
+            insecure: false,
+            tls_params: None,
+        };
+        Ok(info.set_addr(address))
+    }
+}
