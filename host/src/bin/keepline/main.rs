@@ -1,1 +1,50 @@
-fn main(){}
+//! `keepline`: the harness. Lanes, files, flags and people; what a pipeline does with entries is the
+//! library's and the component's.
+//!
+//! Promises the exit codes of [`cli::EXIT_CODES`], results on standard output and everything else on
+//! standard error.
+
+mod cli;
+mod component;
+mod config;
+mod demo;
+mod inspect;
+mod run;
+mod session;
+mod setup;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    terminal::start_logging(cli.global.verbose);
+    let done = match cli.command {
+        Command::Run(arguments) => run::main(&cli.global, &arguments),
+        Command::Session(arguments) => session::main(&cli.global, &arguments),
+        Command::Config(arguments) => config::main(&cli.global, &arguments),
+        Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
+        Command::Component(arguments) => component::main(&arguments),
+        Command::Demo(arguments) => demo::main(&cli.global, &arguments),
+        Command::Completions { shell } => completions(shell),
+    };
+    done.unwrap_or_else(|error| {
+        // The reader has what it wanted: `keepline session list | head -1` is no failure.
+        if setup::is_closed_output(&error) {
+            return ExitCode::SUCCESS;
+        }
+        terminal::error(&format!("{error:#}"));
+        setup::exit_code(&error)
+    })
+}
+
+fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "keepline", &mut script);
+    terminal::print(&script)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,298 @@
+//! The command line, as clap reads it. Its help texts are its documentation.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use keepline::config::{FIELDS, Kind, Preset};
+
+/// What the exit code of a command says.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  all went well
+  1  the command failed, or some lines were no entries, or some entries failed
+  2  the command line or the configuration is wrong
+  3  the plugin can't be loaded";
+
+const CONFIGURATION: &str = "\
+Configuration, strongest first:
+  --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
+  the profile, the defaults. `keepline config` shows what is in force and where it came from.";
+
+/// Persistent memory for LLM pipelines.
+///
+/// A filter through which questions pass on their way to a model, and leave with what their session
+/// remembers; answers pass on their way back, and are remembered.
+#[derive(Debug, Parser)]
+#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{CONFIGURATION}\n\n{EXIT_CODES}"))]
+pub struct Cli {
+    /// For all commands.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of all commands.
+#[derive(Debug, Args)]
+pub struct Global {
+    // The environment is not left to clap: it takes an empty variable for an empty value, and the
+    // configuration has to know who chose the profile.
+    /// Read the configuration from this JSON file [env: KEEPLINE_CONFIG]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
+    pub config: Option<PathBuf>,
+    /// Start from this profile: memory, redis or custom [env: KEEPLINE_PROFILE]
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Configuration")]
+    pub profile: Option<String>,
+    /// Set one field, for example --set backend=redis (may be repeated)
+    #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = assignment, help_heading = "Configuration")]
+    pub set: Vec<(String, String)>,
+    /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
+    pub plugin: Option<PathBuf>,
+    /// Tell what is being done, on standard error
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
+    Run(RunArguments),
+    /// Look at sessions, and change them
+    Session(SessionArguments),
+    /// Show the configuration in force, and where each value came from
+    #[command(after_long_help = fields_help())]
+    Config(OutputArguments),
+    /// Look at a component: what it asks for, and whether this host would load it
+    Inspect(InspectArguments),
+    /// Write the bundled component to a file
+    Component(ComponentArguments),
+    /// Play a conversation and show what is remembered
+    Demo(DemoArguments),
+    /// Write a completion script for a shell
+    #[command(after_help = "For example: source <(keepline completions bash)")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const RUN_HELP: &str = r#"Entries, one JSON object a line:
+  {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
+  {"lane":"answers","text":"In Hamburg.","metadata":{}}
+  {"lane":"open"}            a new object begins; what follows has nothing to do with the question before
+
+Each line comes out as one line, in order. Only the metadata of a question can change; everything else
+passes byte for byte. A line that is no entry is told on standard error and passes unchanged, and the
+exit code is 1 at the end. An answer whose metadata name no session belongs to the last question's.
+A text may be any JSON value; one that is no string is remembered as JSON text.
+
+The output is flushed before input is waited for, so that keepline run can serve as a coprocess.
+SIGTERM and SIGINT end it after the entries that it has read.
+With --pipes, entries of different sessions run side by side; the output is the same as with one pipe,
+as long as the store takes all sessions."#;
+
+/// `keepline run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunArguments {
+    /// The entries; without it, or with -, standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub input: PathBuf,
+    /// Pipes that run side by side, up to 1024
+    #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
+    pub pipes: NonZeroUsize,
+    /// At the end, tell on standard error what became of the entries, and how long they took
+    #[arg(long)]
+    pub summary: bool,
+}
+
+/// `keepline session`.
+#[derive(Debug, Args)]
+pub struct SessionArguments {
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SessionCommand,
+}
+
+/// What can be done to sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// The ids of the sessions, page by page
+    List {
+        /// About how many on a page
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// Go on from here: what the page before told
+        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all")]
+        cursor: String,
+        /// All pages
+        #[arg(long)]
+        all: bool,
+    },
+    /// A session and what it remembers
+    Show {
+        /// Its id
+        session: String,
+    },
+    /// Create a session that is not there yet
+    Create {
+        /// Its id
+        session: String,
+    },
+    /// Delete a session and all that it remembers
+    Delete {
+        /// Its id
+        session: String,
+    },
+    /// Store a value under a key
+    Put {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// A JSON value; - reads it from standard input
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// The value is plain text, not JSON
+        #[arg(long)]
+        text: bool,
+    },
+    /// The value under a key
+    Get {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// A JSON string comes out as the text that it spells
+        #[arg(long, conflicts_with = "json")]
+        text: bool,
+    },
+    /// The keys of a session
+    Keys {
+        /// Its id
+        session: String,
+    },
+    /// Clear one key of a session, or all; the session stays
+    #[command(group = clap::ArgGroup::new("what").required(true).args(["key", "all"]))]
+    Clear {
+        /// The session's id
+        session: String,
+        /// The key
+        key: Option<String>,
+        /// All keys
+        #[arg(long)]
+        all: bool,
+    },
+    /// Add to a counter
+    Increment {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// How much; may be negative
+        #[arg(default_value_t = 1, allow_hyphen_values = true)]
+        amount: i64,
+    },
+    /// What was done to a session, oldest first
+    History {
+        /// Its id
+        session: String,
+        /// At most that many, the newest; 0: all
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+    },
+}
+
+/// For commands that only print.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `keepline inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArguments {
+    /// The component; without it that of --plugin, else the bundled one
+    #[arg(value_name = "PLUGIN")]
+    pub file: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `keepline component`.
+#[derive(Debug, Args)]
+pub struct ComponentArguments {
+    /// Where to write it; - for standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `keepline demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// A conversation as JSON lines; without it, a bundled one of a support desk
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((field, value)) if !field.trim().is_empty() => Ok((field.trim().to_owned(), value.to_owned())),
+        _ => Err("must be FIELD=VALUE, for example backend=redis".to_owned()),
+    }
+}
+
+fn pipes(text: &str) -> Result<NonZeroUsize, String> {
+    let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= 1024);
+    number.ok_or_else(|| "must be a whole number from 1 to 1024".to_owned())
+}
+
+/// The host's fields, for `keepline help config`: from the table, so that none is ever missing.
+fn fields_help() -> String {
+    let mut help = String::from("Fields of the host:\n");
+    for field in FIELDS {
+        let default = match field.default {
+            Preset::Text(text) => format!("\"{text}\""),
+            Preset::Number(number) => number.to_string(),
+            Preset::Flag(flag) => flag.to_string(),
+        };
+        let allowed = match field.kind {
+            Kind::Text | Kind::Secret | Kind::Url => String::new(),
+            _ => format!(", {}", field.allowed()),
+        };
+        help.push_str(&format!("  {}\n      {} [{default}{allowed}]\n", field.name, field.about));
+    }
+    help.push_str(
+        "\nAll other fields are the filter's; `keepline config` lists those that it knows. An empty variable\n\
+         of the environment counts as not set.\n\n",
+    );
+    help.push_str(EXIT_CODES);
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_every_field() {
+        let help = fields_help();
+        assert!(FIELDS.iter().all(|field| help.contains(field.name)));
+    }
+}

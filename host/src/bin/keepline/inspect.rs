@@ -1,0 +1,70 @@
+//! `keepline inspect`: a component from the outside, before anything of it runs.
+
+use std::{fs, process::ExitCode};
+
+use anyhow::{Context, Result};
+use keepline::plugin::{BUNDLED, Inspection, PluginError, inspect};
+use serde_json::json;
+
+use crate::{
+    cli::{Global, InspectArguments},
+    setup, terminal,
+};
+
+/// The world that this host lends itself to; the contract's, in `wit/world.wit`.
+const WORLD: &str = "keepline:memory/memory-filter@0.1.0";
+
+/// Run it. A component that would not be loaded ends with the exit code of that.
+pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {
+    let file = arguments.file.clone().or_else(|| setup::plugin_file(global));
+    let (name, found) = match &file {
+        None => ("the bundled component".to_owned(), inspect(BUNDLED)?),
+        Some(path) => {
+            let bytes = fs::read(path).map_err(|source| PluginError::Read { path: path.clone(), source })?;
+            let found = inspect(&bytes).with_context(|| path.display().to_string())?;
+            (path.display().to_string(), found)
+        }
+    };
+    if arguments.json {
+        print_json(&name, &found)?
+    } else {
+        print_text(&name, &found)?
+    }
+    Ok(if found.refusal.is_none() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn print_json(name: &str, found: &Inspection) -> Result<()> {
+    let all = json!({
+        "plugin": name,
+        "size": found.size,
+        "sha256": found.sha256,
+        "imports": found.imports,
+        "exports": found.exports,
+        "world": found.refusal.is_none().then_some(WORLD),
+        "loads": found.refusal.is_none(),
+        "refusal": found.refusal,
+    });
+    Ok(terminal::print_line(&format!("{all:#}"))?)
+}
+
+fn print_text(name: &str, found: &Inspection) -> Result<()> {
+    let names = |heading: &str, names: &[String]| {
+        let mut lines = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            lines.push(format!("{:<9}{name}", if at == 0 { heading } else { "" }));
+        }
+        if lines.is_empty() { vec![format!("{heading:<9}nothing")] } else { lines }
+    };
+    let mut lines = vec![
+        format!("{:<9}{name}", "plugin"),
+        format!("{:<9}{} bytes", "size", found.size),
+        format!("{:<9}{}", "sha256", found.sha256),
+    ];
+    lines.extend(names("imports", &found.imports));
+    lines.extend(names("exports", &found.exports));
+    match &found.refusal {
+        None => lines.push(format!("{:<9}yes, as {WORLD}", "loads")),
+        Some(why) => lines.push(format!("{:<9}no: {why}", "loads")),
+    }
+    Ok(terminal::print_line(&terminal::printable(&lines.join("\n")))?)
+}

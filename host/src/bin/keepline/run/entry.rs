@@ -1,0 +1,363 @@
+//! One line of input: what it says, and the same line with something put into it.
+//!
+//! Promises that a line comes out byte for byte as it went in, but for the one member that is replaced
+//! or added: other fields, their order, blanks and the line's ending stay. Refuses what is not a JSON
+//! object with a lane. A member that is there twice counts as Python reads it: the last one.
+
+use std::{borrow::Cow, ops::Range};
+
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::python_json;
+
+/// What is allowed, for messages about what is not.
+pub const ALLOWED: &str = r#"an entry is a JSON object like {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open""#;
+
+/// Where an entry goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// To the model.
+    Questions,
+    /// Back from it.
+    Answers,
+    /// A new object begins.
+    Open,
+}
+
+/// A line that is an entry. Members are kept as places in the line, so that it can be moved and spliced.
+#[derive(Debug)]
+pub struct Entry {
+    line: String,
+    /// Where it goes.
+    pub lane: Lane,
+    text: Option<Range<usize>>,
+    metadata: Option<Range<usize>>,
+}
+
+/// A line that is none: what is wrong with it, and the line itself.
+#[derive(Debug)]
+pub struct NoEntry {
+    /// For people.
+    pub problem: String,
+    /// As it came.
+    pub line: Vec<u8>,
+}
+
+impl Entry {
+    /// Read a line, its ending included.
+    pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
+        let line = String::from_utf8(line).map_err(|error| {
+            let problem = format!("not UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1);
+            NoEntry { problem, line: error.into_bytes() }
+        })?;
+        match Self::members(&line) {
+            Ok((lane, text, metadata)) => Ok(Self { line, lane, text, metadata }),
+            Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
+        }
+    }
+
+    #[allow(clippy::type_complexity, reason = "the parts of an entry, for one caller")]
+    fn members(line: &str) -> Result<(Lane, Option<Range<usize>>, Option<Range<usize>>), String> {
+        if line.trim_ascii().is_empty() {
+            return Err("an empty line".to_owned());
+        }
+        let (mut lane, mut text, mut metadata) = (None, None, None);
+        let read = members(line, |key, value| {
+            let place = || offset(line, value)..offset(line, value) + value.len();
+            match &*string(key) {
+                "lane" => lane = Some(value),
+                "text" => text = Some(place()),
+                "metadata" => metadata = Some(place()),
+                _ => {}
+            }
+        });
+        if let Err(error) = read {
+            return Err(if error.is_data() {
+                "JSON, but no object".to_owned()
+            } else {
+                // Every line is a document of its own: serde_json's "line 1" would mislead.
+                format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column"))
+            });
+        }
+        let lane = match lane {
+            Some(raw) if raw.starts_with('"') => match &*string(raw) {
+                "questions" => Lane::Questions,
+                "answers" => Lane::Answers,
+                "open" => Lane::Open,
+                other => return Err(format!("unknown lane {:?}", shortened(other))),
+            },
+            Some(_) => return Err("the lane is no text".to_owned()),
+            None => return Err("no lane".to_owned()),
+        };
+        Ok((lane, text, metadata))
+    }
+
+    /// The text as the node's `getText` would tell it: a string is itself, null is empty, everything else
+    /// is JSON as Python writes it.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.at(self.text.as_ref()) {
+            None | Some("null") => Cow::Borrowed(""),
+            Some(raw) if raw.starts_with('"') => string(raw),
+            Some(raw) => Cow::Owned(python_json::dumps(raw)),
+        }
+    }
+
+    /// The metadata, as JSON text. An entry without any has an empty object.
+    pub fn metadata(&self) -> &str {
+        self.at(self.metadata.as_ref()).unwrap_or("{}")
+    }
+
+    /// The session that the metadata name, if it is a text and not an empty one: what routing needs.
+    /// Whether it is well-formed is the filter's to say.
+    pub fn session(&self) -> Option<String> {
+        let mut session = None;
+        let read = members(self.metadata(), |key, value| {
+            if *string(key) == *"session_id" {
+                session = Some(value);
+            }
+        });
+        // What can't be read to its end names no session, to the filter neither.
+        let raw = session.filter(|raw| read.is_ok() && raw.starts_with('"'))?;
+        Some(string(raw).into_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// The line as it came.
+    pub fn unchanged(self) -> Vec<u8> {
+        self.line.into_bytes()
+    }
+
+    /// The line with other metadata.
+    pub fn with_metadata(self, metadata: &str) -> Vec<u8> {
+        match &self.metadata {
+            Some(place) => {
+                let (before, after) = self.around(place.start, place.end);
+                [before, metadata, after].concat().into_bytes()
+            }
+            None => self.with_member("metadata", metadata),
+        }
+    }
+
+    /// The line with an `error` beside what it holds. As the last member, so that it is the one that counts
+    /// should there be one already.
+    pub fn with_error(self, code: &str, message: &str) -> Vec<u8> {
+        let error = serde_json::json!({"code": code, "message": message});
+        self.with_member("error", &error.to_string())
+    }
+
+    /// An entry has a lane, so there always is a member before the new one.
+    fn with_member(&self, name: &str, json: &str) -> Vec<u8> {
+        let end = self.line.rfind('}').unwrap_or(self.line.len());
+        let (before, after) = self.around(end, end);
+        [before, ",\"", name, "\":", json, after].concat().into_bytes()
+    }
+
+    fn at(&self, place: Option<&Range<usize>>) -> Option<&str> {
+        self.line.get(place?.clone())
+    }
+
+    fn around(&self, from: usize, to: usize) -> (&str, &str) {
+        (self.line.get(..from).unwrap_or_default(), self.line.get(to..).unwrap_or_default())
+    }
+}
+
+/// Show each member of a JSON object as it stands, keys with their quotes. Values are not parsed, only
+/// checked, so that no depth of nesting is a danger.
+fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Result<(), serde_json::Error> {
+    struct Members<F>(F);
+
+    impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Members<F> {
+        type Value = ();
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("a JSON object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
+                (self.0)(key.get(), value.get());
+            }
+            Ok(())
+        }
+    }
+
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.deserialize_map(Members(each))?;
+    deserializer.end()
+}
+
+/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes U+FFFD:
+/// the entry itself goes on as it is, and what is remembered of it stays readable.
+fn string(raw: &str) -> Cow<'_, str> {
+    struct Lossy;
+
+    impl Visitor<'_> for Lossy {
+        type Value = String;
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("a JSON string")
+        }
+
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+
+    let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw);
+    if !inner.contains('\\') {
+        return Cow::Borrowed(inner);
+    }
+    // As bytes: serde_json does not insist on whole surrogate pairs there.
+    let text = serde_json::Deserializer::from_str(raw).deserialize_bytes(Lossy);
+    Cow::Owned(text.unwrap_or_else(|_| inner.to_owned()))
+}
+
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 40;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(line: &str) -> Entry {
+        Entry::parse(line.as_bytes().to_vec()).unwrap()
+    }
+
+    fn problem(line: &[u8]) -> String {
+        let refused = Entry::parse(line.to_vec()).unwrap_err();
+        assert_eq!(refused.line, line);
+        refused.problem
+    }
+
+    #[test]
+    fn the_members_of_an_entry_are_found_wherever_they_are() {
+        let found =
+            entry("{\"x\":[1, 2],\"metadata\" : {\"session_id\":\"s\"} ,\"text\":\"hi\",\"lane\":\"answers\"}\r\n");
+        assert_eq!((found.lane, &*found.text(), found.metadata()), (Lane::Answers, "hi", r#"{"session_id":"s"}"#));
+        assert_eq!(found.session().as_deref(), Some("s"));
+        let found = entry(r#"{"l\u0061ne":"open"}"#);
+        assert_eq!((found.lane, &*found.text(), found.metadata(), found.session()), (Lane::Open, "", "{}", None));
+    }
+
+    #[test]
+    fn other_metadata_take_the_place_of_the_old_and_nothing_else_moves() {
+        let line =
+            "{ \"n\" : 1.50 ,\"metadata\":  {\"a\":1}  ,\"lane\":\"questions\" , \"n\":12345678901234567890 }  \r\n";
+        let expected = line.replace("{\"a\":1}", "{}");
+        assert_eq!(entry(line).with_metadata("{}"), expected.as_bytes());
+        assert_eq!(entry(line).unchanged(), line.as_bytes());
+        let null = r#"{"lane":"questions","metadata":null}"#;
+        assert_eq!(entry(null).with_metadata("{}"), br#"{"lane":"questions","metadata":{}}"#);
+    }
+
+    #[test]
+    fn a_new_member_goes_last() {
+        let line = "{\"lane\":\"open\"} \n";
+        assert_eq!(entry(line).with_metadata("{}"), b"{\"lane\":\"open\",\"metadata\":{}} \n");
+        let failed = entry("{\"lane\":\"open\",\"x\":\"}\"}\n").with_error("timed-out", "say \"no\"");
+        let expected =
+            "{\"lane\":\"open\",\"x\":\"}\",\"error\":{\"code\":\"timed-out\",\"message\":\"say \\\"no\\\"\"}}\n";
+        assert_eq!(String::from_utf8(failed).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_last_of_members_of_one_name_counts() {
+        let line =
+            r#"{"lane":"open","lane":"questions","metadata":{"a":1},"metadata":{"session_id":"x","session_id":"y"}}"#;
+        assert_eq!(entry(line).session().as_deref(), Some("y"));
+        assert_eq!(
+            entry(line).with_metadata("0"),
+            br#"{"lane":"open","lane":"questions","metadata":{"a":1},"metadata":0}"#
+        );
+    }
+
+    #[test]
+    fn text_is_what_the_node_would_read() {
+        for (raw, text) in [
+            (r#""a\nb\u00e9""#, "a\nbé"),
+            ("null", ""),
+            ("true", "true"),
+            ("[1,\"é\"]", "[1, \"\\u00e9\"]"),
+            (r#""half \ud83d""#, "half \u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
+        }
+        assert_eq!(entry(r#"{"lane":"answers"}"#).text(), "");
+    }
+
+    #[test]
+    fn what_names_no_session_for_the_filter_names_none_here() {
+        for metadata in
+            ["null", "[]", "\"s\"", "{}", r#"{"session_id":5}"#, r#"{"session_id":""}"#, r#"{"session_id":null}"#]
+        {
+            let line = format!("{{\"lane\":\"answers\",\"metadata\":{metadata}}}");
+            assert_eq!(entry(&line).session(), None, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_entry_is_told_and_kept() {
+        for (line, told) in [
+            (&b"\n"[..], "an empty line"),
+            (b"nonsense\n", "not JSON: expected ident at column 2"),
+            (b"[\"questions\",\"text\",{}]\n", "JSON, but no object"),
+            (b"{\"text\":\"x\"}\n", "no lane"),
+            (b"{\"lane\":7}\n", "the lane is no text"),
+            (b"{\"lane\":\"question\"}\n", "unknown lane \"question\""),
+            (b"{\"lane\":\"open\"} {}\n", "not JSON: trailing characters at column 17"),
+            (b"{\"lane\":\"\xff\"}\n", "not UTF-8 from byte 10 on"),
+        ] {
+            assert_eq!(problem(line), told);
+        }
+    }
+
+    #[test]
+    fn no_depth_of_nesting_is_a_danger() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let line = format!(
+            "{{\"lane\":\"answers\",\"text\":{deep},\"metadata\":{{\"session_id\":\"s\",\"x\":{deep}}},\"y\":{deep}}}"
+        );
+        let found = entry(&line);
+        assert_eq!(found.text().len(), deep.len());
+        assert_eq!(found.session().as_deref(), Some("s"));
+        assert_eq!(found.unchanged(), line.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            match Entry::parse(bytes.clone()) {
+                Ok(entry) => prop_assert_eq!(entry.unchanged(), bytes),
+                Err(refused) => prop_assert_eq!(refused.line, bytes),
+            }
+        }
+
+        #[test]
+        fn any_json_like_line_is_an_entry_or_comes_back(
+            lane in prop::sample::select(vec!["\"open\"", "\"answers\"", "7", "", "\"\\ud800\"", "\"x"]),
+            text in r#"["\[\]{}:,\\a0-9.eE u-]{0,24}"#,
+            metadata in r#"["\[\]{}:,\\a0-9 u-]{0,24}"#,
+        ) {
+            let line = format!("{{\"lane\":{lane},\"text\":{text},\"metadata\":{metadata}}}");
+            match Entry::parse(line.clone().into_bytes()) {
+                Ok(entry) => {
+                    let _ = (entry.text().len(), entry.session());
+                    let whole = String::from_utf8(entry.with_metadata("{\"new\":1}")).unwrap();
+                    prop_assert!(serde_json::from_str::<&RawValue>(&whole).is_ok());
+                }
+                Err(refused) => prop_assert_eq!(refused.line, line.into_bytes()),
+            }
+        }
+    }
+}

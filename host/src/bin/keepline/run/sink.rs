@@ -1,0 +1,45 @@
+//! Output: bytes, written by a thread of its own.
+//!
+//! A thread, because a reader that is slow or has stopped blocks a write, and must not keep the process from
+//! hearing a signal. Nothing is buffered here: what is handed over is written.
+
+use std::{fs::File, io, io::Write, thread};
+
+use tokio::sync::{mpsc, oneshot};
+
+/// Chunks that may wait.
+const WAITING: usize = 2;
+
+/// Where output goes. Dropped, it ends once all is written.
+pub struct Sink {
+    chunks: mpsc::Sender<Vec<u8>>,
+}
+
+/// Nobody reads the output any more, or it failed.
+#[derive(Debug)]
+pub struct Closed;
+
+impl Sink {
+    /// Start to write. The receiver tells how it ended.
+    pub fn start(mut output: File) -> (Self, oneshot::Receiver<io::Result<()>>) {
+        let (chunks, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
+        let (end, ended) = oneshot::channel();
+        thread::spawn(move || {
+            let mut result = Ok(());
+            while result.is_ok()
+                && let Some(chunk) = waiting.blocking_recv()
+            {
+                result = output.write_all(&chunk);
+            }
+            // Before the news of the end, so that whoever hears it finds the channel closed.
+            drop(waiting);
+            let _ = end.send(result);
+        });
+        (Self { chunks }, ended)
+    }
+
+    /// Hand a chunk over; waits while the reader is slow.
+    pub async fn write(&self, chunk: Vec<u8>) -> Result<(), Closed> {
+        self.chunks.send(chunk).await.map_err(|_| Closed)
+    }
+}

@@ -1,0 +1,256 @@
+//! `keepline session`: what an operator does to sessions, over the component's `sessions` export.
+//!
+//! The component checks and words everything; here is only how it looks. Plain output is for pipes: one
+//! thing a line, fields separated by tabs.
+
+use std::{
+    io::Read,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context, Result, bail};
+use keepline::Sessions;
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{Global, SessionArguments, SessionCommand},
+    setup::{self, Usage},
+    terminal,
+};
+
+/// Run it.
+pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
+    let config = setup::config(global)?;
+    let plugin = setup::plugin(global, &config)?;
+    if !config.is_redis() {
+        terminal::note(
+            "the backend \"memory\" lives in this process only, so there are no sessions from before and none will \
+             stay; for Redis add --profile redis, or set KEEPLINE_PROFILE=redis and KEEPLINE_REDIS_URL",
+        );
+    }
+    setup::single_runtime()?.block_on(async {
+        let keepline = setup::keepline(plugin, &config).await?;
+        Desk { sessions: keepline.sessions(), json: arguments.json }.serve(&arguments.command).await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Desk {
+    sessions: Sessions,
+    json: bool,
+}
+
+impl Desk {
+    async fn serve(&mut self, command: &SessionCommand) -> Result<()> {
+        match command {
+            SessionCommand::List { limit, cursor, all } => self.list(*limit, cursor.clone(), *all).await,
+            SessionCommand::Show { session } => self.show(session).await,
+            SessionCommand::Create { session } => {
+                let created = self.sessions.create(session).await?;
+                let json = json!({"session": created.session, "incarnation": created.incarnation});
+                self.answer(&json, &created.session)
+            }
+            SessionCommand::Delete { session } => {
+                let deleted = self.sessions.delete(session).await?;
+                let json = json!({"session": deleted.session, "keys_cleared": deleted.keys_cleared});
+                self.answer(&json, &deleted.keys_cleared.join("\n"))
+            }
+            SessionCommand::Put { session, key, value, text } => {
+                let value = json_value(value, *text)?;
+                let stored = self.sessions.put(session, key, &value).await?;
+                self.answer(&json!({"session": stored.session, "key": stored.key}), "")
+            }
+            SessionCommand::Get { session, key, text } => self.get(session, key, *text).await,
+            SessionCommand::Keys { session } => {
+                let found = self.sessions.keys(session).await?;
+                self.answer(&json!({"session": found.session, "keys": found.keys}), &found.keys.join("\n"))
+            }
+            SessionCommand::Clear { session, key, all: _ } => {
+                let cleared = self.sessions.clear(session, key.as_deref()).await?;
+                let json = json!({"session": cleared.session, "cleared": cleared.cleared});
+                self.answer(&json, &cleared.cleared.join("\n"))
+            }
+            SessionCommand::Increment { session, key, amount } => {
+                let counted = self.sessions.increment(session, key, *amount).await?;
+                let json = json!({"session": counted.session, "key": counted.key, "value": counted.value});
+                self.answer(&json, &counted.value.to_string())
+            }
+            SessionCommand::History { session, limit } => self.history(session, *limit).await,
+        }
+    }
+
+    /// JSON or plain lines; nothing when there are none.
+    fn answer(&self, json: &Value, plain: &str) -> Result<()> {
+        if self.json {
+            terminal::print_line(&json.to_string())?;
+        } else if !plain.is_empty() {
+            terminal::print_line(&if terminal::is_for_people() {
+                terminal::printable(plain)
+            } else {
+                plain.to_owned()
+            })?;
+        }
+        Ok(())
+    }
+
+    async fn list(&mut self, limit: u32, mut cursor: String, all: bool) -> Result<()> {
+        // A page at a time, also with --all: nobody knows how many sessions there are. A session that comes
+        // or goes meanwhile may be listed twice; each page is sorted.
+        let mut sessions = Vec::new();
+        loop {
+            let page = self.sessions.list(&cursor, limit).await?;
+            cursor = page.cursor;
+            if self.json {
+                sessions.extend(page.sessions);
+            } else if !page.sessions.is_empty() {
+                let rows = page.sessions.into_iter().map(|session| [session]).collect();
+                terminal::print_table(["Session"], rows)?;
+            }
+            if !all || cursor.is_empty() {
+                break;
+            }
+        }
+        if self.json {
+            return self.answer(&json!({"sessions": sessions, "cursor": cursor}), "");
+        }
+        if !cursor.is_empty() {
+            terminal::note(&format!("there are more: --cursor '{cursor}' goes on, --all lists them all"));
+        }
+        Ok(())
+    }
+
+    async fn show(&mut self, session: &str) -> Result<()> {
+        let state = self.sessions.resume(session).await?;
+        let keys = self.sessions.keys(session).await?.keys;
+        let mut values = Vec::new();
+        for key in keys {
+            // One that has gone since is left out, as one that can't be read.
+            if let Some(value) = self.sessions.get(session, &key).await?.value {
+                values.push((key, value));
+            }
+        }
+        if self.json {
+            let object: serde_json::Map<String, Value> =
+                values.into_iter().map(|(key, value)| (key, parsed(&value))).collect();
+            let json = json!({
+                "session": state.session,
+                "incarnation": state.incarnation,
+                "key_count": state.key_count,
+                "history_length": state.history_length,
+                "expires_in_ms": state.expires_in,
+                "values": object,
+            });
+            return self.answer(&json, "");
+        }
+        let expiry = state.expires_in.map_or("never".to_owned(), |left| rough(Duration::from_millis(left)));
+        let mut rows = vec![
+            ["session".to_owned(), state.session],
+            ["incarnation".to_owned(), state.incarnation],
+            ["expires in".to_owned(), expiry],
+            ["keys".to_owned(), state.key_count.to_string()],
+            ["history".to_owned(), state.history_length.to_string()],
+        ];
+        rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), value]));
+        Ok(terminal::print_table(["", "Value"], rows)?)
+    }
+
+    async fn get(&mut self, session: &str, key: &str, as_text: bool) -> Result<()> {
+        let found = self.sessions.get(session, key).await?;
+        if self.json {
+            let value = found.value.as_deref().map(parsed);
+            self.answer(&json!({"session": found.session, "key": found.key, "value": value}), "")?;
+        }
+        let Some(value) = found.value else { bail!("Session '{session}' has no key '{key}'") };
+        if self.json {
+            return Ok(());
+        }
+        let text = as_text.then(|| serde_json::from_str::<String>(&value).ok()).flatten();
+        self.answer(&Value::Null, &text.unwrap_or(value))
+    }
+
+    async fn history(&mut self, session: &str, limit: u32) -> Result<()> {
+        let page = self.sessions.history(session, limit).await?;
+        if self.json {
+            let entries: Vec<Value> = page.entries.iter().map(|entry| parsed(entry)).collect();
+            return self.answer(&json!({"session": page.session, "entries": entries}), "");
+        }
+        if !terminal::is_for_people() {
+            return self.answer(&Value::Null, &page.entries.join("\n"));
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let rows = page.entries.iter().map(|entry| record_row(entry, now)).collect();
+        Ok(terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?)
+    }
+}
+
+/// A history record for people.
+fn record_row(entry: &str, now: Duration) -> [String; 4] {
+    let Ok(Value::Object(mut record)) = serde_json::from_str(entry) else {
+        return [String::new(), String::new(), String::new(), entry.to_owned()];
+    };
+    let mut text = |name: &str| match record.remove(name) {
+        Some(Value::String(text)) => text,
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let (operation, key, time) = (text("op"), text("key"), text("timestamp"));
+    let ago = time.parse().ok().and_then(|time: f64| Duration::try_from_secs_f64(now.as_secs_f64() - time).ok());
+    let more = if record.is_empty() { String::new() } else { Value::Object(record).to_string() };
+    [ago.map(rough).unwrap_or_default(), operation, key, more]
+}
+
+/// A time in its largest unit.
+fn rough(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// JSON from a store, as JSON; what is none is shown as text.
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_else(|_| Value::from(json))
+}
+
+fn json_value(given: &str, is_text: bool) -> Result<String> {
+    let mut read = String::new();
+    let given = if given == "-" {
+        std::io::stdin().read_to_string(&mut read).context("can't read the value from standard input")?;
+        if is_text { read.as_str() } else { read.trim() }
+    } else {
+        given
+    };
+    if is_text {
+        return Ok(Value::from(given).to_string());
+    }
+    // Handed on as it is written: numbers keep their digits.
+    match serde_json::from_str::<&serde_json::value::RawValue>(given) {
+        Ok(_) => Ok(given.to_owned()),
+        Err(error) => Err(Usage(format!("the value is not JSON ({error}); for plain text add --text")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_records_are_told_in_columns() {
+        let now = Duration::from_secs(1000);
+        assert_eq!(record_row(r#"{"op":"put","key":"a","timestamp":990.5}"#, now), ["9 s", "put", "a", ""]);
+        let clear = record_row(r#"{"op":"clear","key":null,"cleared":["a"],"timestamp":2000}"#, now);
+        assert_eq!(clear, ["", "clear", "", r#"{"cleared":["a"]}"#]);
+        assert_eq!(record_row("x", now), ["", "", "", "x"]);
+    }
+
+    #[test]
+    fn a_value_is_json_or_said_to_be_text() {
+        assert_eq!(json_value("12345678901234567890123", false).unwrap(), "12345678901234567890123");
+        assert_eq!(json_value("a \"b\"", true).unwrap(), r#""a \"b\"""#);
+        assert!(json_value("a", false).unwrap_err().to_string().contains("--text"));
+    }
+}
