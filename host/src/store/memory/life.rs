@@ -156,7 +156,7 @@ impl Life {
                     if replace.records.len() > oldest {
                         return Err(failure(
                             FailureCode::Invalid,
-                            "records",
+                            &*replace.log,
                             format!("{} records can't take the place of {oldest}", replace.records.len()),
                         ));
                     }
@@ -168,7 +168,7 @@ impl Life {
                     let old = old.ok_or_else(|| {
                         failure(
                             FailureCode::Invalid,
-                            "position",
+                            &*rewrite.log,
                             format!("the log {} has no record at position {}", rewrite.log, rewrite.position),
                         )
                     })?;
@@ -284,8 +284,13 @@ impl Life {
         true
     }
 
+    /// Answer a step that was taken before.
+    pub(super) fn repeat(&mut self, operation: &Operation) -> Outcome {
+        self.answer(operation)
+    }
+
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
-    pub(super) fn answer(&self, operation: &Operation) -> Outcome {
+    fn answer(&self, operation: &Operation) -> Outcome {
         match operation {
             Operation::Get(get) => match self.values.get(&*get.key) {
                 Some(value) if value.len() as u64 > get.max_bytes => {
@@ -306,7 +311,7 @@ impl Life {
                 let names = self.values.keys().take(index(list.max_keys)).map(ToString::to_string).collect();
                 Outcome::Names(KeyNames { names, total: self.values.len() as u64 })
             }
-            Operation::Put(_) => Outcome::Done(WriteDone { created: false }),
+            Operation::Put(put) => Outcome::Done(WriteDone { created: !self.values.contains_key(&*put.key) }),
             Operation::Increment(increment) => {
                 let value = self.values.get(&*increment.key).and_then(|value| integer(value));
                 Outcome::Counter(CounterValue { value: value.unwrap_or_default() })

@@ -168,26 +168,26 @@ impl State {
     fn transact(&mut self, now: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         let now_ms = now / 1000;
         let writes = life::writes(&transaction.operations);
-        let creates = match &transaction.opening {
-            Opening::Existing(_) => None,
-            Opening::Create(new) | Opening::CreateNew(new) => Some(new),
+        let (creates, only_creates) = match &transaction.opening {
+            Opening::Existing(_) => (None, false),
+            Opening::Create(new) => (Some(new), false),
+            Opening::CreateNew(new) => (Some(new), true),
         };
         // A second round only when room had to be made first.
         while let Some(slot) = self.slots.get_mut(&*transaction.bucket) {
-            let seen = (writes || creates.is_some()) && slot.writers.has_seen(writer, now_ms);
-            let Some(life) = &mut slot.life else {
-                if seen {
-                    return Ok(receipt_without(Status::Absent));
+            let Some(life) = slot.life.as_mut().filter(|life| !life.is_over(now_ms)) else {
+                let gone = if slot.life.is_some() { Status::Expired } else { Status::Absent };
+                // A late retry revives nothing.
+                let stays_so = creates.is_none() || slot.writers.has_seen(writer, now_ms);
+                if gone == Status::Expired {
+                    self.bury(now_ms, &transaction.bucket);
+                }
+                if stays_so {
+                    return Ok(receipt_without(gone));
                 }
                 break;
             };
-            if life.is_over(now_ms) {
-                self.bury(now_ms, &transaction.bucket);
-                if seen || creates.is_none() {
-                    return Ok(receipt_without(Status::Expired));
-                }
-                break;
-            }
+            let seen = (writes || only_creates) && slot.writers.has_seen(writer, now_ms);
 
             let refused = match &transaction.opening {
                 Opening::Existing(asked)
@@ -196,10 +196,7 @@ impl State {
                     Some(Status::AnotherLife)
                 }
                 // Before all else that could tell an earlier try from this one.
-                _ if seen => {
-                    let outcomes = transaction.operations.iter().map(|operation| life.answer(operation)).collect();
-                    return Ok(receipt(Status::Repeated, life, outcomes));
-                }
+                _ if seen => None,
                 Opening::CreateNew(_) => Some(Status::Exists),
                 _ if !life.meets(&transaction.expectations) => Some(Status::Unmet),
                 _ => None,
@@ -207,17 +204,21 @@ impl State {
             if let Some(status) = refused {
                 return Ok(receipt(status, life, Vec::new()));
             }
-            let growth = life.probe(&transaction.operations)?;
+            let growth = if seen { 0 } else { life.probe(&transaction.operations)? };
             if growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
                 self.make_room(now_ms, growth)?;
                 continue;
             }
 
-            let outcomes = transaction.operations.iter().map(|operation| life.apply(operation)).collect();
+            let take = if seen { Life::repeat } else { Life::apply };
+            let outcomes = transaction.operations.iter().map(|operation| take(life, operation)).collect();
             self.bytes = self.bytes.saturating_add_signed(growth);
             if let Some((old, new)) = life.renew(now_ms) {
                 self.expiries.remove(&(old, slot.name.clone()));
                 self.expiries.insert((new, slot.name.clone()));
+            }
+            if seen {
+                return Ok(receipt(Status::Repeated, life, outcomes));
             }
             if writes {
                 self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
@@ -273,19 +274,26 @@ impl State {
         self.last_stamp = stamp;
         let outcomes = transaction.operations.iter().map(|operation| life.apply(operation)).collect();
         let receipt = Receipt { created: true, ..receipt(Status::Applied, &life, outcomes) };
-        let name: Arc<str> = transaction.bucket.as_str().into();
+        let expires_at = life.expires_at;
         self.bytes = self.bytes.saturating_add_signed(growth);
-        self.names.insert(name.clone());
-        if let Some(expires_at) = life.expires_at {
+        let slot = self.slot_to_write(now_ms, writer, &transaction.bucket);
+        slot.life = Some(life);
+        let name = slot.name.clone();
+        if let Some(expires_at) = expires_at {
             self.expiries.insert((expires_at, name.clone()));
         }
-        let slot = self.slots.entry(name).or_insert_with_key(|name| {
-            self.bytes = self.bytes.saturating_add_signed(place);
+        self.names.insert(name);
+        Ok(receipt)
+    }
+
+    /// The bucket's slot, there from now on, with the writer's transaction noted as applied.
+    fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, bucket: &str) -> &mut Slot {
+        let slot = self.slots.entry(bucket.into()).or_insert_with_key(|name| {
+            self.bytes = self.bytes.saturating_add(slot_cost(bucket));
             Slot { name: name.clone(), life: None, writers: Writers::default(), retired_at: 0 }
         });
-        slot.life = Some(life);
         self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
-        Ok(receipt)
+        slot
     }
 
     fn list(&self, now_ms: u64, cursor: &str, limit: u32) -> BucketPage {
@@ -304,18 +312,17 @@ impl State {
     }
 
     fn delete(&mut self, now_ms: u64, writer: &Writer, bucket: &str) -> Deletion {
+        // Also where there is nothing to delete: a retry must not delete what is created after this.
         let nothing = |status| Deletion { status, keys: Vec::new() };
-        let Some(slot) = self.slots.get_mut(bucket) else { return nothing(Status::Absent) };
-        if slot.writers.has_seen(writer, now_ms) {
+        if self.slots.get(bucket).is_some_and(|slot| slot.writers.has_seen(writer, now_ms)) {
             return nothing(Status::Repeated);
         }
-        let Some(life) = &slot.life else { return nothing(Status::Absent) };
-        let deletion = if life.is_over(now_ms) {
-            nothing(Status::Expired)
-        } else {
-            Deletion { status: Status::Applied, keys: life.keys() }
+        let slot = self.slot_to_write(now_ms, writer, bucket);
+        let deletion = match &slot.life {
+            None => nothing(Status::Absent),
+            Some(life) if life.is_over(now_ms) => nothing(Status::Expired),
+            Some(life) => Deletion { status: Status::Applied, keys: life.keys() },
         };
-        self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
         self.bury(now_ms, bucket);
         deletion
     }
@@ -363,22 +370,22 @@ impl State {
         true
     }
 
-    /// End the life of a bucket, and keep its writers in mind if one of them may still retry.
+    /// End the life of a bucket, if it has one, and keep its writers in mind if one may still retry.
     fn bury(&mut self, now_ms: u64, bucket: &str) {
         let Some(slot) = self.slots.get_mut(bucket) else { return };
-        let Some(life) = slot.life.take() else { return };
         let name = slot.name.clone();
-        self.bytes = self.bytes.saturating_sub(life.cost());
-        self.names.remove(&name);
-        slot.retired_at = now_ms;
-        let remembers = slot.writers.remembers_any(now_ms);
-        if let Some(expires_at) = life.expires_at {
-            self.expiries.remove(&(expires_at, name.clone()));
+        if let Some(life) = slot.life.take() {
+            self.bytes = self.bytes.saturating_sub(life.cost());
+            self.names.remove(&name);
+            if let Some(expires_at) = life.expires_at {
+                self.expiries.remove(&(expires_at, name.clone()));
+            }
         }
-        if !remembers {
+        if !slot.writers.remembers_any(now_ms) {
             self.vacate(&name);
             return;
         }
+        slot.retired_at = now_ms;
         self.retired.push_back((now_ms, name));
         if self.retired.len() > MAX_RETIRED {
             self.forget_a_retired_one();

@@ -13,7 +13,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::RwLock;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
+    aio::MultiplexedConnection,
 };
 use tokio::{sync::Mutex, time::Instant};
 
@@ -153,7 +153,7 @@ impl Link {
         let mut command = script.by_name();
         arguments(&mut command, store_deadline);
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        let mut answer = connection.req_packed_command(&command).await;
+        let mut answer = command.query_async(&mut connection).await;
         if let Err(error) = &answer
             && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
         {
@@ -161,7 +161,7 @@ impl Link {
             let mut command = script.by_text();
             arguments(&mut command, store_deadline);
             self.round_trips.fetch_add(1, Ordering::Relaxed);
-            answer = connection.req_packed_command(&command).await;
+            answer = command.query_async(&mut connection).await;
         }
         match answer {
             Ok(reply) => Tried::Answered(reply),
@@ -177,7 +177,7 @@ impl Link {
                 Err(error) => return self.judge(&error, None),
             };
             self.round_trips.fetch_add(1, Ordering::Relaxed);
-            match connection.req_packed_command(&redis::cmd("PING")).await {
+            match redis::cmd("PING").query_async(&mut connection).await {
                 Ok(reply) => Tried::Answered(reply),
                 Err(error) => self.judge(&error, Some(generation)),
             }
