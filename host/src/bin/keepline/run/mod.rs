@@ -9,7 +9,7 @@
 //! The dispatcher reads lines, and gives each entry to the pipe of its session, and a ticket for it to the
 //! collector, which redeems the tickets in order. All queues are bounded, in entries and in bytes.
 
-mod entry;
+pub mod entry;
 mod feed;
 mod python_json;
 mod sink;
