@@ -168,7 +168,7 @@ fn context(metadata: &str) -> Option<Value> {
 fn in_short(context: &Value) -> String {
     let text = |name: &str| context.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
     match (text("answer_count"), text("last_answer")) {
-        (Some(count), Some(last)) => format!("{count}× {last}"),
+        (Some(count), Some(last)) => format!("#{count}: {last}"),
         _ => context.to_string(),
     }
 }
@@ -181,8 +181,8 @@ fn tell_turns(name: &str, memory: &Played, redis: Option<&Played>) -> Result<()>
     };
     let over = if redis.is_some() { "over Redis" } else { "" };
     say(&format!(
-        "\n{:<8}{:<35}{:<30}{:>13}{over:>12}",
-        "session", "a user asks", "and the model is told besides", "in memory"
+        "\n{:<8}{:<35}{:<36}{:>7}{over:>12}",
+        "session", "a user asks", "and the model is told (last answer)", "in memory"
     ))?;
     for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
         say(&format!(
