@@ -8,7 +8,7 @@ OUTPUT ?= keepline.wasm
 ## Play a conversation through the filter and see what it remembers.
 run:
 	@.ci/setup wasm
-	cargo run --release --quiet -- demo
+	cargo run --quiet -- demo
 
 ## Everything there is to check, against the compiled component and a real Redis.
 test:
@@ -31,7 +31,7 @@ lint:
 ## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
 component:
 	@.ci/setup wasm
-	cargo run --release --quiet -- component --output $(OUTPUT)
+	cargo run --quiet -- component --output $(OUTPUT)
 
 setup:
 	@.ci/setup wasm redis

@@ -146,7 +146,7 @@ impl KeyValue for InstanceState {
     ) -> wasmtime::Result<Result<Receipt, Failure>> {
         self.begin_store_call()?;
         let transaction = Transaction { bucket, opening, expectations, operations };
-        let answer = self.lent.store.transact(self.writer.next(), &transaction).await;
+        let answer = self.lent.store.transact(self.writer.advance(), &transaction).await;
         self.deadline.arm();
         Ok(answer)
     }
@@ -160,7 +160,7 @@ impl KeyValue for InstanceState {
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.delete_bucket(self.writer.next(), &bucket).await;
+        let answer = self.lent.store.delete_bucket(self.writer.advance(), &bucket).await;
         self.deadline.arm();
         Ok(answer)
     }

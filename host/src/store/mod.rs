@@ -41,7 +41,7 @@ impl Writer {
     }
 
     /// Begin a transaction: the number that all its tries carry.
-    pub fn next(&mut self) -> &Self {
+    pub fn advance(&mut self) -> &Self {
         self.sequence += 1;
         self
     }

@@ -71,6 +71,8 @@ pub enum Command {
     Component(ComponentArguments),
     /// Play a conversation and show what is remembered
     Demo(DemoArguments),
+    /// Measure: the memory store, Redis, start and memory of the process, each beside its floor
+    Bench(BenchArguments),
     /// Write a completion script for a shell
     #[command(after_help = "For example: source <(keepline completions bash)")]
     Completions {
@@ -242,6 +244,20 @@ pub struct DemoArguments {
     /// A conversation as JSON lines; without it, a bundled one of a support desk
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+}
+
+/// `keepline bench`.
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Print JSON in place of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Write the JSON to this file too
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// A tenth of the work: figures that tell little, soon
+    #[arg(long)]
+    pub quick: bool,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -4,6 +4,7 @@
 //! Promises the exit codes of [`cli::EXIT_CODES`], results on standard output and everything else on
 //! standard error.
 
+mod bench;
 mod cli;
 mod component;
 mod config;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
+        Command::Bench(arguments) => bench::main(&arguments),
         Command::Completions { shell } => completions(shell),
     };
     done.unwrap_or_else(|error| {

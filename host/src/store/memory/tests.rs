@@ -33,11 +33,11 @@ impl Bench {
 
     fn send(&mut self, bucket: &str, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
         let transaction = Transaction { bucket: bucket.into(), opening, expectations: vec![], operations };
-        block_on(self.store.transact(self.writer.next(), &transaction))
+        block_on(self.store.transact(self.writer.advance(), &transaction))
     }
 
     fn delete(&mut self, bucket: &str) -> Deletion {
-        block_on(self.store.delete_bucket(self.writer.next(), bucket)).unwrap()
+        block_on(self.store.delete_bucket(self.writer.advance(), bucket)).unwrap()
     }
 }
 
