@@ -20,7 +20,9 @@ local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
 
 -- A server that is out of memory refuses this and still deletes: a deletion repeated does no harm.
-if not try('HSET', writers, writer, sequence .. ':' .. now).err then call('PEXPIREAT', writers, now + writers_life) end
+if type(try('HSET', writers, writer, sequence .. ':' .. now)) == 'number' then
+  call('PEXPIREAT', writers, now + writers_life)
+end
 
 local doomed, names = { meta, keys, base .. '__history__' }, {}
 local fields = try('HKEYS', meta)
