@@ -1,6 +1,7 @@
 //! The command line, as a shell uses it: exit codes, output, signals, completions.
 
 #![allow(
+    clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
@@ -27,8 +28,9 @@ use serde_json::{Value, json};
 /// The binary of this build. Cargo tells its place only to tests of the binary's own package; it is built
 /// here, in the profile and the directory of this test, once a process.
 fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
+    // None: it could not be built, and is not tried again for each test.
+    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = BINARY.get_or_init(|| {
         let test = env::current_exe().unwrap();
         // target/<profile>/deps/cli-<hash>
         let profile = test.parent().and_then(Path::parent).unwrap();
@@ -37,9 +39,9 @@ fn binary() -> &'static Path {
         build.arg(profile.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
         let name = profile.file_name().unwrap().to_str().unwrap();
         build.args(["--profile", if name == "debug" { "dev" } else { name }]);
-        assert!(build.status().unwrap().success(), "keepline could not be built");
-        profile.join("keepline")
-    })
+        build.status().unwrap().success().then(|| profile.join("keepline"))
+    });
+    built.as_deref().expect("keepline could not be built")
 }
 
 /// A `keepline` that sees nothing of this process's configuration.
@@ -545,6 +547,13 @@ mod configuration {
             assert_eq!(fields[name], (value, source.to_owned()), "{name}");
         }
         assert_eq!(ran.json()["profile"], json!({"value": "redis", "source": "command line"}));
+    }
+
+    #[test]
+    fn loses_no_field_that_is_set_before_the_command() {
+        let arguments = ["--set", "redis_port=1", "--set", "max_keys=5", "config", "--json", "--set", "redis_port=2"];
+        let fields = shown(&call(&arguments, b"").ok());
+        assert_eq!((&fields["redis_port"].0, &fields["max_keys"].0), (&json!(2), &json!(5)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use keepline::config::{FIELDS, Kind, Preset};
@@ -31,6 +31,34 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Read the command line; ends the process when it is wrong or asks for help.
+    pub fn read() -> Self {
+        let mut cli = Self::parse();
+        // Of an option that is given before and after the command, clap keeps the ones after it only: fine
+        // for one file or profile, but a field that was set must not be lost without a word.
+        if let Ok(leading) = Leading::try_parse() {
+            cli.global.set.splice(0..0, leading.global.set);
+        }
+        cli
+    }
+}
+
+/// The command line up to the command.
+#[derive(Debug, Parser)]
+struct Leading {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    _command: Option<AnyCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum AnyCommand {
+    #[command(external_subcommand)]
+    Any(#[expect(dead_code, reason = "only what comes before it is of interest")] Vec<OsString>),
 }
 
 /// Options of all commands.

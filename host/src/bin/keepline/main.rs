@@ -17,12 +17,12 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     terminal::start_logging(cli.global.verbose);
     let done = match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),

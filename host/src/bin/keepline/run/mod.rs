@@ -397,7 +397,9 @@ async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally) -> 
 /// Puts the lines back into order and hands them to the sink: in chunks while there are more at once, and
 /// always before waiting for anything.
 async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<ProgressBar>) {
+    const BAR_STEP: u64 = 64 * 1024;
     let mut chunk = Chunk { bytes: Vec::new(), since: Instant::now(), sink };
+    let mut passed = 0;
     loop {
         let ticket = match tickets.try_recv() {
             Ok(ticket) => ticket,
@@ -426,8 +428,12 @@ async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<Pr
         if chunk.add(line).await.is_err() {
             return;
         }
-        if let Some(bar) = &bar {
-            bar.inc(ticket.length);
+        // Not at each line: to move the bar costs as much as the line.
+        passed += ticket.length;
+        if passed >= BAR_STEP
+            && let Some(bar) = &bar
+        {
+            bar.inc(std::mem::take(&mut passed));
         }
     }
 }
