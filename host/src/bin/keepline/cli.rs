@@ -109,20 +109,17 @@ pub enum Command {
     },
 }
 
+// Paragraphs are one line each: clap breaks them where the terminal ends.
 const RUN_HELP: &str = r#"Entries, one JSON object a line:
   {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
   {"lane":"answers","text":"In Hamburg.","metadata":{}}
-  {"lane":"open"}            a new object begins; what follows has nothing to do with the question before
+  {"lane":"open"}      a new object: what follows has nothing to do with the question before
 
-Each line comes out as one line, in order. Only the metadata of a question can change; everything else
-passes byte for byte. A line that is no entry is told on standard error and passes unchanged, and the
-exit code is 1 at the end. An answer whose metadata name no session belongs to the last question's.
-A text may be any JSON value; one that is no string is remembered as JSON text.
+Each line comes out as one line, in order. Only the metadata of a question can change; everything else passes byte for byte. A line that is no entry is told on standard error and passes unchanged, and the exit code is 1 at the end. An answer whose metadata name no session belongs to the last question's. A text may be any JSON value; one that is no string is remembered as JSON text.
 
-The output is flushed before input is waited for, so that keepline run can serve as a coprocess.
-SIGTERM and SIGINT end it after the entries that it has read.
-With --pipes, entries of different sessions run side by side; the output is the same as with one pipe,
-as long as the store takes all sessions."#;
+The output is flushed before input is waited for, so that keepline run can serve as a coprocess. SIGTERM and SIGINT end it after the entries that it has read. With --pipes, entries of different sessions run side by side; the output is the same as with one pipe, as long as the store takes all sessions.
+
+Exit codes: 0 all went well, 1 some lines were no entries or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin can't be loaded."#;
 
 /// `keepline run`.
 #[derive(Debug, Args)]
