@@ -1,0 +1,313 @@
+//! The stores that the suites are run over, each with what the contract does not offer: to let time pass,
+//! to compare all that is stored, and for Redis to look behind the store's back.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use keepline::{
+    local_redis::RedisServer,
+    store::{
+        Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
+        RedisStore, Status, Store, Transaction, Writer,
+    },
+};
+use parking_lot::Mutex;
+
+use crate::requests::{existing, get_all, read_all, transaction};
+
+/// Long enough for a busy machine: here a time-out means that something hangs.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A store, empty and nobody else's.
+pub struct StoreUnderTest {
+    /// `memory` or `redis`.
+    pub name: &'static str,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    backing: Backing,
+    writer: Mutex<Writer>,
+}
+
+enum Backing {
+    Memory(MemoryClock),
+    Redis(RawRedis),
+}
+
+impl StoreUnderTest {
+    /// A store in memory whose clock stands still unless time is [passed](Self::pass_time).
+    pub fn memory() -> Self {
+        let clock = MemoryClock::manual();
+        let limits = MemoryLimits { max_sessions: 1_000_000, ..MemoryLimits::default() };
+        let store = Arc::new(MemoryStore::with_clock(limits, clock.clone()));
+        Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
+    }
+
+    /// A store in Redis, under a prefix of its own.
+    pub fn redis() -> Self {
+        let server = shared_server();
+        let prefix = format!("test-{:016x}", fastrand::u64(..));
+        let options = RedisOptions {
+            url: Some(server.url().into()),
+            key_prefix: prefix.clone(),
+            store_timeout: TIMEOUT,
+            ..RedisOptions::default()
+        };
+        let store = Arc::new(RedisStore::new(options).unwrap());
+        let connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        let raw = RawRedis { prefix, connection: Mutex::new(connection), _server: server };
+        Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
+    }
+
+    /// What is behind a store in Redis.
+    pub fn raw(&self) -> &RawRedis {
+        match &self.backing {
+            Backing::Redis(raw) => raw,
+            Backing::Memory(_) => panic!("this store is not in Redis"),
+        }
+    }
+
+    /// Let the store believe that this much time has passed.
+    pub fn pass_time(&self, time: Duration) {
+        match &self.backing {
+            Backing::Memory(clock) => clock.advance(time),
+            Backing::Redis(raw) => raw.pass_time(time),
+        }
+    }
+
+    /// Send a transaction once.
+    pub async fn try_send(&self, transaction: &Transaction) -> Result<Receipt, Failure> {
+        self.store.transact(&self.next_writer(), transaction).await
+    }
+
+    fn next_writer(&self) -> Writer {
+        self.writer.lock().advance().clone()
+    }
+
+    /// Send a transaction that the store can answer.
+    pub async fn ask(&self, transaction: &Transaction) -> Receipt {
+        self.try_send(transaction).await.unwrap()
+    }
+
+    /// Send a transaction that the store can answer, as a certain try of a certain writer.
+    pub async fn ask_as(&self, writer: &Writer, transaction: &Transaction) -> Receipt {
+        self.store.transact(writer, transaction).await.unwrap()
+    }
+
+    /// Apply operations and get what they are answered with.
+    pub async fn apply(&self, bucket: &str, opening: Opening, operations: impl Into<Vec<Operation>>) -> Vec<Outcome> {
+        let receipt = self.ask(&transaction(bucket, opening, operations)).await;
+        assert_eq!(receipt.status, Status::Applied);
+        receipt.outcomes
+    }
+
+    /// Apply one operation to a bucket that is there.
+    pub async fn apply_one(&self, bucket: &str, operation: Operation) -> Outcome {
+        let outcomes = self.apply(bucket, existing(), [operation]).await;
+        let [outcome] = outcomes.try_into().unwrap();
+        outcome
+    }
+
+    /// What becomes of opening a bucket.
+    pub async fn status(&self, bucket: &str, opening: Opening) -> Status {
+        self.ask(&transaction(bucket, opening, [])).await.status
+    }
+
+    /// Whether a bucket is there, without using it.
+    pub async fn is_there(&self, bucket: &str) -> bool {
+        self.store.describe_bucket(bucket).await.unwrap().status == Status::Applied
+    }
+
+    /// Delete a bucket and name the keys that it held.
+    pub async fn delete(&self, bucket: &str) -> (Status, Vec<String>) {
+        let deletion = self.store.delete_bucket(&self.next_writer(), bucket).await.unwrap();
+        (deletion.status, deletion.keys)
+    }
+
+    /// All buckets, by one walk through the pages.
+    pub async fn list(&self, limit: u32) -> Vec<String> {
+        let (mut buckets, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.store.list_buckets(&cursor, limit).await.unwrap();
+            buckets.extend(page.buckets);
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                return buckets;
+            }
+        }
+    }
+
+    /// All that is stored, byte for byte with every expiry. Taking it changes nothing.
+    pub async fn everything(&self) -> BTreeMap<String, String> {
+        if let Backing::Redis(raw) = &self.backing {
+            return raw.dump();
+        }
+        let mut everything = BTreeMap::new();
+        for bucket in self.list(1000).await {
+            everything.extend(self.contents(&bucket).await);
+        }
+        everything
+    }
+
+    /// Ends the test unless everything is as it was; `after` is what happened since.
+    pub async fn assert_unchanged(&self, before: &BTreeMap<String, String>, after: impl fmt::Debug) {
+        let now = self.everything().await;
+        let missing = before.iter().filter(|(name, _)| !now.contains_key(*name)).map(|(name, was)| (name, was, ""));
+        let different = now.iter().filter_map(|(name, is)| {
+            let was = before.get(name).map_or("", String::as_str);
+            (was != is).then_some((name, was, &**is))
+        });
+        let missing = missing.map(|(name, was, is)| (name, &**was, is));
+        let changes: Vec<_> = missing.chain(different).collect();
+        assert!(changes.is_empty(), "changed (name, before, now): {changes:#?}\nby {after:?}");
+    }
+
+    /// What the contract shows of a bucket. A sliding time to live may be renewed by that.
+    pub async fn contents(&self, bucket: &str) -> BTreeMap<String, String> {
+        let description = self.store.describe_bucket(bucket).await.unwrap();
+        let logs: Vec<_> = description.logs.iter().map(|log| log.log.clone()).collect();
+        let operations: Vec<_> = [get_all()].into_iter().chain(logs.iter().map(|log| read_all(log))).collect();
+        let mut contents = BTreeMap::from([(format!("{bucket} description"), format!("{description:?}"))]);
+        if description.status == Status::Applied {
+            let outcomes = self.apply(bucket, existing(), operations).await;
+            for (name, outcome) in ["values"].into_iter().chain(logs.iter().map(String::as_str)).zip(outcomes) {
+                contents.insert(format!("{bucket} {name}"), format!("{outcome:?}"));
+            }
+        }
+        contents
+    }
+}
+
+/// A writer at its first transaction: what all tries of that one carry.
+pub fn new_writer() -> Writer {
+    Writer::new().advance().clone()
+}
+
+/// One server a test process. It ends with the last test that holds it: nothing drops what is static.
+fn shared_server() -> Arc<RedisServer> {
+    static SERVER: Mutex<Weak<RedisServer>> = Mutex::new(Weak::new());
+    let mut shared = SERVER.lock();
+    if let Some(server) = shared.upgrade() {
+        return server;
+    }
+    let server = Arc::new(RedisServer::start().unwrap());
+    *shared = Arc::downgrade(&server);
+    server
+}
+
+/// A connection of one's own to the Redis behind a store, and the prefix of that store's keys.
+pub struct RawRedis {
+    prefix: String,
+    connection: Mutex<redis::Connection>,
+    _server: Arc<RedisServer>,
+}
+
+impl RawRedis {
+    /// The full name of a key: what comes after the prefix and its colon is given.
+    pub fn address(&self, rest: &str) -> String {
+        format!("{}:{rest}", self.prefix)
+    }
+
+    /// Run a command.
+    pub fn run<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        command.query(&mut *self.connection.lock()).unwrap()
+    }
+
+    /// Run a command on one key of the store, `rest` being what comes after the prefix.
+    pub fn on<T: redis::FromRedisValue>(&self, command: &str, rest: &str, arguments: &[&str]) -> T {
+        self.run(redis::cmd(command).arg(self.address(rest)).arg(arguments))
+    }
+
+    /// All keys of the store, without the prefix, sorted.
+    pub fn keys(&self) -> Vec<String> {
+        let all: Vec<String> = self.run(redis::cmd("KEYS").arg(self.address("*")));
+        let mut keys: Vec<_> = all.iter().map(|key| key[self.prefix.len() + 1..].to_owned()).collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// When a key expires, in milliseconds since 1970; -1: never; -2: it is not there.
+    pub fn expires_at(&self, rest: &str) -> i64 {
+        self.on("PEXPIRETIME", rest, &[])
+    }
+
+    /// The server's clock, in milliseconds since 1970.
+    pub fn now(&self) -> i64 {
+        let (seconds, micros): (i64, i64) = self.run(&redis::cmd("TIME"));
+        seconds * 1000 + micros / 1000
+    }
+
+    /// All keys with their types, contents and expiries. Sets and hashes are sorted: in which order Redis
+    /// keeps them may change by itself.
+    pub fn dump(&self) -> BTreeMap<String, String> {
+        let dump = |key: String| {
+            let kind: String = self.on("TYPE", &key, &[]);
+            let mut parts: Vec<Vec<u8>> = match &*kind {
+                "string" => vec![self.on("GET", &key, &[])],
+                "list" => self.on("LRANGE", &key, &["0", "-1"]),
+                "set" => self.on("SMEMBERS", &key, &[]),
+                "zset" => self.on("ZRANGE", &key, &["0", "-1", "WITHSCORES"]),
+                "hash" => {
+                    let fields: Vec<(Vec<u8>, Vec<u8>)> = self.on("HGETALL", &key, &[]);
+                    fields.into_iter().map(|(field, value)| [field, value].join(&b'=')).collect()
+                }
+                _ => vec![],
+            };
+            if kind != "list" {
+                parts.sort_unstable();
+            }
+            let parts: Vec<_> = parts.iter().map(|part| part.escape_ascii().to_string()).collect();
+            let text = format!("{kind}, expires at {}: {parts:?}", self.expires_at(&key));
+            (key, text)
+        };
+        self.keys().into_iter().map(dump).collect()
+    }
+
+    /// Lower every instant that the store has noted, so that its state is as if time had passed.
+    fn pass_time(&self, time: Duration) {
+        const PASS: &str = r"
+            for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
+                -- The writers' numbers, with the time of each and the expiry of all.
+                if string.find(key, ':__writers__$') and redis.call('TYPE', key).ok == 'hash' then
+                    local fields = redis.call('HGETALL', key)
+                    for i = 1, #fields, 2 do
+                        local sequence, at = string.match(fields[i + 1], '^(%d+:)(%d+)$')
+                        local earlier = string.format('%.0f', (at or fields[i + 1]) - ARGV[2])
+                        redis.call('HSET', key, fields[i], (sequence or '') .. earlier)
+                    end
+                end
+                local at = redis.call('PEXPIRETIME', key)
+                if at > 0 then redis.call('PEXPIREAT', key, string.format('%.0f', at - ARGV[2])) end
+            end";
+        let milliseconds = u64::try_from(time.as_millis()).unwrap();
+        let mut command = redis::cmd("EVAL");
+        command.arg(PASS).arg(0).arg(self.address("*")).arg(milliseconds);
+        self.run::<()>(&command);
+    }
+}
+
+/// Run a case on its store.
+pub fn run<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(case(Arc::new(store)));
+}
+
+/// One test for each store and case, `memory::…` and `redis::…`, so that a failure names both.
+#[macro_export]
+macro_rules! on_every_store {
+    ($($case:ident,)*) => {
+        mod memory {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::memory(), super::$case);
+            })*
+        }
+        mod redis {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
+            })*
+        }
+    };
+}

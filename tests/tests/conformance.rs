@@ -1,0 +1,31 @@
+//! The contract's conformance suite: what `wit/key-value.wit` promises, over every store.
+//!
+//! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
+//! be seen behind a store's back is in `conformance/redis_layout.rs`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test ends at the first thing that is not as it should be"
+)]
+
+#[path = "conformance/all_or_none.rs"]
+mod all_or_none;
+#[path = "conformance/bulk.rs"]
+mod bulk;
+#[path = "conformance/exactly_once.rs"]
+mod exactly_once;
+#[path = "conformance/expiry.rs"]
+mod expiry;
+#[path = "conformance/listing.rs"]
+mod listing;
+#[path = "conformance/logs.rs"]
+mod logs;
+#[path = "conformance/openings.rs"]
+mod openings;
+#[path = "conformance/redis_layout.rs"]
+mod redis_layout;
+#[path = "conformance/values.rs"]
+mod values;

@@ -1,0 +1,435 @@
+//! Redis behind the store's back: the layout, what others left or broke there, and the expiry of each key.
+
+use std::{sync::Arc, time::Duration};
+
+use keepline::store::{FailureCode, Operation, Status, Transaction};
+use keepline_tests::{
+    requests::*,
+    stores::{RawRedis, StoreUnderTest},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn run<F: Future<Output = ()>>(case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
+    keepline_tests::stores::run(StoreUnderTest::redis(), case);
+}
+
+/// A bucket `b` with a value, a counter, the original's log and one of ours.
+async fn seeded(s: &StoreUnderTest, opening: keepline::store::Opening) {
+    let operations =
+        [put("k", "\"text\""), increment("n", 42), append("history", &["h0", "h1"]), append("l", &["l0", "l1"])];
+    s.apply("b", opening, operations).await;
+}
+
+/// The keys of bucket `b`, but for the numbers of its writers, which outlive it.
+fn keys_of_b(raw: &RawRedis) -> Vec<String> {
+    raw.keys().into_iter().filter(|key| key.starts_with("b:") && key != "b:__writers__").collect()
+}
+
+#[test]
+fn a_bucket_is_stored_where_and_how_the_layout_says() {
+    run(async |s| {
+        let receipt = s.ask(&transaction("b", create_for(86_400 * Duration::from_secs(1)), [])).await;
+        seeded(&s, existing()).await;
+        let raw = s.raw();
+        let expected =
+            ["__history__", "__keys__", "__l__", "__meta__", "__writers__", "k", "n"].map(|key| format!("b:{key}"));
+        assert_eq!(raw.keys(), [vec!["__sessions__".to_owned()], expected.to_vec()].concat());
+        assert_eq!(raw.on::<String>("GET", "b:k", &[]), "\"text\"");
+        assert_eq!(raw.on::<String>("GET", "b:n", &[]), "42");
+        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__history__", &["0", "-1"]), ["h0", "h1"]);
+        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__l__", &["0", "-1"]), ["l0", "l1"]);
+        assert_eq!(raw.on::<Vec<String>>("SORT", "b:__keys__", &["ALPHA"]), ["k", "n"]);
+        assert_eq!(raw.on::<Vec<String>>("SMEMBERS", "__sessions__", &[]), ["b"]);
+        assert_eq!(raw.on::<String>("HGET", "b:__meta__", &["created_at"]), receipt.incarnation);
+        assert_eq!(raw.on::<String>("HGET", "b:__meta__", &["ttl_seconds"]), "86400.0");
+        let (seconds, micros) = receipt.incarnation.split_once('.').unwrap();
+        assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{}", receipt.incarnation);
+    });
+}
+
+#[test]
+fn a_time_to_live_is_noted_as_the_original_notes_it() {
+    run(async |s| {
+        for (bucket, opening, expected) in [
+            ("none", create(), "None"),
+            ("whole", create_for(HOUR), "3600.0"),
+            ("sliding", create_sliding(HOUR), "3600.0"),
+            ("half", create_for(Duration::from_millis(1500)), "1.5"),
+            ("milli", create_for(Duration::from_millis(90_061_001)), "90061.001"),
+        ] {
+            s.apply(bucket, opening, []).await;
+            let noted: String = s.raw().on("HGET", &format!("{bucket}:__meta__"), &["ttl_seconds"]);
+            assert_eq!(noted, expected);
+        }
+    });
+}
+
+#[test]
+fn each_transaction_is_one_round_trip() {
+    run(async |s| {
+        seeded(&s, create_for(HOUR)).await;
+        let calls: [Transaction; 4] = [
+            transaction("b", existing(), [get_all()]),
+            transaction(
+                "b",
+                create(),
+                [put("a", "1"), increment("n", 1), append("l", &["x"]), get_all(), read_all("l")],
+            ),
+            expecting("new", create_sliding(HOUR), [keys_are(NONE)], [put("a", "1"), overflow("l", 1, 1, 1, 1)]),
+            transaction("absent", existing(), [remove_all(ALL)]),
+        ];
+        for call in calls {
+            let before = s.store.round_trips();
+            s.ask(&call).await;
+            assert_eq!(s.store.round_trips() - before, 1, "{call:?}");
+        }
+    });
+}
+
+#[test]
+fn everything_in_a_bucket_expires_with_it_and_nothing_expires_in_one_that_stays() {
+    run(async |s| {
+        for (opening, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
+            let steps: [&[Operation]; 9] = [
+                &[],
+                &[put("a", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x", "y"])],
+                &[put("a", "2"), increment("n", 1), append("history", &["x"]), append("l", &["x"]), put("b", "1")],
+                &[remove("a"), increment("m", 5), rewrite("l", 0, "X"), replace_oldest("history", 2, &["xx"])],
+                &[remove_all(ALL), replace_oldest("history", ALL, NONE), replace_oldest("l", ALL, NONE)],
+                &[put("a", "1"), append("history", &["x"]), append("l", &["x"]), append("m", &["x"])],
+                &[get_all()],
+                &[increment("n", 1)],
+                &[append("m", &["x"])],
+            ];
+            for step in steps {
+                s.apply("b", opening.clone(), step).await;
+                let raw = s.raw();
+                let meta = raw.expires_at("b:__meta__");
+                assert_eq!(meta > 0, expires);
+                for key in keys_of_b(raw) {
+                    assert_eq!(raw.expires_at(&key), meta, "{key} after {step:?}");
+                }
+                assert!(raw.expires_at("b:__writers__") > 0, "the writers' numbers go by themselves");
+                s.pass_time(HOUR / 10);
+            }
+            s.delete("b").await;
+            assert_eq!(keys_of_b(s.raw()), [""; 0]);
+        }
+    });
+}
+
+#[test]
+fn a_deleted_bucket_leaves_only_its_writers_numbers_and_those_go() {
+    run(async |s| {
+        for opening in [create(), create_for(HOUR)] {
+            seeded(&s, opening).await;
+            s.delete("b").await;
+            assert_eq!(s.raw().keys(), ["b:__writers__"]);
+            s.pass_time(Duration::from_secs(600));
+            assert_eq!(s.raw().keys(), [""; 0]);
+        }
+    });
+}
+
+/// Operations that meet what is stored under each address, and the subject of the failure.
+fn meetings() -> Vec<(&'static str, &'static str, Vec<Operation>)> {
+    let log = |log: &str| {
+        vec![
+            append(log, &["x"]),
+            read_all(log),
+            overflow(log, 0, 0, ALL, ALL),
+            replace_oldest(log, 1, &["x"]),
+            rewrite(log, 0, "x"),
+            count(log),
+        ]
+    };
+    let keys = vec![
+        get("k"),
+        get_all(),
+        list_keys(ALL),
+        put("k", "1"),
+        put("new", "1"),
+        increment("n", 1),
+        remove("k"),
+        remove_all(ALL),
+    ];
+    let anything = [keys.clone(), log("history"), log("l"), vec![append("new", &["x"])]].concat();
+    vec![
+        ("b:k", "k", vec![get("k"), put("k", "1"), increment("k", 1)]),
+        ("b:n", "n", vec![get("n"), put("n", "1"), increment("n", 1)]),
+        ("b:__history__", "history", log("history")),
+        ("b:__l__", "l", log("l")),
+        ("b:__keys__", "__keys__", keys),
+        ("b:__meta__", "__meta__", anything),
+        ("b:__writers__", "__writers__", vec![put("k", "1"), increment("n", 1), remove("k"), append("l", &["x"])]),
+    ]
+}
+
+/// Put something of another type there.
+fn break_it(raw: &RawRedis, address: &str, kind: &str) {
+    raw.on::<()>("DEL", address, &[]);
+    match kind {
+        "string" => raw.on::<()>("SET", address, &["somebody else's"]),
+        "list" => raw.on::<()>("RPUSH", address, &["somebody else's"]),
+        "set" => raw.on::<()>("SADD", address, &["somebody else's"]),
+        "hash" => raw.on::<()>("HSET", address, &["somebody", "else's"]),
+        _ => raw.on::<()>("ZADD", address, &["1", "somebody else's"]),
+    }
+}
+
+#[test]
+fn a_transaction_that_meets_a_wrong_type_says_which_and_changes_nothing() {
+    run(async |s| {
+        for (address, subject, operations) in meetings() {
+            seeded(&s, create_for(HOUR)).await;
+            let right: String = s.raw().on("TYPE", address, &[]);
+            for kind in ["string", "list", "set", "hash", "zset"].into_iter().filter(|kind| *kind != right) {
+                break_it(s.raw(), address, kind);
+                let before = s.raw().dump();
+                for operation in &operations {
+                    // Before the writes around it, and after them.
+                    let beside = match operation {
+                        Operation::RemoveAll(_) => append("beside", &["x"]),
+                        _ => put("beside", "1"),
+                    };
+                    let around = [beside, append("elsewhere", &["x"])];
+                    for place in 0..=2 {
+                        let mut all = around.to_vec();
+                        all.insert(place, operation.clone());
+                        let failure = s.try_send(&transaction("b", create(), all)).await.unwrap_err();
+                        let told = (failure.code, &*failure.subject);
+                        assert_eq!(told, (FailureCode::WrongType, subject), "{address} is a {kind}: {operation:?}");
+                        s.assert_unchanged(&before, (address, kind, operation)).await;
+                    }
+                }
+            }
+            s.delete("b").await;
+            s.raw().on::<()>("DEL", "b:__writers__", &[]);
+        }
+    });
+}
+
+#[test]
+fn values_of_a_wrong_type_do_not_hide_the_others() {
+    run(async |s| {
+        seeded(&s, create()).await;
+        break_it(s.raw(), "b:k", "list");
+        let before = s.raw().dump();
+        match s.try_send(&transaction("b", existing(), [get_all()])).await {
+            Ok(receipt) => assert_eq!(receipt.outcomes, [values(&[("n", "42")])]),
+            Err(failure) => assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, "k")),
+        }
+        assert_eq!(s.apply("b", existing(), [get("n"), read_all("l")]).await[0], found("42"));
+        s.assert_unchanged(&before, ()).await;
+    });
+}
+
+#[test]
+fn expectations_that_meet_a_wrong_type_say_so_too() {
+    run(async |s| {
+        for (address, subject, expectation) in [
+            ("b:__keys__", "__keys__", keys_are(&["k", "n"])),
+            ("b:__keys__", "__keys__", room_for("new", 10)),
+            ("b:__keys__", "__keys__", room_for("k", 10)),
+            ("b:__l__", "l", oldest_are("l", &["l0"])),
+            ("b:__history__", "history", oldest_are("history", &["h0"])),
+        ] {
+            seeded(&s, create_for(HOUR)).await;
+            break_it(s.raw(), address, "string");
+            let before = s.raw().dump();
+            let asked = expecting("b", existing(), [expectation.clone()], []);
+            let failure = s.try_send(&asked).await.unwrap_err();
+            assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, subject), "{expectation:?}");
+            s.assert_unchanged(&before, ()).await;
+            s.delete("b").await;
+        }
+    });
+}
+
+#[test]
+fn a_bucket_with_wrong_types_can_be_deleted_and_created_anew() {
+    run(async |s| {
+        for (address, _, _) in meetings() {
+            for kind in ["string", "list", "set", "hash", "zset"] {
+                seeded(&s, create_for(HOUR)).await;
+                break_it(s.raw(), address, kind);
+                assert_eq!(s.delete("b").await.0, Status::Applied, "{address} is a {kind}");
+                assert!(!s.is_there("b").await);
+                assert_eq!(s.list(10).await, [""; 0]);
+                if !address.ends_with("__") || address.ends_with("history__") {
+                    assert_eq!(keys_of_b(s.raw()), [""; 0], "{address} is a {kind}");
+                }
+                // Whoever broke the writers' numbers has to mend them, or wait.
+                s.raw().on::<()>("DEL", "b:__writers__", &[]);
+                let outcomes = s.apply("b", create_new(), [get("k"), get_all(), count("history"), count("l")]).await;
+                let nothing = values::<&str, &str>(&[]);
+                assert_eq!(outcomes, [not_found(), nothing, extent(0, 0), extent(0, 0)], "{address} is a {kind}");
+                seeded(&s, existing()).await;
+                assert_eq!(s.apply_one("b", read_all("l")).await, records(0, 2, &["l0", "l1"]));
+                s.delete("b").await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
+    run(async |s| {
+        seeded(&s, create()).await;
+        break_it(s.raw(), "__sessions__", "string");
+        let before = s.raw().dump();
+        let wrong_type = |failure: keepline::store::Failure| {
+            assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, "__sessions__"));
+        };
+        wrong_type(s.try_send(&transaction("new", create(), [put("k", "1")])).await.unwrap_err());
+        wrong_type(s.try_send(&transaction("new", existing(), [put("k", "1")])).await.unwrap_err());
+        wrong_type(s.store.list_buckets("", 10).await.unwrap_err());
+        s.assert_unchanged(&before, ()).await;
+        // Who needs no registry does not suffer.
+        assert_eq!(s.apply_one("b", get("n")).await, found("42"));
+        assert_eq!(s.store.describe_bucket("b").await.unwrap().status, Status::Applied);
+    });
+}
+
+#[test]
+fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
+    run(async |s| {
+        let leave = |raw: &RawRedis| {
+            raw.on::<()>("SET", "b:k", &["left"]);
+            raw.on::<()>("SET", "b:n", &["41"]);
+            raw.on::<()>("RPUSH", "b:list", &["left"]);
+            raw.on::<()>("SADD", "b:__keys__", &["k", "n", "list", "gone"]);
+            raw.on::<()>("RPUSH", "b:__history__", &["left"]);
+            raw.on::<()>("RPUSH", "b:__l__", &["left"]);
+            // Not even known to the key set.
+            raw.on::<()>("SET", "b:orphan", &["left"]);
+            raw.on::<()>("SET", "b:counter", &["41"]);
+        };
+        for registered in [false, true] {
+            leave(s.raw());
+            if registered {
+                s.raw().on::<()>("SADD", "__sessions__", &["b"]);
+            }
+            assert!(!s.is_there("b").await);
+            assert_eq!(s.list(10).await, [""; 0]);
+            assert_ne!(s.status("b", existing()).await, Status::Applied);
+            let reads =
+                [get_all(), list_keys(ALL), get("k"), get("orphan"), read_all("history"), read_all("l"), count("l")];
+            let outcomes = s.apply("b", create_for(HOUR), reads).await;
+            let (nothing, no_records) = (values::<&str, &str>(&[]), records(0, 0, NONE));
+            let expected =
+                [nothing, names(NONE, 0), not_found(), not_found(), no_records.clone(), no_records, extent(0, 0)];
+            assert_eq!(outcomes, expected);
+            let raw = s.raw();
+            for key in ["k", "n", "list", "__keys__", "__history__"] {
+                assert_eq!(raw.expires_at(&format!("b:{key}")), -2, "{key}");
+            }
+            let outcomes =
+                s.apply("b", existing(), [increment("counter", 1), put("orphan", "1"), append("l", &["x"])]).await;
+            assert_eq!(outcomes, [counter(1), done(true), extent(0, 1)]);
+            let meta = raw.expires_at("b:__meta__");
+            for key in keys_of_b(raw) {
+                assert_eq!(raw.expires_at(&key), meta, "{key}");
+            }
+            s.delete("b").await;
+            assert_eq!(keys_of_b(s.raw()), [""; 0]);
+        }
+    });
+}
+
+#[test]
+fn leftovers_of_any_type_do_not_stop_a_creation() {
+    run(async |s| {
+        for kind in ["string", "list", "set", "hash", "zset"] {
+            for address in ["b:__keys__", "b:__history__", "b:__l__", "b:k", "b:n"] {
+                break_it(s.raw(), address, kind);
+                let operations = [put("k", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x"])];
+                let outcomes = s.apply("b", create_new(), operations).await;
+                assert_eq!(outcomes, [done(true), counter(1), extent(0, 1), extent(0, 1)], "{address} is a {kind}");
+                s.delete("b").await;
+                assert_eq!(keys_of_b(s.raw()), [""; 0], "{address} is a {kind}");
+            }
+        }
+    });
+}
+
+#[test]
+fn text_that_is_not_utf8_is_told_and_not_touched() {
+    run(async |s| {
+        seeded(&s, create()).await;
+        let raw = s.raw();
+        raw.run::<()>(redis::cmd("SET").arg(raw.address("b:k")).arg(b"\"\xff\xfe\""));
+        raw.run::<()>(redis::cmd("RPUSH").arg(raw.address("b:__l__")).arg(b"l\xff2"));
+        let before = raw.dump();
+        let outcomes = s.apply("b", existing(), [get("k"), get_all(), read_all("l"), get_within("k", 3)]).await;
+        assert_eq!(outcomes[0], unreadable());
+        let keepline::store::Outcome::Values(all) = &outcomes[1] else { panic!("{outcomes:?}") };
+        assert_eq!((all.entries.len(), &all.unreadable[..]), (1, &["k".to_owned()][..]));
+        assert_eq!(outcomes[2], records(0, 3, &["l0", "l1", "l\u{fffd}2"]));
+        assert_eq!(outcomes[3], oversize(4, 1));
+        let failure = s.try_send(&transaction("b", existing(), [increment("k", 1)])).await.unwrap_err();
+        assert_eq!((failure.code, &*failure.subject), (FailureCode::NotACounter, "k"));
+        let lookalike = [oldest_are("l", &["l0", "l1", "l\u{fffd}2"])];
+        assert_eq!(s.ask(&expecting("b", existing(), lookalike, [])).await.status, Status::Unmet);
+        s.assert_unchanged(&before, ()).await;
+        assert_eq!(s.apply_one("b", put("k", "1")).await, done(false));
+    });
+}
+
+#[test]
+fn names_that_somebody_else_put_into_the_key_set_break_nothing() {
+    run(async |s| {
+        seeded(&s, create()).await;
+        let raw = s.raw();
+        let names = [&b"__meta__"[..], b"__history__", b"not\xffutf8", b"a:b", b"", b"gone"];
+        raw.run::<()>(redis::cmd("SADD").arg(raw.address("b:__keys__")).arg(&names));
+        let operations = [get_all(), get("n"), list_keys(ALL), put("a", "1"), remove("gone")];
+        let receipt = s.ask(&transaction("b", existing(), operations)).await;
+        assert_eq!(receipt.outcomes[..2], [values(&[("k", "\"text\""), ("n", "42")]), found("42")]);
+        s.apply("b", existing(), [remove_all(ALL)]).await;
+        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await[1], extent(0, 2));
+        assert_eq!(s.delete("b").await.0, Status::Applied);
+        assert!(!s.is_there("b").await);
+    });
+}
+
+#[test]
+fn a_session_of_the_original_is_resumed_and_continued() {
+    run(async |s| {
+        for expiring in [false, true] {
+            let raw = s.raw();
+            raw.on::<()>("SADD", "__sessions__", &["b"]);
+            let ttl = if expiring { "3600.0" } else { "None" };
+            raw.on::<()>("HSET", "b:__meta__", &["created_at", "1795186917.032595", "ttl_seconds", ttl]);
+            raw.on::<()>("SET", "b:last_answer", &["\"caf\\u00e9\""]);
+            raw.on::<()>("SET", "b:answer_count", &["7"]);
+            raw.on::<()>("SADD", "b:__keys__", &["last_answer", "answer_count"]);
+            raw.on::<()>("RPUSH", "b:__history__", &["{\"op\": \"put\"}"]);
+            if expiring {
+                for key in keys_of_b(raw) {
+                    raw.on::<()>("PEXPIRE", &key, &["3600000"]);
+                }
+                let at = raw.expires_at("b:__meta__").to_string();
+                for key in keys_of_b(raw) {
+                    raw.on::<()>("PEXPIREAT", &key, &[&at]);
+                }
+            }
+
+            let operations = [get_all(), increment("answer_count", 1), put("new", "1"), append("history", &["x"])];
+            let receipt = s.ask(&transaction("b", life("1795186917.032595"), operations)).await;
+            assert_eq!(receipt.status, Status::Applied);
+            let all = values(&[("answer_count", "7"), ("last_answer", "\"caf\\u00e9\"")]);
+            assert_eq!(receipt.outcomes, [all, counter(8), done(true), extent(0, 2)]);
+            let description = s.store.describe_bucket("b").await.unwrap();
+            assert_eq!(description.time_to_live, expiring.then(|| time_to_live(HOUR, false)));
+            assert_eq!(description.keys, 3);
+            let meta = raw.expires_at("b:__meta__");
+            for key in keys_of_b(raw) {
+                assert_eq!(raw.expires_at(&key), meta, "{key}");
+            }
+            assert_eq!(s.apply_one("b", replace_oldest("history", 1, NONE)).await, extent(1, 1));
+            s.delete("b").await;
+        }
+    });
+}
