@@ -383,8 +383,12 @@ fn applied(receipt: Receipt) -> Result<Receipt, Failure> {
     if receipt.is_applied() { Ok(receipt) } else { Err(Failure::out_of_turn()) }
 }
 
-/// A JSON value on one line. In valid JSON a raw line end is a blank between tokens.
+/// A JSON value on one line. In valid JSON a raw line end is a blank between tokens, so a string, which is
+/// what most values are, holds none and need not be searched.
 fn push_line(out: &mut String, value: &str) {
+    if value.starts_with('"') {
+        return out.push_str(value);
+    }
     let mut rest = value;
     while let Some((line, tail)) = rest.split_once(['\n', '\r']) {
         out.push_str(line);

@@ -26,9 +26,9 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
         .arg(manifest)
         .arg("--target-dir")
         .arg(&target_dir)
-        // The parent's flags are for the parent's target.
-        .env_remove("RUSTFLAGS")
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        // The parent's flags are for the parent's target. Ours take this machine's paths out of the
+        // messages of panics: the same sources give the same bytes.
+        .env("CARGO_ENCODED_RUSTFLAGS", path_remapping(manifest))
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     let output = cargo.output().map_err(|error| format!("can't start cargo: {error}"))?;
@@ -44,6 +44,20 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
         .module(&module)
         .and_then(|encoder| encoder.validate(true).encode())
         .map_err(|error| format!("the component {name} can't be wrapped: {error:#}"))
+}
+
+fn path_remapping(manifest: &Path) -> String {
+    let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")));
+    let sources = manifest.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    let sources = sources.map(|folder| folder.display().to_string());
+    let remap = |(from, to)| format!("--remap-path-prefix={from}={to}");
+    [home.ok().map(|home| (home, "cargo")), sources.map(|folder| (folder, "."))]
+        .into_iter()
+        .flatten()
+        .map(remap)
+        .collect::<Vec<_>>()
+        // As cargo separates them.
+        .join("\x1f")
 }
 
 /// `target/wasm`, found from `OUT_DIR` (`target/[triple/]profile/build/package-hash/out`).

@@ -236,7 +236,7 @@ host_fields! {
     /// What the names of all keys in Redis begin with.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
     /// How long an entry may wait for the store, retries and reconnects included (ms).
-    store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: HOUR_MS };
+    store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// After how many failed transactions in a row the store is left alone for a while.
     breaker_failures: u64 = Preset::Number(3), Kind::Number { min: 1, max: 1_000_000 };
     /// For how long it is left alone at first (ms); it doubles up to ten times that.

@@ -6,6 +6,9 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 use crate::secret::Secret;
 
+/// Half as long as a bucket remembers its writers.
+const MAX_TIMEOUT: Duration = Duration::from_secs(300);
+
 /// How to reach a Redis, and how long to wait for it. Start from [`RedisOptions::default`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
@@ -67,9 +70,9 @@ pub enum RedisOptionsError {
     /// The client refuses the whole.
     #[error("the Redis settings can't be used: {0}")]
     Client(String),
-    /// Zero.
-    #[error("store_timeout_ms must be at least 1")]
-    NoTime,
+    /// None at all, or so long that a retry could outlive what recognises it.
+    #[error("store_timeout_ms must be 1 to 300000 (five minutes)")]
+    Timeout,
     /// A prefix that would not stay one.
     #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
     Prefix,
@@ -77,8 +80,8 @@ pub enum RedisOptionsError {
 
 impl RedisOptions {
     pub(super) fn client(&self) -> Result<Client, RedisOptionsError> {
-        if self.store_timeout.is_zero() {
-            return Err(RedisOptionsError::NoTime);
+        if self.store_timeout.is_zero() || self.store_timeout > MAX_TIMEOUT {
+            return Err(RedisOptionsError::Timeout);
         }
         let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]\\\"'".contains(&byte);
         if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) {

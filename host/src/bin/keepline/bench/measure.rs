@@ -23,7 +23,8 @@ pub struct Samples {
 
 impl Samples {
     pub fn new() -> Result<Self> {
-        let histogram = || Histogram::new(3).context("can't make a histogram");
+        // Up to a minute, in three digits.
+        let histogram = || Histogram::new_with_bounds(1, 60_000_000_000, 3).context("can't make a histogram");
         Ok(Self { question: histogram()?, answer: histogram()?, pair: histogram()?, rates: Vec::new() })
     }
 
