@@ -18,7 +18,7 @@ use wasmtime::{
 
 use crate::{
     contract::{MemoryFilter, MemoryFilterPre},
-    runtime::{EpochTicker, InstanceState},
+    runtime::{InstanceState, start_ticking},
 };
 
 /// The bundled filter, as a component.
@@ -32,7 +32,8 @@ pub struct Sandbox {
     pub memory_bytes: usize,
     /// Elements in an instance's tables. Default 10,000.
     pub table_elements: usize,
-    /// Time that an instance may compute between two calls of the store. Default 1 s; checked every 10 ms.
+    /// Time that an instance may compute between two calls of the store. Default 1 s; checked every 10 ms,
+    /// when it also makes way for other tasks. Waiting does not count.
     pub cpu_time: Duration,
     /// Bytes that an instance can make the host copy in one call. Default 32 MiB.
     pub copy_bytes: usize,
@@ -146,7 +147,6 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, PluginError> {
 pub struct Plugin {
     pub(crate) pre: MemoryFilterPre<InstanceState>,
     pub(crate) sandbox: Arc<Sandbox>,
-    pub(crate) ticker: Arc<EpochTicker>,
 }
 
 impl Plugin {
@@ -176,8 +176,8 @@ impl Plugin {
         let engine = engine(sandbox)?;
         let component = compile(&engine, bytes)?;
         let pre = link(&engine, &component)?;
-        let ticker = EpochTicker::start(&engine).map_err(|error| PluginError::Sandbox(error.to_string()))?;
-        Ok(Self { pre, sandbox: Arc::new(sandbox.clone()), ticker: Arc::new(ticker) })
+        start_ticking(&engine).map_err(|error| PluginError::Sandbox(error.to_string()))?;
+        Ok(Self { pre, sandbox: Arc::new(sandbox.clone()) })
     }
 }
 

@@ -47,11 +47,11 @@ impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
     pub(crate) async fn new(plugin: &Plugin, lent: Lent) -> Result<Self, Fault> {
         let sandbox = &plugin.sandbox;
-        let state = InstanceState::new(lent, sandbox, plugin.ticker.counter());
+        let state = InstanceState::new(lent, sandbox);
         let mut store = Store::new(plugin.pre.engine(), state);
         store.limiter(|state| &mut state.limits);
         store.set_hostcall_fuel(sandbox.copy_bytes);
-        store.epoch_deadline_callback(|context| context.data().on_tick());
+        store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
         store.set_epoch_deadline(1);
         store.data_mut().begin(Writer::new());
         let bindings = plugin.pre.instantiate_async(&mut store).await?;
@@ -107,12 +107,12 @@ impl Instance {
     }
 
     fn begin(&mut self, writer: Writer) {
-        self.calls_left = self.calls_left.saturating_sub(1);
         self.store.set_hostcall_fuel(self.copy_bytes);
         self.store.data_mut().begin(writer);
     }
 
     fn end(&mut self) -> Writer {
+        self.calls_left = self.calls_left.saturating_sub(1);
         std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
     }
 }

@@ -8,7 +8,7 @@ mod pool;
 mod state;
 
 pub(crate) use self::{
-    epoch::EpochTicker,
+    epoch::start_ticking,
     instance::{Fault, Instance},
     pool::Pool,
     state::{InstanceState, Lent},

@@ -43,7 +43,9 @@ impl Pool {
         // It was accepted once: an instance that refuses it now is one that can't be used.
         match instance.configure(&self.options).await? {
             Ok(_) => Ok(instance),
-            Err(problem) => Err(wasmtime::Error::msg(format!("it refuses its own options: {}", problem.message)).into()),
+            Err(problem) => {
+                Err(wasmtime::Error::msg(format!("it refuses its own options: {}", problem.message)).into())
+            }
         }
     }
 

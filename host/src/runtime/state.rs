@@ -1,12 +1,6 @@
 //! What one instance is lent, and its budgets: the store's data in wasmtime's sense.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use wasmtime::{StoreLimits, StoreLimitsBuilder, UpdateDeadline, bail};
 
@@ -47,7 +41,7 @@ pub(crate) struct InstanceState {
 }
 
 impl InstanceState {
-    pub(super) fn new(lent: Lent, sandbox: &Sandbox, ticks: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(lent: Lent, sandbox: &Sandbox) -> Self {
         let limits = StoreLimitsBuilder::new()
             .memory_size(sandbox.memory_bytes)
             .table_elements(sandbox.table_elements)
@@ -62,7 +56,7 @@ impl InstanceState {
             writer: Writer::new(),
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
-            deadline: Deadline::new(sandbox.cpu_time, ticks),
+            deadline: Deadline::new(sandbox.cpu_time),
         }
     }
 
@@ -74,12 +68,13 @@ impl InstanceState {
         self.deadline.arm();
     }
 
-    /// Asked at every tick while the instance computes.
-    pub(super) fn on_tick(&self) -> wasmtime::Result<UpdateDeadline> {
-        if self.deadline.is_over() {
+    /// Asked at every tick while the instance computes. It makes way for other tasks then, so that one
+    /// that loops does not hold up the pipes which share its thread.
+    pub(super) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
+        if self.deadline.is_over_after_tick() {
             bail!("it computed for longer than {} ms", self.deadline.allowed.as_millis());
         }
-        Ok(UpdateDeadline::Continue(1))
+        Ok(UpdateDeadline::Yield(1))
     }
 
     fn begin_store_call(&mut self) -> wasmtime::Result<()> {
@@ -112,27 +107,27 @@ impl Budget {
     }
 }
 
-/// How long an instance may compute. It is armed anew after each wait for the store: waiting is the
-/// store's time-out's business, and the epoch goes on meanwhile.
+/// How long an instance may compute, in ticks that found it computing. It is armed anew after each wait
+/// for the store: waiting is the store's time-out's business.
 struct Deadline {
     allowed: Duration,
     allowed_ticks: u64,
-    ticks: Arc<AtomicU64>,
-    armed_at: u64,
+    ticks: u64,
 }
 
 impl Deadline {
-    fn new(allowed: Duration, ticks: Arc<AtomicU64>) -> Self {
+    fn new(allowed: Duration) -> Self {
         let allowed_ticks = u64::try_from(allowed.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1);
-        Self { allowed, allowed_ticks, ticks, armed_at: 0 }
+        Self { allowed, allowed_ticks, ticks: 0 }
     }
 
     fn arm(&mut self) {
-        self.armed_at = self.ticks.load(Ordering::Relaxed);
+        self.ticks = 0;
     }
 
-    fn is_over(&self) -> bool {
-        self.ticks.load(Ordering::Relaxed).saturating_sub(self.armed_at) > self.allowed_ticks
+    fn is_over_after_tick(&mut self) -> bool {
+        self.ticks = self.ticks.saturating_add(1);
+        self.ticks > self.allowed_ticks
     }
 }
 
