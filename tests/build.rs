@@ -6,7 +6,14 @@ mod component;
 use std::{env, fs, path::Path, process::exit};
 
 fn main() {
-    let inputs = ["build.rs", "../host/build", "guests/hostile/src", "guests/hostile/Cargo.toml", "guests/hostile/Cargo.lock", "../wit"];
+    let inputs = [
+        "build.rs",
+        "../host/build",
+        "guests/hostile/src",
+        "guests/hostile/Cargo.toml",
+        "guests/hostile/Cargo.lock",
+        "../wit",
+    ];
     for input in inputs {
         println!("cargo::rerun-if-changed={input}");
     }

@@ -12,7 +12,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bindings::Component;
-use bindings::exports::keepline::memory::filter::{AnswerReply, ConfigProblem, Configured, Effect, Guest, QuestionReply};
+use bindings::exports::keepline::memory::filter::{
+    AnswerReply, ConfigProblem, Configured, Effect, Guest, QuestionReply,
+};
 use bindings::exports::keepline::memory::sessions;
 use bindings::keepline::memory::key_value::{
     AppendOperation, Failure, NewLife, Opening, Operation, PutOperation, capabilities, delete_bucket, describe_bucket,
