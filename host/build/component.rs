@@ -33,10 +33,7 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     let output = cargo.output().map_err(|error| format!("can't start cargo: {error}"))?;
     if !output.status.success() {
-        return Err(format!(
-            "the component {name} does not compile:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        ));
+        return Err(format!("the component {name} does not compile:\n{}", String::from_utf8_lossy(&output.stderr)));
     }
     let module = target_dir.join(TARGET).join("component").join(format!("{}.wasm", name.replace('-', "_")));
     let module = fs::read(&module).map_err(|error| format!("can't read {}: {error}", module.display()))?;
