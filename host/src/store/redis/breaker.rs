@@ -22,6 +22,8 @@ struct State {
     open_until: Option<Instant>,
     /// Times that the circuit has opened since the store last worked.
     openings: u32,
+    /// One looks whether the store is back, and has not reported yet.
+    probing: bool,
 }
 
 /// May a transaction be tried?
@@ -64,6 +66,7 @@ impl Breaker {
             Some(_) => {
                 // The next one looks in its turn, should this one never report.
                 state.open_until = Some(now + self.cooldown_after(state.openings));
+                state.probing = true;
                 Admission::Probe
             }
         }
@@ -72,7 +75,10 @@ impl Breaker {
     fn failed_at(&self, now: Instant) {
         let mut state = self.state.lock();
         state.failures = state.failures.saturating_add(1);
-        if state.failures >= self.failures_to_open {
+        // One outage that stops many pipes at once is one: those that were under way don't prolong it.
+        let is_open = state.open_until.is_some();
+        if state.failures >= self.failures_to_open && (!is_open || state.probing) {
+            state.probing = false;
             let cooldown = self.cooldown_after(state.openings);
             state.openings = state.openings.saturating_add(1);
             state.open_until = Some(now + cooldown);
@@ -105,6 +111,20 @@ mod tests {
         assert_eq!(breaker.admit_at(later), Admission::Refused);
         breaker.succeeded();
         assert_eq!(breaker.admit_at(later), Admission::Closed);
+    }
+
+    #[test]
+    fn many_pipes_that_fail_at_once_open_it_once() {
+        let breaker = Breaker::new(3, Duration::from_millis(100));
+        let start = Instant::now();
+        (0..16).for_each(|_| breaker.failed_at(start));
+        assert_eq!(breaker.admit_at(start + Duration::from_millis(99)), Admission::Refused);
+        assert_eq!(breaker.admit_at(start + Duration::from_millis(101)), Admission::Probe);
+        // The probe fails; twice the time.
+        let again = start + Duration::from_millis(150);
+        (0..3).for_each(|_| breaker.failed_at(again));
+        assert_eq!(breaker.admit_at(again + Duration::from_millis(199)), Admission::Refused);
+        assert_eq!(breaker.admit_at(again + Duration::from_millis(201)), Admission::Probe);
     }
 
     #[test]

@@ -42,9 +42,19 @@ struct Connected {
     generation: u64,
 }
 
+/// How far the tries of one request have come.
+#[derive(Default)]
+struct Progress {
+    /// What became of the last one, for people.
+    last_problem: Option<&'static str>,
+    /// The connection that owes an answer.
+    waiting_on: Option<u64>,
+}
+
 /// What one try came to.
 enum Tried {
-    Answered(Value),
+    /// With when it was asked.
+    Answered(Value, Instant),
     /// Worth another try; the text says what happened, for people.
     Again(&'static str),
     Refused(Failure),
@@ -93,16 +103,14 @@ impl Link {
             ));
         }
         let deadline = Instant::now() + self.timeout;
-        let mut last_problem = None;
-        let attempts = self.attempts(script, arguments, read, deadline, &mut last_problem);
+        let mut progress = Progress::default();
+        let attempts = self.attempts(script, arguments, read, deadline, &mut progress);
         let outcome = match tokio::time::timeout_at(deadline, attempts).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 // It may be a connection that nobody answers on any more.
-                if last_problem.is_none() {
-                    self.discard_current();
-                }
-                Err(self.out_of_time(last_problem))
+                progress.waiting_on.into_iter().for_each(|generation| self.discard(generation));
+                Err(self.out_of_time(&progress))
             }
         };
         match &outcome {
@@ -118,7 +126,7 @@ impl Link {
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(super::codec::Said<T>, u64), Failure>,
         deadline: Instant,
-        last_problem: &mut Option<&'static str>,
+        progress: &mut Progress,
     ) -> Result<T, Failure> {
         let mut backoff = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(1))
@@ -127,24 +135,32 @@ impl Link {
             .without_max_times()
             .build();
         loop {
-            match self.attempt(script, &arguments, deadline).await {
-                Tried::Answered(reply) => {
-                    let sent_before = Instant::now();
+            match self.attempt(script, &arguments, deadline, progress).await {
+                Tried::Answered(reply, asked_at) => {
+                    let answered_at = Instant::now();
                     let (said, now) = read(reply)?;
-                    match said {
-                        super::codec::Said::Answer(answer) => return Ok(answer),
-                        // Its clock has been set since: take the new time, and try again with it.
-                        super::codec::Said::Late => self.clock.set(now, sent_before),
+                    if now > 0 {
+                        self.clock.observe(now, asked_at, answered_at);
+                    }
+                    // Late: its clock may have been set since. It is known again now; try with it.
+                    if let super::codec::Said::Answer(answer) = said {
+                        return Ok(answer);
                     }
                 }
-                Tried::Again(problem) => *last_problem = Some(problem),
+                Tried::Again(problem) => progress.last_problem = Some(problem),
                 Tried::Refused(refusal) => return Err(refusal),
             }
             tokio::time::sleep(backoff.next().unwrap_or_default()).await;
         }
     }
 
-    async fn attempt(&self, script: &Script, arguments: &impl Fn(&mut Cmd, u64), deadline: Instant) -> Tried {
+    async fn attempt(
+        &self,
+        script: &Script,
+        arguments: &impl Fn(&mut Cmd, u64),
+        deadline: Instant,
+        progress: &mut Progress,
+    ) -> Tried {
         let Connected { mut connection, generation } = match self.connected().await {
             Ok(connected) => connected,
             Err(error) => return self.judge(&error, None),
@@ -153,6 +169,8 @@ impl Link {
         let mut command = script.by_name();
         arguments(&mut command, store_deadline);
         self.round_trips.fetch_add(1, Ordering::Relaxed);
+        progress.waiting_on = Some(generation);
+        let mut asked_at = Instant::now();
         let mut answer = command.query_async(&mut connection).await;
         if let Err(error) = &answer
             && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
@@ -161,10 +179,12 @@ impl Link {
             let mut command = script.by_text();
             arguments(&mut command, store_deadline);
             self.round_trips.fetch_add(1, Ordering::Relaxed);
+            asked_at = Instant::now();
             answer = command.query_async(&mut connection).await;
         }
+        progress.waiting_on = None;
         match answer {
-            Ok(reply) => Tried::Answered(reply),
+            Ok(reply) => Tried::Answered(reply, asked_at),
             Err(error) => self.judge(&error, Some(generation)),
         }
     }
@@ -177,16 +197,17 @@ impl Link {
                 Err(error) => return self.judge(&error, None),
             };
             self.round_trips.fetch_add(1, Ordering::Relaxed);
+            let asked_at = Instant::now();
             match redis::cmd("PING").query_async(&mut connection).await {
-                Ok(reply) => Tried::Answered(reply),
+                Ok(reply) => Tried::Answered(reply, asked_at),
                 Err(error) => self.judge(&error, Some(generation)),
             }
         };
         match tokio::time::timeout(self.timeout, ping).await {
-            Ok(Tried::Answered(_)) => Ok(()),
+            Ok(Tried::Answered(..)) => Ok(()),
             Ok(Tried::Again(problem)) => Err(unreachable(problem)),
             Ok(Tried::Refused(refusal)) => Err(refusal),
-            Err(_) => Err(self.out_of_time(None)),
+            Err(_) => Err(self.out_of_time(&Progress::default())),
         }
     }
 
@@ -213,10 +234,6 @@ impl Link {
         if current.as_ref().is_some_and(|connected| connected.generation == generation) {
             *current = None;
         }
-    }
-
-    fn discard_current(&self) {
-        *self.current.write() = None;
     }
 
     /// What an error means for the request, and for the connection that it came from.
@@ -282,11 +299,11 @@ impl Link {
         }
     }
 
-    fn out_of_time(&self, last_problem: Option<&'static str>) -> Failure {
+    fn out_of_time(&self, progress: &Progress) -> Failure {
         let milliseconds = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        match last_problem {
-            Some(problem) => unreachable(problem),
-            None => Failure {
+        match progress {
+            Progress { last_problem: Some(problem), waiting_on: None } => unreachable(problem),
+            _ => Failure {
                 limit: milliseconds,
                 ..failure(
                     FailureCode::TimedOut,
@@ -308,9 +325,9 @@ impl fmt::Debug for Link {
     }
 }
 
-/// The store's clock, seen from here: what it says is told by each new connection, and after that by
-/// counting. It is taken as late as it can be, so that no try in time is ever refused; one that comes
-/// late is let through for at most one round trip's time.
+/// The store's clock, seen from here: what it says is told by each new connection and by most replies,
+/// and in between by counting. It is taken as late as it can be, so that no try in time is ever refused;
+/// one that comes late is let through for at most one round trip's time.
 struct StoreClock {
     here: Instant,
     /// Milliseconds on the store's clock at `here`.
@@ -326,6 +343,17 @@ impl StoreClock {
         self.there.store(i64::try_from(store_ms).unwrap_or(0).saturating_sub(self.since(here)), Ordering::Relaxed);
     }
 
+    /// It said this at some moment between asking and being answered. What is known already is kept,
+    /// unless this moment proves it wrong: a slow reply makes nothing less exact.
+    fn observe(&self, store_ms: u64, asked_at: Instant, answered_at: Instant) {
+        let store_ms = i64::try_from(store_ms).unwrap_or(0);
+        let latest = store_ms.saturating_sub(self.since(asked_at));
+        let earliest = store_ms.saturating_sub(self.since(answered_at));
+        if !(earliest..=latest).contains(&self.there.load(Ordering::Relaxed)) {
+            self.there.store(latest, Ordering::Relaxed);
+        }
+    }
+
     fn at(&self, here: Instant) -> u64 {
         let there = self.there.load(Ordering::Relaxed).saturating_add(self.since(here)).saturating_add(1);
         u64::try_from(there).unwrap_or(0)
@@ -333,5 +361,30 @@ impl StoreClock {
 
     fn since(&self, here: Instant) -> i64 {
         i64::try_from(here.saturating_duration_since(self.here).as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_store_s_clock_is_never_taken_for_earlier_than_it_is_and_corrects_itself() {
+        let clock = StoreClock::new();
+        let here = |ms| clock.here + Duration::from_millis(ms);
+        // Slow to answer: it may have been told just after it was asked.
+        clock.set(100_000, here(0));
+        assert_eq!(clock.at(here(1000)), 101_001);
+        // It was told 900 ms after it was asked: a quick reply finds out.
+        clock.observe(100_100, here(1000), here(1001));
+        assert_eq!(clock.at(here(1000)), 100_101);
+        // A slow reply that fits with that teaches nothing.
+        clock.observe(100_600, here(1100), here(2000));
+        assert_eq!(clock.at(here(1000)), 100_101);
+        // Somebody sets it, forth and back.
+        clock.observe(500_000, here(2000), here(2002));
+        assert_eq!(clock.at(here(2000)), 500_001);
+        clock.observe(400_000, here(2000), here(2002));
+        assert_eq!(clock.at(here(2000)), 400_001);
     }
 }
