@@ -295,6 +295,12 @@ pub fn run<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<
     runtime.block_on(case(Arc::new(store)));
 }
 
+/// Run a case on its store, with tasks on several threads.
+pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(case(Arc::new(store)));
+}
+
 /// One test for each store and case, `memory::…` and `redis::…`, so that a failure names both.
 #[macro_export]
 macro_rules! on_every_store {

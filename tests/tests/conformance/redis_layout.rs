@@ -289,6 +289,8 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
         // Who needs no registry does not suffer.
         assert_eq!(s.apply_one("b", get("n")).await, found("42"));
         assert_eq!(s.store.describe_bucket("b").await.unwrap().status, Status::Applied);
+        assert_eq!(s.delete("b").await.0, Status::Applied);
+        assert_eq!(keys_of_b(s.raw()), [""; 0]);
     });
 }
 
