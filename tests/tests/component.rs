@@ -1,0 +1,81 @@
+//! The bundled component: what it asks for, what it offers, how large it is.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it should be")]
+
+use std::path::Path;
+
+use keepline::plugin::{BUNDLED, inspect};
+use wit_component::{DecodedWasm, decode, targets};
+use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
+
+fn decoded() -> (Resolve, WorldId) {
+    match decode(BUNDLED).unwrap() {
+        DecodedWasm::Component(resolve, world) => (resolve, world),
+        DecodedWasm::WitPackage(..) => panic!("the bundled bytes are no component"),
+    }
+}
+
+fn contract() -> (Resolve, WorldId) {
+    let mut resolve = Resolve::default();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit");
+    let (package, _) = resolve.push_dir(directory).unwrap();
+    let world = resolve.select_world(&[package], Some("memory-filter")).unwrap();
+    (resolve, world)
+}
+
+fn names<'a>(resolve: &Resolve, items: impl Iterator<Item = (&'a WorldKey, &'a WorldItem)>) -> Vec<String> {
+    let mut names: Vec<_> = items.map(|(key, _)| resolve.name_world_key(key)).collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn it_asks_for_a_store_a_clock_and_a_log_and_nothing_else() {
+    let (resolve, world) = decoded();
+    let imports = names(&resolve, resolve.worlds[world].imports.iter());
+    let [store, clock, log] = &*imports else { panic!("{imports:?}") };
+    assert_eq!(store, "keepline:memory/key-value@0.1.0");
+    assert!(clock.starts_with("wasi:clocks/wall-clock@0.2."), "{clock}");
+    assert_eq!(log, "wasi:logging/logging@0.1.0-draft");
+}
+
+#[test]
+fn it_offers_the_filter_and_the_sessions_and_nothing_else() {
+    let (resolve, world) = decoded();
+    let exports = names(&resolve, resolve.worlds[world].exports.iter());
+    assert_eq!(exports, ["keepline:memory/filter@0.1.0", "keepline:memory/sessions@0.1.0"]);
+}
+
+#[test]
+fn every_function_that_the_contract_promises_is_there() {
+    let ((resolve, world), (contract, promised)) = (decoded(), contract());
+    let functions = |resolve: &Resolve, world: WorldId| -> Vec<String> {
+        let mut functions = Vec::new();
+        for item in resolve.worlds[world].exports.values() {
+            let WorldItem::Interface { id, .. } = item else { panic!("{item:?}") };
+            functions.extend(resolve.interfaces[*id].functions.keys().cloned());
+        }
+        functions.sort_unstable();
+        functions
+    };
+    assert_eq!(functions(&resolve, world), functions(&contract, promised));
+}
+
+#[test]
+fn it_fits_the_world_of_the_contract_type_for_type() {
+    let (contract, world) = contract();
+    targets(&contract, world, BUNDLED, true).unwrap();
+}
+
+#[test]
+fn it_is_below_200_kib() {
+    assert!(BUNDLED.len() < 200 * 1024, "{} bytes", BUNDLED.len());
+}
+
+#[test]
+fn this_host_would_load_it() {
+    let inspection = inspect(BUNDLED).unwrap();
+    assert_eq!(inspection.refusal, None);
+    assert_eq!((inspection.imports.len(), inspection.exports.len()), (3, 2));
+    assert_eq!(inspection.size, BUNDLED.len());
+}

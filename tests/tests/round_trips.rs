@@ -1,0 +1,169 @@
+//! What an entry costs the store, counted: calls of it, and requests over the network.
+
+#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as it should be")]
+
+use std::sync::Arc;
+
+use keepline::pipe::Effect;
+use keepline_tests::{lanes::Node, on_every_store, stores::StoreUnderTest};
+
+on_every_store! {
+    an_entry_without_a_session_costs_nothing,
+    a_question_costs_one_round_trip,
+    an_answer_costs_one_round_trip,
+    an_answer_that_makes_a_summary_due_costs_two,
+    a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then,
+    what_a_limit_refuses_costs_nothing_or_one,
+    the_operators_calls_cost_one_round_trip_or_two,
+}
+
+/// A filter whose store knows its scripts.
+async fn warm(given: &StoreUnderTest, options: &str) -> Node {
+    let mut node = Node::new(&given.store, options).await;
+    node.ask("warm").await;
+    node.sessions.resume("warm").await.unwrap();
+    node.sessions.list("", 1).await.unwrap();
+    node.sessions.delete("warm").await.unwrap();
+    node.store.calls();
+    node
+}
+
+/// Counts what has been asked since it was last called.
+struct Meter {
+    is_remote: bool,
+    round_trips: u64,
+}
+
+impl Meter {
+    fn new(given: &StoreUnderTest, node: &Node) -> Self {
+        Self { is_remote: given.name == "redis", round_trips: node.store.round_trips() }
+    }
+
+    fn read(&mut self, node: &Node) -> u64 {
+        let calls = node.store.calls();
+        let round_trips = node.store.round_trips() - self.round_trips;
+        self.round_trips += round_trips;
+        assert_eq!(round_trips, if self.is_remote { calls } else { 0 });
+        calls
+    }
+}
+
+async fn an_entry_without_a_session_costs_nothing(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, "{}").await;
+    let mut meter = Meter::new(&given, &node);
+    for metadata in ["{}", "", "{\"session_id\":\"a b\"}", "{\"session_id\":null}", "{\"a\":\"session_id\"}"] {
+        node.question(metadata).await;
+        node.answer("x", metadata).await;
+    }
+    assert_eq!(meter.read(&node), 0);
+}
+
+async fn a_question_costs_one_round_trip(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"session_ttl_hours": 1, "session_ttl_mode": "sliding"}"#).await;
+    let mut meter = Meter::new(&given, &node);
+    // A session that is created, one without keys, one with a hundred.
+    assert_eq!(node.ask("s1").await.effect, Effect::Resumed);
+    assert_eq!(meter.read(&node), 1);
+    assert_eq!(node.ask("s1").await.effect, Effect::Resumed);
+    assert_eq!(meter.read(&node), 1);
+    for number in 0..100 {
+        node.sessions.put("s1", &format!("k{number}"), "1").await.unwrap();
+    }
+    meter.read(&node);
+    assert_eq!(node.ask("s1").await.attached, 100);
+    assert_eq!(meter.read(&node), 1);
+    // One whose life is due to be renewed, and one whose life is over.
+    given.pass_time(std::time::Duration::from_secs(1800));
+    assert_eq!(node.ask("s1").await.attached, 100);
+    assert_eq!(meter.read(&node), 1);
+    given.pass_time(std::time::Duration::from_secs(3600));
+    assert_eq!(node.ask("s1").await.effect, Effect::Resumed);
+    assert_eq!(meter.read(&node), 1);
+}
+
+async fn an_answer_costs_one_round_trip(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, "{}").await;
+    let mut meter = Meter::new(&given, &node);
+    // One that creates its session, one to a question, one whose session is gone.
+    assert_eq!(node.say("s1", "x").await.effect, Effect::Stored);
+    assert_eq!(meter.read(&node), 1);
+    node.ask("s1").await;
+    meter.read(&node);
+    assert_eq!(node.reply("x").await.effect, Effect::Stored);
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.delete("s1").await.unwrap();
+    meter.read(&node);
+    assert_eq!(node.reply("x").await.effect, Effect::Ended);
+    assert_eq!(meter.read(&node), 1);
+}
+
+async fn an_answer_that_makes_a_summary_due_costs_two(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"max_history": 10}"#).await;
+    let mut meter = Meter::new(&given, &node);
+    for answer in 1..=5 {
+        node.say("s1", "x").await;
+        assert_eq!(meter.read(&node), 1, "answer {answer}");
+    }
+    node.say("s1", "x").await;
+    assert_eq!(meter.read(&node), 2);
+    node.say("s1", "x").await;
+    assert_eq!(meter.read(&node), 1);
+}
+
+async fn a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, "{}").await;
+    let mut meter = Meter::new(&given, &node);
+    for _ in 0..300 {
+        node.ask("s1").await;
+        node.reply("x").await;
+    }
+    // Of a hundred records half are folded at a time: one answer in 25.
+    let summaries = meter.read(&node) - 600;
+    assert!((8..=12).contains(&summaries), "{summaries}");
+}
+
+async fn what_a_limit_refuses_costs_nothing_or_one(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"max_value_bytes": 10, "max_keys": 2, "max_context_bytes": 5}"#).await;
+    node.sessions.create("s1").await.unwrap();
+    node.sessions.put("s1", "k", "123456").await.unwrap();
+    let mut meter = Meter::new(&given, &node);
+    node.store.calls();
+    assert_eq!(node.say("s1", "far too long").await.effect, Effect::Limited);
+    assert_eq!(meter.read(&node), 0);
+    assert_eq!(node.say("s1", "x").await.effect, Effect::Limited);
+    assert_eq!(meter.read(&node), 1);
+    assert_eq!(node.ask("s1").await.effect, Effect::Limited);
+    assert_eq!(meter.read(&node), 1);
+}
+
+async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, "{}").await;
+    let mut meter = Meter::new(&given, &node);
+    node.sessions.create("s1").await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.put("s1", "k", "1").await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.get("s1", "k").await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.increment("s1", "k", 1).await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.keys("s1").await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.history("s1", 0).await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.list("", 100).await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    node.sessions.clear("s1", Some("k")).await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    // It looks at the keys first, and uses a session before it describes it.
+    node.sessions.clear("s1", None).await.unwrap();
+    assert_eq!(meter.read(&node), 2);
+    node.sessions.resume("s1").await.unwrap();
+    assert_eq!(meter.read(&node), 2);
+    node.sessions.delete("s1").await.unwrap();
+    assert_eq!(meter.read(&node), 1);
+    // A name outside the rules never gets as far as the store.
+    node.sessions.put("s 1", "k", "1").await.unwrap_err();
+    node.sessions.put("s1", "__keys__", "1").await.unwrap_err();
+    assert_eq!(meter.read(&node), 0);
+}
