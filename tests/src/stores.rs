@@ -274,7 +274,7 @@ impl RawRedis {
                 if string.find(key, ':__writers__$') and redis.call('TYPE', key).ok == 'hash' then
                     local fields = redis.call('HGETALL', key)
                     for i = 1, #fields, 2 do
-                        local sequence, at = string.match(fields[i + 1], '^(%d+:)(%d+)$')
+                        local sequence, at = string.match(fields[i + 1], '^(%d+[.:])(%d+)$')
                         local earlier = string.format('%.0f', (at or fields[i + 1]) - ARGV[2])
                         redis.call('HSET', key, fields[i], (sequence or '') .. earlier)
                     end
