@@ -8,13 +8,8 @@ use redis::{Cmd, Value};
 use crate::store::{
     AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
     LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, TimeToLive, Transaction, WriteDone, failure,
+    names::is_key,
 };
-
-/// Newest writers that a bucket remembers; past that, the older half is forgotten.
-const REMEMBERED_WRITERS: u64 = 64;
-/// How long a writer's number is remembered, milliseconds: many times as long as any time-out, after which
-/// a try is refused for being late.
-pub(super) const WRITERS_LIFE_MS: u64 = 600_000;
 
 /// What a script said.
 pub(super) enum Said<T> {
@@ -36,17 +31,19 @@ pub(super) fn transact_arguments(
     command.arg(u8::from(writes(transaction))).arg(deadline);
     match &transaction.opening {
         Opening::Existing(life) => {
-            command.arg("existing").arg(life.incarnation.as_deref().unwrap_or_default()).arg(0);
+            match &life.incarnation {
+                Some(incarnation) => command.arg("life").arg(incarnation),
+                None => command.arg("existing").arg(""),
+            };
+            command.arg(0);
         }
         Opening::Create(life) => new_life(command, "create", life.time_to_live),
         Opening::CreateNew(life) => new_life(command, "create-new", life.time_to_live),
     }
-    command.arg(prefix).arg(REMEMBERED_WRITERS).arg(WRITERS_LIFE_MS);
-    let logs = logs(transaction);
-    command.arg(logs.len());
-    for log in logs {
-        command.arg(log);
-    }
+    command.arg(prefix);
+    let touched = Touched::by(transaction);
+    command.arg(touched.logs.len()).arg(touched.logs);
+    command.arg(touched.keys.len()).arg(touched.keys).arg(u8::from(touched.whole));
     for expectation in &transaction.expectations {
         match expectation {
             Expectation::Oldest(expected) => {
@@ -147,28 +144,55 @@ fn writes(transaction: &Transaction) -> bool {
     })
 }
 
-/// The logs that a transaction speaks of, each once.
-fn logs(transaction: &Transaction) -> Vec<&str> {
-    let mut logs: Vec<&str> = Vec::new();
-    let expected = transaction.expectations.iter().filter_map(|expectation| match expectation {
-        Expectation::Oldest(expected) => Some(expected.log.as_str()),
-        Expectation::Keys(_) | Expectation::Room(_) => None,
-    });
-    let operated = transaction.operations.iter().filter_map(|operation| match operation {
-        Operation::Append(append) => Some(append.log.as_str()),
-        Operation::Read(read) => Some(&read.log),
-        Operation::Overflow(overflow) => Some(&overflow.log),
-        Operation::ReplaceOldest(replace) => Some(&replace.log),
-        Operation::Rewrite(rewrite) => Some(&rewrite.log),
-        Operation::Count(count) => Some(&count.log),
-        _ => None,
-    });
-    for log in expected.chain(operated) {
-        if !logs.contains(&log) {
-            logs.push(log);
+/// What a transaction will touch: the script looks at all of it before it begins.
+#[derive(Default)]
+struct Touched<'a> {
+    /// Each once.
+    logs: Vec<&'a str>,
+    /// A key that is read and written is here twice.
+    keys: Vec<&'a str>,
+    /// Whether it touches the set of all keys.
+    whole: bool,
+}
+
+impl<'a> Touched<'a> {
+    fn by(transaction: &'a Transaction) -> Self {
+        let mut touched = Self::default();
+        for expectation in &transaction.expectations {
+            match expectation {
+                Expectation::Oldest(expected) => touched.log(&expected.log),
+                Expectation::Room(expected) => touched.keys.push(&expected.key),
+                Expectation::Keys(_) => touched.whole = true,
+            }
+        }
+        for operation in &transaction.operations {
+            match operation {
+                Operation::Get(get) => touched.keys.push(&get.key),
+                Operation::Put(put) => touched.keys.push(&put.key),
+                Operation::Increment(increment) => touched.keys.push(&increment.key),
+                Operation::Remove(remove) => touched.keys.push(&remove.key),
+                Operation::GetAll(_) | Operation::ListKeys(_) | Operation::RemoveAll(_) => touched.whole = true,
+                Operation::Append(append) => touched.log(&append.log),
+                Operation::Read(read) => touched.log(&read.log),
+                Operation::Overflow(overflow) => touched.log(&overflow.log),
+                Operation::ReplaceOldest(replace) => touched.log(&replace.log),
+                Operation::Rewrite(rewrite) => touched.log(&rewrite.log),
+                Operation::Count(count) => touched.log(&count.log),
+            }
+        }
+        // What an expectation names is mostly written too, and asked for once.
+        if touched.keys.len() <= 16 {
+            touched.keys.sort_unstable();
+            touched.keys.dedup();
+        }
+        touched
+    }
+
+    fn log(&mut self, log: &'a str) {
+        if !self.logs.contains(&log) {
+            self.logs.push(log);
         }
     }
-    logs
 }
 
 /// What `transact.lua` answers.
@@ -238,7 +262,12 @@ fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
     Ok(match operation {
         Operation::Put(_) => Outcome::Done(WriteDone { created: integer(&value)? == 1 }),
         Operation::Increment(_) => {
-            let value = text(value)?.parse().map_err(|_| garbled())?;
+            let value = match value {
+                Value::Int(value) => value,
+                // As text where Lua's numbers would not be exact. A repeated increment finds what is there
+                // by now, which may be no counter any more.
+                value => text(value)?.parse().unwrap_or_default(),
+            };
             Outcome::Counter(CounterValue { value })
         }
         Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::Count(_) => {
@@ -266,21 +295,21 @@ fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
         Operation::ListKeys(_) | Operation::Remove(_) | Operation::RemoveAll(_) => {
             let mut names = Reply::new(value)?;
             let total = names.unsigned()?;
-            Outcome::Names(KeyNames { total, names: names.rest().map(text).collect::<Result<_, _>>()? })
+            Outcome::Names(KeyNames { total, names: names.rest().filter_map(key).collect() })
         }
     })
 }
 
 fn all_values(mut reply: Reply) -> Result<Outcome, Failure> {
-    let mut entries = Vec::with_capacity(reply.values.len() / 2);
+    let names = match reply.next()? {
+        Value::Nil => return Ok(Outcome::Oversize(Size { bytes: reply.unsigned()?, keys: reply.unsigned()? })),
+        names => Reply::new(names)?,
+    };
+    let mut entries = Vec::with_capacity(names.values.len());
     let mut unreadable = Vec::new();
-    while let Some(key) = reply.values.next() {
-        if key == Value::Nil {
-            return Ok(Outcome::Oversize(Size { bytes: reply.unsigned()?, keys: reply.unsigned()? }));
-        }
-        let value = bytes(reply.next()?)?;
-        // A key that somebody else put into the set, and that is none of ours, is not seen.
-        let Ok(key) = text(key) else { continue };
+    for (key, value) in names.rest().zip(Reply::new(reply.next()?)?.rest()) {
+        // A value that was evicted, or is no string, is not seen.
+        let (Some(key), Value::BulkString(value)) = (self::key(key), value) else { continue };
         match String::from_utf8(value) {
             Ok(json) => entries.push(Entry { key, json }),
             Err(_) => unreadable.push(key),
@@ -345,6 +374,11 @@ fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
 
 pub(super) fn text(value: Value) -> Result<String, Failure> {
     String::from_utf8(bytes(value)?).map_err(|_| garbled())
+}
+
+/// A name that somebody else put into the set of keys, and that is no key's, is not seen.
+fn key(value: Value) -> Option<String> {
+    text(value).ok().filter(|name| is_key(name))
 }
 
 fn lossy_text(value: Value) -> Result<String, Failure> {

@@ -3,7 +3,7 @@
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local base, bucket, writer, sequence = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local deadline, writers_life = tonumber(ARGV[5]), tonumber(ARGV[6])
+local deadline = tonumber(ARGV[5])
 local call, try = redis.call, redis.pcall
 local CHUNK = 4000
 
@@ -14,14 +14,14 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
 
 local seen = try('HGET', writers, writer)
-if type(seen) == 'string' and tonumber(string.match(seen, '^%d+')) >= sequence then return { REPEATED, now, {} } end
+if type(seen) == 'string' and tonumber(seen) >= sequence then return { REPEATED, now, {} } end
 
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
 
 -- A server that is out of memory refuses this and still deletes: a deletion repeated does no harm.
-if type(try('HSET', writers, writer, sequence .. ':' .. now)) == 'number' then
-  call('PEXPIREAT', writers, now + writers_life)
+if type(try('HSET', writers, writer, sequence .. '.' .. now)) == 'number' then
+  call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
 end
 
 local doomed, names = { meta, keys, base .. '__history__' }, {}
@@ -41,7 +41,7 @@ if not held.err then
   end
 end
 for from = 1, #doomed, CHUNK do call('DEL', unpack(doomed, from, math.min(from + CHUNK - 1, #doomed))) end
-local was_listed = call('SREM', registry, bucket) == 1
+local was_listed = try('SREM', registry, bucket) == 1
 
 if exists then
   table.sort(names)

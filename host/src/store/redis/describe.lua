@@ -10,7 +10,9 @@ local fields = try('HGETALL', meta)
 if fields.err then return { WRONG_TYPE, 0, '__meta__' } end
 local left = call('PTTL', meta)
 if left == -2 or left == 0 then
-  return { call('SISMEMBER', registry, bucket) == 1 and EXPIRED or ABSENT, 0, '', '', '', -1, 0, {} }
+  local listed = try('SISMEMBER', registry, bucket)
+  if type(listed) == 'table' then return { WRONG_TYPE, 0, '__sessions__' } end
+  return { listed == 1 and EXPIRED or ABSENT, 0, '', '', '', -1, 0, {} }
 end
 
 local created_at, ttl_seconds, sliding_ms, logs = '', '', '', {}

@@ -2,6 +2,7 @@
 //!
 //! What it refuses: to wait longer than the time-out, to apply anything twice, and to apply anything late.
 
+mod acl;
 mod breaker;
 mod codec;
 mod layout;
@@ -14,7 +15,10 @@ use std::fmt;
 use async_trait::async_trait;
 use redis::Cmd;
 
-pub use self::options::{RedisOptions, RedisOptionsError};
+pub use self::{
+    acl::least_acl,
+    options::{RedisOptions, RedisOptionsError},
+};
 use self::{
     breaker::Breaker,
     codec::Said,
@@ -82,14 +86,15 @@ impl Store for RedisStore {
             command.arg(1).arg(self.layout.registry()).arg(self.layout.prefix()).arg(cursor).arg(limit.max(1));
         };
         let read = |reply| {
-            let mut reply = codec::Reply::new(reply)?;
+            let (said, now) = codec::begun(reply)?;
+            let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
             let cursor = reply.text()?;
             // Names are not checked by whoever else writes to this set.
             let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
             let mut buckets: Vec<_> = names.filter(|name| is_bucket(name)).collect();
             buckets.sort_unstable();
             let cursor = if cursor == "0" { String::new() } else { cursor };
-            Ok((Said::Answer(BucketPage { buckets, cursor }), 0))
+            Ok((Said::Answer(BucketPage { buckets, cursor }), now))
         };
         self.link.run(&self.scripts.list, arguments, read).await
     }
@@ -100,7 +105,7 @@ impl Store for RedisStore {
         let arguments = |command: &mut Cmd, deadline: u64| {
             self.keys(command, &keys);
             command.arg(&keys.base).arg(bucket).arg(writer.id()).arg(writer.sequence());
-            command.arg(deadline).arg(codec::WRITERS_LIFE_MS);
+            command.arg(deadline);
         };
         let read = |reply| {
             let (said, now) = codec::begun(reply)?;

@@ -2,15 +2,24 @@
 
 use redis::Cmd;
 
+/// Newest writers that a bucket remembers; past that, the older half is forgotten.
+const REMEMBERED_WRITERS: u64 = 64;
+/// How long a writer's number is remembered, milliseconds. At least twice the longest time-out (see
+/// `options.rs`), after which a try is refused for being late.
+const WRITERS_LIFE_MS: u64 = 600_000;
+
 /// One script. Its keys are always the bucket's four (see `layout.rs`), or the registry alone.
 pub(super) struct Script {
-    text: &'static str,
+    text: String,
     digest: String,
 }
 
 impl Script {
-    fn new(text: &'static str) -> Self {
-        Self { text, digest: redis::Script::new(text).get_hash().to_owned() }
+    fn new(text: &str) -> Self {
+        let text = text
+            .replace("REMEMBERED_WRITERS", &REMEMBERED_WRITERS.to_string())
+            .replace("WRITERS_LIFE_MS", &WRITERS_LIFE_MS.to_string());
+        Self { digest: redis::Script::new(&text).get_hash().to_owned(), text }
     }
 
     /// The short form; the server knows the text.
@@ -23,7 +32,7 @@ impl Script {
     /// The long form, which also makes the text known.
     pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
-        command.arg(self.text);
+        command.arg(&self.text);
         command
     }
 }
