@@ -65,7 +65,14 @@ async fn a_repeated_count_is_answered_even_when_the_counter_is_none_any_more(s: 
     s.apply("b", create(), []).await;
     let (writer, transaction) = (new_writer(), transaction("b", existing(), [increment("n", 1)]));
     s.ask_as(&writer, &transaction).await;
-    for value in [put("n", "\"text\""), put("n", ""), put("n", "99999999999999999999"), remove("n")] {
+    for value in [
+        put("n", "\"text\""),
+        put("n", ""),
+        put("n", "007"),
+        put("n", "+1"),
+        put("n", "99999999999999999999"),
+        remove("n"),
+    ] {
         s.apply_one("b", value).await;
         let before = s.everything().await;
         let again = s.ask_as(&writer, &transaction).await;
