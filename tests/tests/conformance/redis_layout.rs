@@ -129,6 +129,8 @@ fn a_deleted_bucket_leaves_only_its_writers_numbers_and_those_go() {
             s.pass_time(Duration::from_secs(600));
             assert_eq!(s.raw().keys(), [""; 0]);
         }
+        s.delete("never-there").await;
+        assert!(s.raw().expires_at("never-there:__writers__") > 0);
     });
 }
 
@@ -307,6 +309,7 @@ fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
             // Not even known to the key set.
             raw.on::<()>("SET", "b:orphan", &["left"]);
             raw.on::<()>("SET", "b:counter", &["41"]);
+            raw.on::<()>("RPUSH", "b:__unnamed__", &["left"]);
         };
         for registered in [false, true] {
             leave(s.raw());
@@ -327,9 +330,10 @@ fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
             for key in ["k", "n", "list", "__keys__", "__history__"] {
                 assert_eq!(raw.expires_at(&format!("b:{key}")), -2, "{key}");
             }
-            let outcomes =
-                s.apply("b", existing(), [increment("counter", 1), put("orphan", "1"), append("l", &["x"])]).await;
-            assert_eq!(outcomes, [counter(1), done(true), extent(0, 1)]);
+            assert_eq!(s.apply_one("b", read_all("unnamed")).await, records(0, 0, NONE));
+            let writes = [increment("counter", 1), put("orphan", "1"), append("l", &["x"]), append("unnamed", &["x"])];
+            assert_eq!(s.apply("b", existing(), writes).await, [counter(1), done(true), extent(0, 1), extent(0, 1)]);
+            assert_eq!(s.apply_one("b", read_all("unnamed")).await, records(0, 1, &["x"]));
             let meta = raw.expires_at("b:__meta__");
             for key in keys_of_b(raw) {
                 assert_eq!(raw.expires_at(&key), meta, "{key}");
