@@ -472,7 +472,7 @@ async fn an_answer_never_reaches_a_second_life_of_its_questions_session(given: G
     node.sessions.create("s1").await.unwrap();
     assert!(untouched(Effect::Ended, &node.reply("for the first life").await));
     assert_eq!(node.memory("s1").await, None);
-    assert_eq!(node.history("s1").await, [json!(0); 0]);
+    assert_eq!(node.history("s1").await.len(), 0);
     assert_eq!(node.log.of("keepline.session"), ["Answer not stored: its question's session has ended: s1"]);
     // An answer that names the session means the one that is there.
     assert_eq!(node.say("s1", "for this one").await.effect, Effect::Stored);
