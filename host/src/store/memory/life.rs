@@ -98,6 +98,14 @@ impl Life {
         (self.values.len() as u64).saturating_mul(VALUE_OVERHEAD).saturating_add(self.text)
     }
 
+    /// The cost, counted anew from what is there.
+    #[cfg(test)]
+    pub(super) fn counted_cost(&self) -> u64 {
+        let values: u64 = self.values.iter().map(|(key, value)| value_cost(key, value.len())).sum();
+        let logs: u64 = self.logs.iter().map(|(name, log)| log_cost(name) + records_cost(&log.records)).sum();
+        values + logs
+    }
+
     pub(super) fn keys(&self) -> Vec<String> {
         self.values.keys().map(ToString::to_string).collect()
     }

@@ -158,6 +158,43 @@ fn every_byte_comes_back() {
 }
 
 #[test]
+fn what_is_used_is_what_is_there_after_anything_at_random() {
+    let mut bench = Bench::new(4, 6 * KIB);
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut refused = 0;
+    for _ in 0..20_000 {
+        let key = ["a", "b", "c"][rng.usize(0..3)].to_owned();
+        let log = ["l", "m"][rng.usize(0..2)].to_owned();
+        let kind = rng.u32(0..7);
+        let mut texts = |count| (0..count).map(|_| "x".repeat(rng.usize(0..300))).collect::<Vec<_>>();
+        let operation = match kind {
+            0 => Operation::Put(PutOperation { key, value: texts(1).remove(0) }),
+            1 => Operation::Increment(IncrementOperation { key, amount: 1_000_000 }),
+            2 => Operation::Remove(RemoveOperation { key }),
+            3 => Operation::RemoveAll(RemoveAllOperation { max_names: 1 }),
+            4 => Operation::Append(AppendOperation { log, records: texts(2) }),
+            5 => Operation::ReplaceOldest(ReplaceOldestOperation { log, count: 3, records: texts(1) }),
+            _ => Operation::Rewrite(RewriteOperation { log, position: 2, record_text: texts(1).remove(0) }),
+        };
+        let bucket = ["a", "b", "c", "d", "e"][rng.usize(0..5)];
+        if rng.u32(0..30) == 0 {
+            bench.delete(bucket);
+        } else if rng.u32(0..50) == 0 {
+            bench.clock.advance(Duration::from_secs(rng.u64(0..400)));
+        } else if let Err(failure) = bench.send(bucket, create(Some(rng.u64(1..1_000_000))), vec![operation]) {
+            refused += u32::from(failure.code == FailureCode::Full);
+        }
+        let state = bench.store.state.lock();
+        let lives = state.slots.values().filter_map(|slot| slot.life.as_ref());
+        let places = state.slots.iter().map(|(name, slot)| slot_cost(name) + slot.writers.cost());
+        assert_eq!(state.bytes, lives.clone().map(Life::counted_cost).sum::<u64>() + places.sum::<u64>());
+        assert_eq!(lives.clone().count(), state.names.len());
+        assert_eq!(lives.clone().filter(|life| life.expires_at.is_some()).count(), state.expiries.len());
+    }
+    assert!(refused > 100, "the limit was met {refused} times");
+}
+
+#[test]
 fn what_was_deleted_is_remembered_in_bounds() {
     let mut bench = Bench::new(10, 64 * 1024 * KIB);
     for n in 0..MAX_RETIRED + 100 {
