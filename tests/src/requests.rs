@@ -25,12 +25,7 @@ pub fn expecting(
     expectations: impl Into<Vec<Expectation>>,
     operations: impl Into<Vec<Operation>>,
 ) -> Transaction {
-    Transaction {
-        bucket: bucket.into(),
-        opening,
-        expectations: expectations.into(),
-        operations: operations.into(),
-    }
+    Transaction { bucket: bucket.into(), opening, expectations: expectations.into(), operations: operations.into() }
 }
 
 fn strings<T: AsRef<str>>(texts: &[T]) -> Vec<String> {
