@@ -231,6 +231,8 @@ host_fields! {
     redis_database: u64 = Preset::Number(0), Kind::Number { min: 0, max: 1_000_000 };
     /// Redis server: encrypt the connection.
     redis_tls: bool = Preset::Flag(false), Kind::Flag;
+    /// Redis server: a file with the certificates (PEM) to trust in place of the public authorities. Empty: those.
+    redis_tls_ca: String = Preset::Text(""), Kind::Text;
     /// Redis server as one URL, redis://user:password@host:port/database (rediss:// with TLS), in place of host and port.
     redis_url: Secret = Preset::Text(""), Kind::Url;
     /// What the names of all keys in Redis begin with.

@@ -353,6 +353,7 @@ impl Config {
             password: (!host.redis_password.is_empty()).then(|| host.redis_password.clone()),
             database: i64::try_from(host.redis_database).unwrap_or(i64::MAX),
             tls: host.redis_tls,
+            tls_ca: (!host.redis_tls_ca.is_empty()).then(|| host.redis_tls_ca.clone().into()),
             key_prefix: host.key_prefix.clone(),
             store_timeout: Duration::from_millis(host.store_timeout_ms),
             breaker_failures: u32::try_from(host.breaker_failures).unwrap_or(u32::MAX),

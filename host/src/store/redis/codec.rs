@@ -265,8 +265,11 @@ fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
             let value = match value {
                 Value::Int(value) => value,
                 // As text where Lua's numbers would not be exact. A repeated increment finds what is there
-                // by now, which may be no counter any more.
-                value => text(value)?.parse().unwrap_or_default(),
+                // by now, which may be no counter any more, and then counts as 0.
+                value => {
+                    let text = String::from_utf8(bytes(value)?).unwrap_or_default();
+                    text.parse::<i64>().ok().filter(|number| number.to_string() == text).unwrap_or_default()
+                }
             };
             Outcome::Counter(CounterValue { value })
         }

@@ -281,13 +281,19 @@ impl Link {
                 Some("BUSY") => Tried::Again("it is busy with somebody's script"),
                 _ => refused(FailureCode::Other, "Redis refused the command"),
             },
-            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => {
+            // Also a reply that was cut in the middle.
+            ErrorKind::Parse => {
+                discard();
+                Tried::Again("what answers there does not speak Redis's protocol, or breaks off")
+            }
+            ErrorKind::UnexpectedReturnType => {
                 discard();
                 refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
             }
             ErrorKind::InvalidClientConfig => {
                 refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
             }
+            _ if let Some(told) = tls_problem(error) => refused(FailureCode::Unavailable, told),
             _ => {
                 discard();
                 Tried::Again(match error.is_connection_refusal() {
@@ -313,6 +319,15 @@ impl Link {
             },
         }
     }
+}
+
+/// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.
+fn tls_problem(error: &RedisError) -> Option<&'static str> {
+    let told = if error.is_io_error() { error.to_string() } else { return None };
+    if told.contains("invalid peer certificate") {
+        return Some("Redis shows a certificate that is not trusted for this host; see redis_tls_ca");
+    }
+    told.contains("received corrupt message").then_some("no TLS connection comes about; is this Redis's port for TLS")
 }
 
 fn unreachable(problem: &str) -> Failure {

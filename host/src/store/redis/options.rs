@@ -1,8 +1,9 @@
 //! How to reach a Redis.
 
-use std::time::Duration;
+use std::{fs, path::PathBuf, time::Duration};
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use rustls::crypto::CryptoProvider;
 
 use crate::secret::Secret;
 
@@ -27,6 +28,9 @@ pub struct RedisOptions {
     pub database: i64,
     /// Default false.
     pub tls: bool,
+    /// A file of certificates (PEM) that are trusted to sign the server's, in place of the public
+    /// authorities. Only with TLS.
+    pub tls_ca: Option<PathBuf>,
     /// What all keys begin with, before a colon. Default `rr:memory`, the original's.
     pub key_prefix: String,
     /// How long a transaction may take, with its retries and reconnects. Default 1 s.
@@ -47,6 +51,7 @@ impl Default for RedisOptions {
             password: None,
             database: 0,
             tls: false,
+            tls_ca: None,
             key_prefix: "rr:memory".into(),
             store_timeout: Duration::from_secs(1),
             breaker_failures: 3,
@@ -63,9 +68,7 @@ pub enum RedisOptionsError {
     #[error("redis_host is empty: name the Redis server's host, or give a redis_url")]
     NoHost,
     /// The URL can't be read.
-    #[error(
-        "redis_url is not a Redis URL: redis://[user[:password]@]host[:port][/database], or rediss:// for TLS"
-    )]
+    #[error("redis_url is not a Redis URL: redis://[user[:password]@]host[:port][/database], or rediss:// for TLS")]
     Url,
     /// The client refuses the whole.
     #[error("the Redis settings can't be used: {0}")]
@@ -73,10 +76,15 @@ pub enum RedisOptionsError {
     /// None at all, or so long that a retry could outlive what recognises it.
     #[error("store_timeout_ms must be 1 to 300000 (five minutes)")]
     Timeout,
+    /// The certificates can't be used.
+    #[error("redis_tls_ca: {0}")]
+    TlsCa(String),
     /// A prefix that would not stay one.
     #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
     Prefix,
 }
+
+const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 impl RedisOptions {
     pub(super) fn client(&self) -> Result<Client, RedisOptionsError> {
@@ -87,7 +95,24 @@ impl RedisOptions {
         if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) {
             return Err(RedisOptionsError::Prefix);
         }
-        Client::open(self.connection_info()?).map_err(|error| RedisOptionsError::Client(error.category().to_owned()))
+        let info = self.connection_info()?;
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && CryptoProvider::get_default().is_none() {
+            // Without one rustls panics. That somebody else was quicker is fine, too.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let Some(file) = &self.tls_ca else {
+            return Client::open(info).map_err(|error| RedisOptionsError::Client(error.category().to_owned()));
+        };
+        if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Err(RedisOptionsError::TlsCa("it is of no use without redis_tls or a rediss:// URL".into()));
+        }
+        let unusable = |why: String| RedisOptionsError::TlsCa(format!("can't use {}: {why}", file.display()));
+        let pem = fs::read(file).map_err(|error| unusable(error.to_string()))?;
+        if !pem.windows(PEM_BEGIN.len()).any(|window| window == PEM_BEGIN) {
+            return Err(unusable("it holds no certificate in PEM form".into()));
+        }
+        let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
+        Client::build_with_tls(info, certificates).map_err(|error| unusable(error.category().to_owned()))
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, RedisOptionsError> {
@@ -118,12 +143,8 @@ impl RedisOptions {
         if !self.tls {
             return Ok(info);
         }
-        let address = ConnectionAddr::TcpTls {
-            host: self.host.clone(),
-            port: self.port,
-            insecure: false,
-            tls_params: None,
-        };
+        let address =
+            ConnectionAddr::TcpTls { host: self.host.clone(), port: self.port, insecure: false, tls_params: None };
         Ok(info.set_addr(address))
     }
 }
