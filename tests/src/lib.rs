@@ -10,6 +10,7 @@
 
 pub mod guests;
 pub mod lanes;
+pub mod proxy;
 pub mod requests;
 pub mod stores;
 pub mod watch;
