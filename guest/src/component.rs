@@ -34,6 +34,8 @@ use crate::{Config, Effect, Filter, Problem, SessionProblem, SessionProblemCode 
 thread_local! {
     /// All that an instance keeps between calls. None: the defaults.
     static CONFIG: Cell<Option<Config>> = const { Cell::new(None) };
+    /// The lowest level that the host wants.
+    static LOG_FROM: Cell<logging::Level> = const { Cell::new(logging::Level::Debug) };
 }
 
 fn config() -> Config {
@@ -49,10 +51,11 @@ fn sessions() -> Sessions<Imports> {
 }
 
 impl lanes::Guest for Component {
-    fn configure(options: String) -> Result<lanes::Configured, lanes::ConfigProblem> {
+    fn configure(options: String, log_from: logging::Level) -> Result<lanes::Configured, lanes::ConfigProblem> {
         match Config::parse(&options) {
             Ok(config) => {
                 CONFIG.set(Some(config));
+                LOG_FROM.set(log_from);
                 Ok(lanes::Configured { effective: config.effective() })
             }
             Err(problem) => Err(lanes::ConfigProblem { field: problem.field, message: problem.message }),
@@ -241,11 +244,20 @@ impl Host for Imports {
     }
 
     fn log(&self, level: Level, context: &str, message: &str) {
-        let level = match level {
-            Level::Debug => logging::Level::Debug,
-            Level::Warn => logging::Level::Warn,
-        };
-        logging::log(level, context, message);
+        logging::log(level.into(), context, message);
+    }
+
+    fn logs(&self, level: Level) -> bool {
+        logging::Level::from(level) as u8 >= LOG_FROM.get() as u8
+    }
+}
+
+impl From<Level> for logging::Level {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Debug => Self::Debug,
+            Level::Warn => Self::Warn,
+        }
     }
 }
 

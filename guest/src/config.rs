@@ -74,7 +74,8 @@ pub struct ConfigProblem {
 const MAX_TTL_HOURS: f64 = 876_000.0;
 const MAX_HISTORY: u64 = 1_000_000;
 /// What a component's memory can take several times over.
-const MAX_BYTES: u64 = 64 << 20;
+/// An instance of 64 MiB, the host's default, has room for several copies of it.
+const MAX_BYTES: u64 = 8 << 20;
 /// The filter's own two.
 const MIN_KEYS: u64 = 2;
 /// Listing and clearing name every key of a session in one reply.

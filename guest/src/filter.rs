@@ -193,7 +193,6 @@ impl<H: Host> Filter<H> {
             return;
         }
         if !entries.is_sorted_by(|a, b| a.key <= b.key) {
-            entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         }
 
         let size = entries.iter().map(|e| e.key.len() + e.json.len() + 4).sum();

@@ -5,7 +5,7 @@
 
 use crate::config::{Config, MAX_KEYS};
 use crate::filter::LIMIT_LOG;
-use crate::history::{self, LOG, MAX_BYTES};
+use crate::history::{self, LOG};
 use crate::json;
 use crate::names::{check_key, check_session, is_session, repr};
 use crate::store::{
@@ -77,7 +77,11 @@ const TRIES: u32 = 8;
 const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 10_000;
 /// Records in one transaction when history is read.
-const CHUNK: u64 = 1000;
+const CHUNK: u64 = 5000;
+/// Bytes of history that are read at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// History records in one reply: a host bounds the calls and the copying that one reply may cost.
+const MAX_HISTORY: u64 = 50_000;
 
 /// The operations on sessions: options, and a host to work with.
 #[derive(Clone, Copy, Debug)]
@@ -244,8 +248,8 @@ impl<H: Host> Sessions<H> {
     pub fn history(&self, session: &str, limit: u32) -> Answer<Vec<String>> {
         valid_session(session)?;
         let wanted = match limit {
-            0 => u64::MAX,
-            limit => u64::from(limit),
+            0 => MAX_HISTORY,
+            limit => u64::from(limit).min(MAX_HISTORY),
         };
         let mut entries = Vec::new();
         for _ in 0..TRIES {
@@ -273,7 +277,7 @@ impl<H: Host> Sessions<H> {
                 end: LogEnd::Newest,
                 skip,
                 max_records: missing.min(CHUNK),
-                max_bytes: MAX_BYTES,
+                max_bytes: CHUNK_BYTES,
             };
             let opening = Opening::Existing { incarnation: incarnation.as_deref() };
             let receipt = self.transact(session, opening, &[], &[read])?;

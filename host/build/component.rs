@@ -40,7 +40,36 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
     wit_component::ComponentEncoder::default()
         .module(&module)
         .and_then(|encoder| encoder.validate(true).encode())
+        .map(|component| without_names(&component).unwrap_or(component))
         .map_err(|error| format!("the component {name} can't be wrapped: {error:#}"))
+}
+
+/// Drops the names of the component's parts, which only debuggers read: a hundredth of its size. None: the
+/// bytes are not what they should be, so hands off.
+fn without_names(component: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 8;
+    let (header, mut rest) = component.split_at_checked(HEADER)?;
+    let mut kept = header.to_vec();
+    while let Some((id, mut body)) = rest.split_first() {
+        // A section: its id, its size as LEB128, its bytes.
+        let (mut size, mut shift) = (0_usize, 0_u32);
+        loop {
+            let (byte, tail) = body.split_first()?;
+            body = tail;
+            size |= usize::from(byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let after = body.get(size..)?;
+        let is_names = *id == 0 && body.starts_with(b"\x0ecomponent-name");
+        if !is_names {
+            kept.extend_from_slice(rest.get(..rest.len() - after.len())?);
+        }
+        rest = after;
+    }
+    Some(kept)
 }
 
 fn path_remapping(manifest: &Path) -> String {

@@ -88,6 +88,13 @@ impl RateLimitedLog {
         Self { inner, periods: Mutex::new(HashMap::new()) }
     }
 
+    /// The lowest level that a component need make messages of. Warnings are always wanted: a subscriber
+    /// may be installed, or changed, after an instance was told.
+    pub(crate) fn from(&self) -> LogLevel {
+        let wanted = |level: &LogLevel| self.inner.enabled(*level);
+        [LogLevel::Trace, LogLevel::Debug, LogLevel::Info].into_iter().find(wanted).unwrap_or(LogLevel::Warn)
+    }
+
     /// Log a message from anywhere, a component that nobody trusts included.
     pub(crate) fn log(&self, level: LogLevel, context: &str, message: &str) {
         if !self.inner.enabled(level) {

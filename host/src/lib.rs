@@ -1,5 +1,50 @@
 //! Keepline: persistent memory for LLM pipelines, as a sandboxed WASI component and the host that lends
 //! it a store.
+//!
+//! A [`Plugin`] is a component, compiled and checked: it can reach what this host lends it (a store, a
+//! clock, a log) and nothing else. A [`Keepline`] is a plugin with a [store](store) and a configuration.
+//! From it come [`Pipe`]s, through which a conversation's questions and answers pass, and [`Sessions`], for
+//! whatever else is done to what is remembered. All of it can be used from many tasks at once; a pipe is one
+//! conversation's at a time.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use keepline::{
+//!     Keepline, Options, Plugin, Sandbox,
+//!     pipe::Effect,
+//!     store::{MemoryLimits, MemoryStore},
+//! };
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Once a process: tens of milliseconds, or a few with cached code.
+//! let plugin = Plugin::bundled(&Sandbox::default())?;
+//! // Or `RedisStore::new(RedisOptions { host: "redis.internal".into(), ..Default::default() })?`.
+//! let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+//! let mut options = Options::default();
+//! options.filter = r#"{"session_ttl_hours": 24}"#.into();
+//! let keepline = Keepline::new(plugin, store, options).await?;
+//!
+//! // One for each conversation that goes on at one time.
+//! let mut pipe = keepline.pipe();
+//! let question = pipe.question("Where is my parcel?", r#"{"session_id": "anna"}"#).await?;
+//! assert_eq!(question.effect, Effect::Resumed); // nothing to remember yet
+//! pipe.answer("In Leipzig.", "{}").await?; // of the question's session
+//!
+//! pipe.open(); // the next conversation, perhaps in another process
+//! let question = pipe.question("And now?", r#"{"session_id": "anna"}"#).await?;
+//! assert_eq!(
+//!     question.metadata.as_deref(),
+//!     Some(r#"{"session_id": "anna","memory_context":{"answer_count":1,"last_answer":"In Leipzig."}}"#),
+//! );
+//! assert_eq!(keepline.sessions().keys("anna").await?.keys, ["answer_count", "last_answer"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An entry whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
+//! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.
 
 pub mod config;
 pub mod contract;
@@ -19,3 +64,8 @@ pub use self::{
     plugin::{CodeCache, Plugin, PluginError, Sandbox},
     sessions::{SessionError, Sessions},
 };
+
+/// Keeps the README's snippets compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -238,7 +238,7 @@ fn history_is_read_whole_and_in_order_in_bounded_steps() {
     assert_eq!(sessions.history("s", 0).unwrap(), Vec::<String>::new());
     sessions.increment("s", "first", 1).unwrap();
     for n in 0..2500 {
-        fake.push("s", &format!("{{\"n\": {n}, \"pad\": \"{}\"}}", "x".repeat(300)));
+        fake.push("s", &format!("{{\"n\": {n}, \"pad\": \"{}\"}}", "x".repeat(1300)));
     }
     let before = fake.transactions.get();
     let all = sessions.history("s", 0).unwrap();
@@ -254,7 +254,7 @@ fn history_is_whole_while_others_write() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
     sessions.create("s").unwrap();
-    for n in 0..2500 {
+    for n in 0..12_500 {
         fake.push("s", &n.to_string());
     }
     fake.before_each(|fake, _| {
@@ -264,7 +264,7 @@ fn history_is_whole_while_others_write() {
     });
     let all = sessions.history("s", 0).unwrap();
     let old: Vec<_> = all.iter().filter(|record| *record != "new").collect();
-    assert_eq!(old.len(), 2500);
+    assert_eq!(old.len(), 12_500);
     assert!(old.iter().enumerate().all(|(n, record)| **record == n.to_string()));
     // A summary in the midst of it: no count is lost.
     let mut done = false;

@@ -7,6 +7,7 @@ use wasmtime::{Store, Trap};
 use super::{InstanceState, state::Lent};
 use crate::{
     contract::{MemoryFilter, filter, sessions},
+    lend::LogLevel,
     plugin::Plugin,
     store::Writer,
 };
@@ -66,9 +67,10 @@ impl Instance {
     pub(crate) async fn configure(
         &mut self,
         options: &str,
+        log_from: LogLevel,
     ) -> Result<Result<filter::Configured, filter::ConfigProblem>, Fault> {
         self.begin(Writer::new());
-        Ok(self.bindings.keepline_memory_filter().call_configure(&mut self.store, options).await?)
+        Ok(self.bindings.keepline_memory_filter().call_configure(&mut self.store, options, log_from).await?)
     }
 
     /// The writer comes back with the reply: what it counted during the call is part of it.

@@ -21,6 +21,10 @@ use clap::CommandFactory;
 
 use cli::{Cli, Command};
 
+/// Entries come and go as many small strings, on several threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::read();
     terminal::start_logging(cli.global.verbose);

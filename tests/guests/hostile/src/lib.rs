@@ -27,7 +27,7 @@ use bindings::wasi::logging::logging::{Level, log};
 static SERVED: AtomicU64 = AtomicU64::new(0);
 
 impl Guest for Component {
-    fn configure(options: String) -> Result<Configured, ConfigProblem> {
+    fn configure(options: String, _: Level) -> Result<Configured, ConfigProblem> {
         if let Some(misdeed) = options.strip_prefix("misdeed: ") {
             do_it(misdeed);
         }

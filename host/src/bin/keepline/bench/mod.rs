@@ -53,8 +53,10 @@ fn run(effort: &Effort) -> Result<Report> {
     report.sections.push(single.block_on(memory::measure(&plugin, effort))?);
     if RedisServer::is_installed() {
         progress.set_message("Redis");
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        report.sections.extend(runtime.block_on(redis::measure(&plugin, effort))?);
+        // A core is left for Redis, which is on this machine too.
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
+        let pool = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
+        report.sections.extend(redis::measure(&plugin, effort, &single, &pool)?);
     } else {
         terminal::note("no redis-server is installed, so only the memory store is measured");
     }

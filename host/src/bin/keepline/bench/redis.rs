@@ -10,6 +10,7 @@ use keepline::{
     store::{RedisOptions, RedisStore, Store},
 };
 use redis::aio::MultiplexedConnection;
+use tokio::runtime::Runtime;
 
 use super::{
     Effort,
@@ -18,27 +19,32 @@ use super::{
     report::Section,
 };
 
-pub async fn measure(plugin: &Plugin, effort: &Effort) -> Result<Vec<Section>> {
+/// `single` runs one pipe, `pool` many: a connection lives on the runtime that made it.
+pub fn measure(plugin: &Plugin, effort: &Effort, single: &Runtime, pool: &Runtime) -> Result<Vec<Section>> {
     let server = RedisServer::start()?;
+    let one = single.block_on(async {
+        let (keepline, connection) = connect(plugin, &server).await?;
+        one_pipe(&keepline, connection, effort).await
+    })?;
+    let many = pool.block_on(async {
+        let (keepline, connection) = connect(plugin, &server).await?;
+        saturated(&keepline, connection, &server, effort).await
+    })?;
+    Ok(vec![one, many])
+}
+
+async fn connect(plugin: &Plugin, server: &RedisServer) -> Result<(Keepline, MultiplexedConnection)> {
     let options = RedisOptions { host: "127.0.0.1".into(), port: server.port(), ..RedisOptions::default() };
     let store: Arc<dyn Store> = Arc::new(RedisStore::new(options)?);
     let mut filter = Options::default();
     filter.filter = r#"{"session_ttl_hours": 24}"#.into();
-    let keepline = Keepline::new(plugin.clone(), store.clone(), filter).await?;
+    let keepline = Keepline::new(plugin.clone(), store, filter).await?;
     let client = redis::Client::open(server.url())?;
-    let connection = client.get_multiplexed_async_connection().await?;
-    Ok(vec![
-        one_pipe(&keepline, store.as_ref(), connection.clone(), effort).await?,
-        saturated(&keepline, connection, &server, effort).await?,
-    ])
+    Ok((keepline, client.get_multiplexed_async_connection().await?))
 }
 
-async fn one_pipe(
-    keepline: &Keepline,
-    store: &dyn Store,
-    connection: MultiplexedConnection,
-    effort: &Effort,
-) -> Result<Section> {
+async fn one_pipe(keepline: &Keepline, connection: MultiplexedConnection, effort: &Effort) -> Result<Section> {
+    let store = keepline.store();
     let mut piped = Piped::new(keepline.pipe(), "bench");
     let mut bare = Bare::new(connection);
     Samples::new()?.round(&mut piped, effort.warm_up).await?;
