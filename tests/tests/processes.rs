@@ -1,0 +1,153 @@
+//! Several processes, each with several pipes, at work on one session in one Redis.
+
+use std::{
+    env,
+    process::{Child, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use keepline::{
+    local_redis::RedisServer,
+    pipe::Effect,
+    store::{RedisOptions, RedisStore, Store},
+};
+use keepline_tests::{
+    lanes::{Node, metadata_of, operations_told},
+    proxy::Proxy,
+    watch::{child, is_child},
+};
+
+const PROCESSES: u64 = 4;
+const PIPES: u64 = 4;
+const ROUNDS: u64 = 400;
+const PORT: &str = "KEEPLINE_TEST_PORT";
+
+async fn node(port: u16) -> Node {
+    let options = RedisOptions {
+        host: "127.0.0.1".into(),
+        port,
+        store_timeout: Duration::from_secs(30),
+        ..RedisOptions::default()
+    };
+    let store: Arc<dyn Store> = Arc::new(RedisStore::new(options).unwrap());
+    // Every few answers there is something to summarise.
+    Node::new(&store, r#"{"max_history":4}"#).await
+}
+
+/// What a child does: an answer and an increment a round on each pipe, and a question that sees its own
+/// process's work.
+#[tokio::main]
+async fn work(rounds: u64) {
+    let node = node(env::var(PORT).unwrap().parse().unwrap()).await;
+    let lanes = (0..PIPES).map(|number| {
+        let (mut pipe, mut sessions) = (node.keepline.pipe(), node.keepline.sessions());
+        async move {
+            let mut seen = 0;
+            for round in 0..rounds {
+                let question = pipe.question("?", &metadata_of("shared")).await.unwrap();
+                assert!(matches!(question.effect, Effect::Resumed | Effect::Enriched), "{question:?}");
+                let answer = pipe.answer(&format!("{number}/{round}"), "{}").await.unwrap();
+                assert_eq!(answer.effect, Effect::Stored, "{answer:?}");
+                let now = sessions.increment("shared", "n", 1).await.unwrap().value;
+                assert!(now > seen, "a counter that went from {seen} to {now}");
+                seen = now;
+            }
+        }
+    });
+    join_all(lanes).await;
+}
+
+fn start(test: &str, port: u16) -> Child {
+    let port = port.to_string();
+    child(test, &[(PORT, &port)]).stdout(Stdio::null()).spawn().unwrap()
+}
+
+/// Every answer and every increment is told by the counters and by the history.
+async fn assert_adds_up(node: &mut Node, answers: u64, increments: u64) {
+    let count = async |node: &mut Node, key| node.sessions.get("shared", key).await.unwrap().value.unwrap();
+    assert_eq!(count(node, "answer_count").await, answers.to_string());
+    assert_eq!(count(node, "n").await, increments.to_string());
+    let history = node.history("shared").await;
+    assert!(history.len() <= 8, "summaries did not keep up: {}", history.len());
+    assert_eq!(operations_told(&history), 2 * answers + increments);
+}
+
+#[test]
+fn several_processes_on_one_session_lose_nothing_and_count_nothing_twice() {
+    let name = "several_processes_on_one_session_lose_nothing_and_count_nothing_twice";
+    if is_child() {
+        return work(ROUNDS);
+    }
+    let server = RedisServer::start().unwrap();
+    let children: Vec<_> = (0..PROCESSES).map(|_| start(name, server.port())).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let all = PROCESSES * PIPES * ROUNDS;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async { assert_adds_up(&mut node(server.port()).await, all, all).await });
+}
+
+#[test]
+fn several_processes_whose_connections_are_cut_lose_nothing_and_count_nothing_twice() {
+    let name = "several_processes_whose_connections_are_cut_lose_nothing_and_count_nothing_twice";
+    if is_child() {
+        return work(ROUNDS / 2);
+    }
+    let server = RedisServer::start().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let proxy = runtime.block_on(Proxy::start(server.port()));
+    proxy.cut_at_random(Some(10), 3);
+    let children: Vec<_> = (0..PROCESSES).map(|_| start(name, proxy.port())).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert!(proxy.cuts() > 40, "{}", proxy.cuts());
+    let all = PROCESSES * PIPES * ROUNDS / 2;
+    runtime.block_on(async { assert_adds_up(&mut node(server.port()).await, all, all).await });
+    drop(runtime);
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing_half_done() {
+    let name = "a_process_that_is_killed_leaves_nothing_half_done";
+    if is_child() {
+        return work(u64::MAX);
+    }
+    let server = RedisServer::start().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut node = node(server.port()).await;
+        for _ in 0..5 {
+            let before = operations(&node).await;
+            let mut doomed = [start(name, server.port()), start(name, server.port())];
+            // Until it is at work, and a little longer.
+            while operations(&node).await < before + 100 {
+                assert!(doomed.iter_mut().all(|child| child.try_wait().unwrap().is_none()));
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
+            }
+            for child in &mut doomed {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+            // What was sent before the end may arrive after it.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            assert_eq!(node.say("shared", "and on").await.effect, Effect::Stored);
+            let value = async |node: &mut Node, key| -> u64 {
+                let found = node.sessions.get("shared", key).await.unwrap().value;
+                found.map_or(0, |value| value.parse().unwrap())
+            };
+            let (answers, increments) = (value(&mut node, "answer_count").await, value(&mut node, "n").await);
+            assert_eq!(operations(&node).await, 2 * answers + increments);
+        }
+    });
+}
+
+/// Of the shared session, by its history; 0 while it is not there.
+async fn operations(node: &Node) -> u64 {
+    let Ok(page) = node.keepline.sessions().history("shared", 0).await else { return 0 };
+    let records: Vec<_> = page.entries.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
+    operations_told(&records)
+}
