@@ -62,8 +62,9 @@ impl Default for Sandbox {
     }
 }
 
-/// Where compiled code is kept between processes. It is a by-product of the component, not something to
-/// trust in its stead: an entry is found by the component's digest, wasmtime's version and its settings.
+/// Where compiled code is kept between processes: by the component's digest, wasmtime's version and its
+/// settings. An entry that can't be read is compiled anew. Beyond that it is trusted as a program on disk
+/// is: who can write there can make the host run anything, so it must be nobody's but the host's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CodeCache {
     /// In the user's cache directory.
