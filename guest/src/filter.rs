@@ -192,8 +192,6 @@ impl<H: Host> Filter<H> {
         if entries.is_empty() {
             return;
         }
-        if !entries.is_sorted_by(|a, b| a.key <= b.key) {
-        }
 
         let size = entries.iter().map(|e| e.key.len() + e.json.len() + 4).sum();
         reply.metadata = Some(metadata.enriched(size, |out| {

@@ -123,7 +123,8 @@ impl Pipe {
     fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
-            let problem = passed.problem.unwrap_or(Problem { code: "other".into(), message: "the store failed".into() });
+            let problem =
+                passed.problem.unwrap_or(Problem { code: "other".into(), message: "the store failed".into() });
             return Err(EntryError { code: problem.code, message: problem.message });
         }
         Ok(passed)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     contract::sessions::{
-        KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem, SessionState,
-        HistoryPage, ValueFound, ValueStored,
+        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
+        SessionState, ValueFound, ValueStored,
     },
     keepline::Shared,
     store::Writer,

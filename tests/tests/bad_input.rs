@@ -3,13 +3,6 @@
 //!
 //! Cases that were found are kept in `proptest-regressions/` and tried first.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{
     collections::BTreeMap,
     future::Future,

@@ -1,13 +1,5 @@
 //! The command line, as a shell uses it: exit codes, output, signals, completions.
 
-#![allow(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "helpers of tests; the configuration of clippy excepts only the tests themselves"
-)]
-
 use std::{
     collections::BTreeMap,
     env,

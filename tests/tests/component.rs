@@ -1,7 +1,5 @@
 //! The bundled component: what it asks for, what it offers, how large it is.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends at the first thing that is not as it should be")]
-
 use std::path::Path;
 
 use keepline::plugin::{BUNDLED, inspect};

@@ -1,13 +1,5 @@
 //! Many writers on one bucket at once: nothing is lost and nothing counts twice.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{
     collections::BTreeSet,
     sync::{

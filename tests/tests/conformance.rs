@@ -3,14 +3,6 @@
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
 //! be seen behind a store's back is in `conformance/redis_layout.rs`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 #[path = "conformance/all_or_none.rs"]
 mod all_or_none;
 #[path = "conformance/bulk.rs"]

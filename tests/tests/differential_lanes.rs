@@ -3,12 +3,6 @@
 //!
 //! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;

@@ -2,14 +2,6 @@
 //!
 //! `KEEPLINE_SEED` repeats a run, `KEEPLINE_ROUNDS` sets how many steps it takes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;

@@ -1,12 +1,5 @@
 //! The filter's rules, each held by the compiled component over every store.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use keepline::{

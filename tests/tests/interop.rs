@@ -1,13 +1,6 @@
 //! One Redis shared with the original node: what it wrote we read and continue, what we write is its
 //! layout byte for byte, and it can go on from there. Redis only, with a client that looks behind both.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test ends at the first thing that is not as it should be"
-)]
-
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use futures::future::join_all;

@@ -1,7 +1,5 @@
 //! What an entry costs the store, counted: calls of it, and requests over the network.
 
-#![allow(clippy::unwrap_used, reason = "a test ends at the first thing that is not as it should be")]
-
 use std::sync::Arc;
 
 use keepline::pipe::Effect;

@@ -204,13 +204,9 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
     use store::Operation as To;
     match *operation {
         logic::Operation::Get { key, max_bytes } => To::Get(store::GetOperation { key: key.into(), max_bytes }),
-        logic::Operation::GetAll { max_bytes, max_keys } => {
-            To::GetAll(store::GetAllOperation { max_bytes, max_keys })
-        }
+        logic::Operation::GetAll { max_bytes, max_keys } => To::GetAll(store::GetAllOperation { max_bytes, max_keys }),
         logic::Operation::ListKeys { max_keys } => To::ListKeys(store::ListKeysOperation { max_keys }),
-        logic::Operation::Put { key, value } => {
-            To::Put(store::PutOperation { key: key.into(), value: value.into() })
-        }
+        logic::Operation::Put { key, value } => To::Put(store::PutOperation { key: key.into(), value: value.into() }),
         logic::Operation::Increment { key, amount } => {
             To::Increment(store::IncrementOperation { key: key.into(), amount })
         }

@@ -35,17 +35,13 @@ pub async fn measure(plugin: &Plugin, effort: &Effort) -> Result<Section> {
     let mut section = Section::new("Memory store, one pipe, one core", &["p50 µs", "p99 µs", "pairs/s"]);
     for (name, samples) in [("component", &sandboxed), ("same logic, native", &bare)] {
         for (lane, histogram) in [("question", &samples.question), ("answer", &samples.answer)] {
-            section.row(format!("{name}: {lane}"), &[
-                Some(micros(histogram, 0.5)),
-                Some(micros(histogram, 0.99)),
-                None,
-            ]);
+            section
+                .row(format!("{name}: {lane}"), &[Some(micros(histogram, 0.5)), Some(micros(histogram, 0.99)), None]);
         }
-        section.row(format!("{name}: pair"), &[
-            Some(micros(&samples.pair, 0.5)),
-            Some(micros(&samples.pair, 0.99)),
-            Some(samples.rate()),
-        ]);
+        section.row(
+            format!("{name}: pair"),
+            &[Some(micros(&samples.pair, 0.5)), Some(micros(&samples.pair, 0.99)), Some(samples.rate())],
+        );
     }
     section.note(format!("the sandbox costs {:.2} × native logic (median of the rounds)", median(&ratios)));
     section.note("one answer in 25 folds its session's history; that is in these figures");

@@ -14,7 +14,9 @@ use tokio::runtime::Runtime;
 
 use super::{
     Effort,
-    contenders::{ANSWER_SCRIPT, Bare, BareSession, DEADLINE, PREFIX, Piped, QUESTION_SCRIPT, RECORD, TTL_MS, answer_text},
+    contenders::{
+        ANSWER_SCRIPT, Bare, BareSession, DEADLINE, PREFIX, Piped, QUESTION_SCRIPT, RECORD, TTL_MS, answer_text,
+    },
     measure::{Samples, median, micros, nanos},
     report::Section,
 };
@@ -68,21 +70,24 @@ async fn one_pipe(keepline: &Keepline, connection: MultiplexedConnection, effort
     let mut section = Section::new("Redis on loopback, one pipe", &["p50 µs", "p99 µs", "pairs/s", "round trips"]);
     let entries = f64::from(effort.rounds) * effort.redis_pairs as f64 * 2.0;
     let trips = trips as f64 / entries;
-    for (name, samples, trips) in [("pipe", &ours, Some(trips)), ("bare client, hand-written scripts", &floor, Some(1.0))] {
+    for (name, samples, trips) in
+        [("pipe", &ours, Some(trips)), ("bare client, hand-written scripts", &floor, Some(1.0))]
+    {
         for (lane, histogram) in [("question", &samples.question), ("answer", &samples.answer)] {
-            section.row(format!("{name}: {lane}"), &[
-                Some(micros(histogram, 0.5)),
-                Some(micros(histogram, 0.99)),
-                None,
-                None,
-            ]);
+            section.row(
+                format!("{name}: {lane}"),
+                &[Some(micros(histogram, 0.5)), Some(micros(histogram, 0.99)), None, None],
+            );
         }
-        section.row(format!("{name}: pair"), &[
-            Some(micros(&samples.pair, 0.5)),
-            Some(micros(&samples.pair, 0.99)),
-            Some(samples.rate()),
-            trips.map(|trips| trips * 2.0),
-        ]);
+        section.row(
+            format!("{name}: pair"),
+            &[
+                Some(micros(&samples.pair, 0.5)),
+                Some(micros(&samples.pair, 0.99)),
+                Some(samples.rate()),
+                trips.map(|trips| trips * 2.0),
+            ],
+        );
     }
     section.row("PING", &[Some(micros(&pings.pair, 0.5)), Some(micros(&pings.pair, 0.99)), None, Some(1.0)]);
     section.note(format!("a pair costs {:.2} × two bare script calls (median of the rounds)", median(&ratios)));
@@ -110,17 +115,19 @@ async fn saturated(
                 }
             }
         }
-        section.row(format!("{pipes} pipes"), &[
-            Some(micros(&samples.pair, 0.5)),
-            Some(micros(&samples.pair, 0.99)),
-            Some(samples.rate()),
-        ]);
+        section.row(
+            format!("{pipes} pipes"),
+            &[Some(micros(&samples.pair, 0.5)), Some(micros(&samples.pair, 0.99)), Some(samples.rate())],
+        );
     }
     if benchmark.is_some() {
         section.row("redis-benchmark, hand-written scripts", &[None, None, Some(median(&floors))]);
         let ratios: Vec<_> = rates.iter().zip(&floors).map(|(ours, floor)| ours / floor).collect();
-        section.note(format!("64 pipes reach {:.0} % of redis-benchmark (median of the rounds)", median(&ratios) * 100.0));
-        section.note("redis-benchmark: 16 connections with 16 requests under way each; a pair is a question and an answer");
+        section
+            .note(format!("64 pipes reach {:.0} % of redis-benchmark (median of the rounds)", median(&ratios) * 100.0));
+        section.note(
+            "redis-benchmark: 16 connections with 16 requests under way each; a pair is a question and an answer",
+        );
     } else {
         section.note("redis-benchmark is not installed, so there is no floor to compare with");
     }
