@@ -11,7 +11,7 @@ pub const HOSTILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hostile.was
 /// What the world exports, in the core ABI: name, and parameters beside (each returns an address).
 const EXPORTS: [(&str, &str); 12] = [
     ("filter@0.1.0#answer", "i32 i32 i32 i32 i32 i32"),
-    ("filter@0.1.0#configure", "i32 i32"),
+    ("filter@0.1.0#configure", "i32 i32 i32"),
     ("sessions@0.1.0#create", "i32 i32"),
     ("sessions@0.1.0#resume", "i32 i32"),
     ("sessions@0.1.0#list", "i32 i32 i32"),
