@@ -33,13 +33,13 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, sessions: usize) -> Self {
         let metadata = |n| format!(r#"{{"session_id": "{name}-{n}", "user": "anna", "locale": "de-DE"}}"#);
-        Self { metadata: (0..SESSIONS).map(metadata).collect(), next: 0 }
+        Self { metadata: (0..sessions).map(metadata).collect(), next: 0 }
     }
 
     fn next(&mut self) -> &str {
-        self.next = (self.next + 1) % SESSIONS;
+        self.next = (self.next + 1) % self.metadata.len();
         self.metadata.get(self.next).map_or("{}", String::as_str)
     }
 }
@@ -52,8 +52,8 @@ pub struct Piped {
 }
 
 impl Piped {
-    pub fn new(pipe: Pipe, name: &str) -> Self {
-        Self { pipe, turns: Turns::new(name), answer: answer_text() }
+    pub fn new(pipe: Pipe, name: &str, sessions: usize) -> Self {
+        Self { pipe, turns: Turns::new(name, sessions), answer: answer_text() }
     }
 }
 
@@ -88,7 +88,7 @@ impl Native {
         let host = NativeHost { store, writer: RefCell::new(Writer::new()) };
         let config = Config::parse("{}").map_err(|problem| anyhow::anyhow!(problem.message))?;
         let filter = Filter::new(host, config);
-        Ok(Self { filter, turns: Turns::new(name), answer: answer_text(), turn: String::new() })
+        Ok(Self { filter, turns: Turns::new(name, SESSIONS), answer: answer_text(), turn: String::new() })
     }
 }
 

@@ -10,7 +10,7 @@ use keepline::{
 
 use super::{
     Effort,
-    contenders::{Native, Piped},
+    contenders::{Native, Piped, SESSIONS},
     measure::{Samples, median, micros},
     report::Section,
 };
@@ -18,7 +18,7 @@ use super::{
 pub async fn measure(plugin: &Plugin, effort: &Effort) -> Result<Section> {
     let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
     let keepline = Keepline::new(plugin.clone(), store, Options::default()).await?;
-    let mut piped = Piped::new(keepline.pipe(), "bench");
+    let mut piped = Piped::new(keepline.pipe(), "bench", SESSIONS);
     let mut native = Native::new(Arc::new(MemoryStore::new(MemoryLimits::default())), "bench")?;
 
     let (mut sandboxed, mut bare) = (Samples::new()?, Samples::new()?);

@@ -15,9 +15,10 @@ use tokio::runtime::Runtime;
 use super::{
     Effort,
     contenders::{
-        ANSWER_SCRIPT, Bare, BareSession, DEADLINE, PREFIX, Piped, QUESTION_SCRIPT, RECORD, TTL_MS, answer_text,
+        ANSWER_SCRIPT, Bare, BareSession, DEADLINE, PREFIX, Piped, QUESTION_SCRIPT, RECORD, SESSIONS, TTL_MS,
+        answer_text,
     },
-    measure::{Samples, median, micros, nanos},
+    measure::{Contender, Samples, median, micros, nanos},
     report::Section,
 };
 
@@ -47,7 +48,7 @@ async fn connect(plugin: &Plugin, server: &RedisServer) -> Result<(Keepline, Mul
 
 async fn one_pipe(keepline: &Keepline, connection: MultiplexedConnection, effort: &Effort) -> Result<Section> {
     let store = keepline.store();
-    let mut piped = Piped::new(keepline.pipe(), "bench");
+    let mut piped = Piped::new(keepline.pipe(), "bench", SESSIONS);
     let mut bare = Bare::new(connection);
     Samples::new()?.round(&mut piped, effort.warm_up).await?;
     Samples::new()?.round(&mut bare, effort.warm_up).await?;
@@ -105,9 +106,11 @@ async fn saturated(
     let benchmark = RedisBenchmark::new(&mut connection, server.port(), effort).await?;
     let (mut rates, mut floors) = (Vec::new(), Vec::new());
     for pipes in [1, 16, 64] {
+        // Sessions exist, instances and histories are as large as they get.
+        side_by_side(keepline, pipes, effort.warm_up, &mut Samples::new()?).await?;
         let mut samples = Samples::new()?;
         for _ in 0..effort.rounds {
-            samples = side_by_side(keepline, pipes, effort.redis_pairs * 2, samples).await?;
+            side_by_side(keepline, pipes, effort.redis_pairs * 2, &mut samples).await?;
             if pipes == 64 {
                 rates.push(samples.last_rate());
                 if let Some(benchmark) = &benchmark {
@@ -135,26 +138,32 @@ async fn saturated(
     Ok(section)
 }
 
-/// Pipes at once, each with sessions of its own. The pairs are shared out among them.
-async fn side_by_side(keepline: &Keepline, pipes: u64, pairs: u64, mut samples: Samples) -> Result<Samples> {
+/// Pipes at once, each with a session of its own, as conversations have. The pairs are shared out among them.
+async fn side_by_side(keepline: &Keepline, pipes: u64, pairs: u64, samples: &mut Samples) -> Result<()> {
     let each = (pairs / pipes).max(1);
     let begin = Instant::now();
     let tasks: Vec<_> = (0..pipes)
         .map(|n| {
-            let pipe = keepline.pipe();
+            let mut piped = Piped::new(keepline.pipe(), &format!("pipe-{n}"), 1);
             tokio::spawn(async move {
-                let mut samples = Samples::new()?;
-                samples.round(&mut Piped::new(pipe, &format!("pipe-{n}")), each).await?;
-                anyhow::Ok(samples)
+                let mut times = Vec::new();
+                for _ in 0..each {
+                    let started = Instant::now();
+                    piped.question().await?;
+                    piped.answer().await?;
+                    times.push(nanos(started.elapsed()));
+                }
+                anyhow::Ok(times)
             })
         })
         .collect();
+    let mut all = Vec::new();
     for task in tasks {
-        let done = task.await??;
-        samples.pair.add(&done.pair)?;
+        all.append(&mut task.await??);
     }
     samples.add_rate(each * pipes, begin);
-    Ok(samples)
+    all.into_iter().for_each(|time| samples.pair.saturating_record(time));
+    Ok(())
 }
 
 /// Redis's own load generator, with the hand-written scripts.
