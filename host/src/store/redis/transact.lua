@@ -300,14 +300,15 @@ while i <= last do
     end
     outcome = { first[log] or 0, length[log] }
     i = i + 3 + count
+  elseif operation == 'overflow' and length[ARGV[i + 1]] <= tonumber(ARGV[i + 2]) then
+    outcome = { first[ARGV[i + 1]] or 0, length[ARGV[i + 1]] }
+    i = i + 6
   elseif operation == 'overflow' or operation == 'read' then
     -- The range of both, as indices from the oldest; `backwards` reads from its newer end.
     local log, max_bytes = ARGV[i + 1], tonumber(ARGV[i + 5])
     local from, to, backwards = 0, -1, false
     if operation == 'overflow' then
-      if length[log] > tonumber(ARGV[i + 2]) then
-        to = math.min(length[log] - ARGV[i + 3], tonumber(ARGV[i + 4])) - 1
-      end
+      to = math.min(length[log] - ARGV[i + 3], tonumber(ARGV[i + 4])) - 1
     elseif ARGV[i + 2] == 'oldest' then
       from = tonumber(ARGV[i + 3])
       to = math.min(length[log], from + ARGV[i + 4]) - 1
