@@ -1,0 +1,153 @@
+//! Each value of the configuration is told with its source, a wrong one refused, and no password shown.
+
+use std::{collections::BTreeMap, fs};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Ran, call, call_with, question};
+
+fn shown(ran: &Ran) -> BTreeMap<String, (Value, String)> {
+    let all = ran.json();
+    let host = all["host"].as_object().unwrap().iter();
+    let fields = host.chain(all["filter"].as_object().unwrap());
+    let entry = |(name, of): (&String, &Value)| {
+        (name.clone(), (of["value"].clone(), of["source"].as_str().unwrap().to_owned()))
+    };
+    fields.map(entry).collect()
+}
+
+#[test]
+fn tells_each_value_and_where_it_came_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    fs::write(&file, r#"{"redis_host":"file","redis_port":1,"redis_database":1,"max_keys":11,"max_history":11}"#)
+        .unwrap();
+    let file = file.to_str().unwrap();
+    let ran = call_with(
+        &[
+            ("KEEPLINE_REDIS_PORT", "2"),
+            ("KEEPLINE_REDIS_DATABASE", "2"),
+            ("KEEPLINE_MAX_KEYS", "12"),
+            ("KEEPLINE_REDIS_TLS", ""),
+        ],
+        &["config", "--json", "--config", file, "--profile", "redis", "--set", "redis_database=3"],
+    )
+    .ok();
+    let fields = shown(&ran);
+    for (name, value, source) in [
+        ("redis_database", json!(3), "command line"),
+        ("redis_port", json!(2), "KEEPLINE_REDIS_PORT"),
+        ("redis_host", json!("file"), file),
+        ("max_keys", json!(12), "KEEPLINE_MAX_KEYS"),
+        ("max_history", json!(11), file),
+        ("session_ttl_hours", json!(24), "profile redis"),
+        ("redis_tls", json!(false), "default"),
+        ("session_ttl_mode", json!("fixed"), "default"),
+    ] {
+        assert_eq!(fields[name], (value, source.to_owned()), "{name}");
+    }
+    assert_eq!(ran.json()["profile"], json!({"value": "redis", "source": "command line"}));
+}
+
+#[test]
+fn loses_no_field_that_is_set_before_the_command() {
+    let arguments = ["--set", "redis_port=1", "--set", "max_keys=5", "config", "--json", "--set", "redis_port=2"];
+    let fields = shown(&call(&arguments, b"").ok());
+    assert_eq!((&fields["redis_port"].0, &fields["max_keys"].0), (&json!(2), &json!(5)));
+}
+
+#[test]
+fn is_lines_of_fields_for_programs() {
+    let ran = call(&["config"], b"").ok();
+    assert!(ran.text().lines().any(|line| line == "backend\tmemory\tprofile memory"), "{}", ran.text());
+    assert!(ran.text().lines().all(|line| line.split('\t').count() == 3));
+}
+
+#[test]
+fn resolves_profiles_as_the_node_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    fs::write(&file, r#"{"profile":"redis","max_history":7,"redis":{"redis_host":"db"},"custom":{"redis_host":"no"}}"#)
+        .unwrap();
+    let ran = call(&["config", "--json", "--config", file.to_str().unwrap()], b"").ok();
+    let fields = shown(&ran);
+    assert_eq!(fields["redis_host"].0, "db");
+    assert_eq!(fields["max_history"].0, 100);
+    assert!(ran.err.contains("warning: ") && ran.err.contains("max_history"), "{}", ran.err);
+    let ran = call_with(
+        &[("KEEPLINE_PROFILE", "custom"), ("KEEPLINE_CONFIG", file.to_str().unwrap())],
+        &["config", "--json"],
+    );
+    assert_eq!(shown(&ran.ok())["redis_host"].0, "no");
+}
+
+#[test]
+fn shows_no_password_wherever_it_came_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    fs::write(&file, r#"{"redis_password":"hunter2"}"#).unwrap();
+    let file = file.to_str().unwrap();
+    let url = "redis://me:hunter2@127.0.0.1:1/0";
+    for (environment, arguments) in [
+        (&[][..], &["config", "--config", file][..]),
+        (&[("KEEPLINE_REDIS_PASSWORD", "hunter2"), ("KEEPLINE_REDIS_URL", url)], &["config", "--json", "-v"]),
+        (&[("KEEPLINE_REDIS_URL", "redis://me:hunter2@host:99999")], &["config"]),
+        (&[("KEEPLINE_REDIS_URL", "hunter2@host")], &["config"]),
+        (&[("KEEPLINE_REDIS_URL", url), ("KEEPLINE_PROFILE", "redis")], &["session", "list", "-v"]),
+    ] {
+        let ran = call_with(environment, arguments);
+        let all = format!("{}{}", String::from_utf8_lossy(&ran.out), ran.err);
+        assert!(!all.contains("hunter2"), "{all}");
+    }
+}
+
+#[test]
+fn that_is_wrong_names_the_field_and_what_is_allowed() {
+    for (set, told) in [
+        ("redis_port=70000", "redis_port must be a whole number from 1 to 65535"),
+        ("backend=Redis", "Unknown backend: 'Redis'. Must be \"redis\" or \"memory\"."),
+        ("max_history=x", "max_history"),
+        ("auto_summarize=no", "auto_summarize"),
+        ("redis_url=http://x", "redis_url must be a redis:// or rediss:// URL"),
+    ] {
+        let ran = call(&["run", "--set", set], b"");
+        assert!(ran.code == 2 && ran.err.contains(told), "{set}: {ran:?}");
+    }
+}
+
+#[test]
+fn with_an_unknown_field_is_refused_with_the_names_of_all() {
+    for ran in [call(&["run", "--set", "max_histroy=5"], b""), call_with(&[("KEEPLINE_MAX_HISTROY", "5")], &["run"])] {
+        assert_eq!(ran.code, 2);
+        for name in ["max_histroy", "max_history", "redis_host", "cache_dir"] {
+            assert!(ran.err.contains(name), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn of_the_custom_profile_untouched_is_refused_before_anything_runs() {
+    let ran = call(&["run", "--profile", "custom"], question("a", "1").as_bytes());
+    assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains("redis_host is empty"), "{ran:?}");
+}
+
+#[test]
+fn help_names_every_field() {
+    let help = call(&["help", "config"], b"").ok();
+    for field in keepline::config::FIELDS {
+        assert!(help.text().contains(field.name), "{}", field.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn of_any_bytes_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("keepline.json");
+        fs::write(&file, bytes).unwrap();
+        let ran = call(&["config", "--config", file.to_str().unwrap()], b"");
+        prop_assert!([0, 2].contains(&ran.code), "{ran:?}");
+    }
+}

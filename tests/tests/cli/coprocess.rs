@@ -1,0 +1,147 @@
+//! A program at the other end of both pipes gets each line at once, and can end the run at any time.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{answer, context, keepline, question, signal};
+
+struct Running {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = keepline(arguments.iter().copied()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The exit code, within ten seconds.
+    fn end(&mut self) -> Option<i32> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.child.kill().unwrap();
+        panic!("still running after ten seconds");
+    }
+}
+
+#[test]
+fn gets_each_line_back_before_it_sends_the_next() {
+    for pipes in ["1", "4"] {
+        let mut running = Running::start(&["run", "--pipes", pipes]);
+        for number in 1..=20 {
+            running.send(&question("a", "x"));
+            let line = running.line();
+            if number > 1 {
+                assert_eq!(context(&line)["answer_count"], number - 1);
+            }
+            running.send(&answer("y"));
+            assert_eq!(running.line(), answer("y"));
+        }
+        drop(running.child.stdin.take());
+        assert_eq!(running.end(), Some(0));
+    }
+}
+
+#[test]
+fn gets_whole_lines_back_while_half_a_line_is_under_way() {
+    let mut running = Running::start(&["run"]);
+    running.send(&format!("{}{{\"lane\":", answer("y")));
+    assert_eq!(running.line(), answer("y"));
+    running.send("\"open\"}\n");
+    assert_eq!(running.line(), "{\"lane\":\"open\"}\n");
+}
+
+#[test]
+fn ends_it_by_a_signal_after_what_was_read_has_come_out() {
+    for name in ["-TERM", "-INT"] {
+        let mut running = Running::start(&["run"]);
+        running.send(&answer("y").repeat(500));
+        for _ in 0..500 {
+            assert_eq!(running.line(), answer("y"));
+        }
+        // Input stays open: the signal alone ends it.
+        signal(&running.child, name);
+        assert_eq!(running.end(), Some(0));
+        assert_eq!(running.line(), "");
+    }
+}
+
+#[test]
+fn that_no_longer_reads_ends_it_quietly() {
+    let mut running = Running::start(&["run", "--pipes", "2"]);
+    let mut stdin = running.child.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        let line = question("a", &"x".repeat(1000));
+        while stdin.write_all(line.as_bytes()).is_ok() {}
+    });
+    running.line();
+    let mut stderr = running.child.stderr.take().unwrap();
+    drop(std::mem::replace(
+        &mut running.output,
+        BufReader::new(Command::new("true").stdout(Stdio::piped()).spawn().unwrap().stdout.unwrap()),
+    ));
+    assert_eq!(running.end(), Some(0));
+    writer.join().unwrap();
+    let mut told = String::new();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(told, "");
+}
+
+#[test]
+fn that_reads_slowly_does_not_make_it_grow() {
+    let mut running = Running::start(&["run"]);
+    let mut stdin = running.child.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        let line = answer(&"x".repeat(100_000));
+        let mut sent = 0;
+        while sent < 1_000_000_000 && stdin.write_all(line.as_bytes()).is_ok() {
+            sent += line.len();
+        }
+        sent
+    });
+    thread::sleep(Duration::from_secs(3));
+    let status = fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim();
+    let kilobytes: u64 = resident.split(' ').next().unwrap().parse().unwrap();
+    assert!(kilobytes < 400_000, "{resident}");
+    signal(&running.child, "-KILL");
+    assert!(running.end().is_none());
+    assert!(writer.join().unwrap() < 1_000_000_000, "all of it was read");
+}
+
+#[test]
+fn that_does_not_read_at_all_can_still_end_it_by_a_signal() {
+    let mut running = Running::start(&["run"]);
+    let mut stdin = running.child.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        let line = answer(&"x".repeat(10_000));
+        while stdin.write_all(line.as_bytes()).is_ok() {}
+    });
+    thread::sleep(Duration::from_millis(500));
+    signal(&running.child, "-TERM");
+    // What was read can't come out, and it says so instead of waiting for ever.
+    assert_eq!(running.end(), Some(1));
+    writer.join().unwrap();
+}

@@ -1,0 +1,38 @@
+//! Every command has its help, and every shell its completions.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use super::call;
+
+const COMMANDS: [&str; 7] = ["run", "session", "config", "inspect", "component", "demo", "completions"];
+
+#[test]
+fn is_there_for_every_command() {
+    let help = call(&["--help"], b"").ok();
+    assert!(help.text().contains("Exit codes:") && help.text().contains("KEEPLINE_<FIELD>"));
+    for command in COMMANDS {
+        assert!(help.text().contains(command), "{command}");
+        assert!(call(&[command, "--help"], b"").ok().text().contains("Usage: keepline"));
+    }
+    for command in ["list", "show", "create", "delete", "put", "get", "keys", "clear", "increment", "history"] {
+        assert!(call(&["session", command, "--help"], b"").ok().text().contains("Usage: keepline session"));
+    }
+}
+
+#[test]
+fn completes_in_every_shell() {
+    for (shell, checker) in [("bash", Some("bash")), ("zsh", None), ("fish", None)] {
+        let script = call(&["completions", shell], b"").ok();
+        for command in COMMANDS {
+            assert!(script.text().contains(command), "{shell} {command}");
+        }
+        if let Some(checker) = checker {
+            let mut check = Command::new(checker).arg("-n").stdin(Stdio::piped()).spawn().unwrap();
+            check.stdin.take().unwrap().write_all(&script.out).unwrap();
+            assert!(check.wait().unwrap().success(), "{shell}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Lines come out one for one, in order, and unchanged but for the memory in the questions.
+
+use std::{fmt::Write as _, fs};
+
+use keepline::local_redis::RedisServer;
+use serde_json::{Value, json};
+
+use super::{answer, call, context, question};
+
+#[test]
+fn come_out_one_for_one_in_order_with_the_memory_in_the_questions() {
+    let input =
+        [question("anna", "1"), answer("first"), question("anna", "2"), answer("second"), question("anna", "3")];
+    let ran = call(&["run"], input.concat().as_bytes()).ok();
+    let lines: Vec<&str> = ran.text().lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert_eq!([lines[0], lines[1], lines[3]], [input[0].trim(), input[1].trim(), input[3].trim()]);
+    assert_eq!(context(lines[2]), json!({"last_answer": "first", "answer_count": 1}));
+    assert_eq!(context(lines[4]), json!({"last_answer": "second", "answer_count": 2}));
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn pass_byte_for_byte_but_for_the_memory() {
+    let input = concat!(
+        "{\"lane\":\"answers\",\"text\":\"é\\u00e9\",\"metadata\":{\"session_id\":\"s\"},\"n\":1.50e+3,\"n\":12345678901234567890123}\n",
+        "  { \"lane\" : \"questions\" , \"metadata\" : { \"session_id\" : \"s\" , \"x\":1.0,\"x\":[ ] } , \"z\" : null }\t\r\n",
+        "{\"lane\":\"questions\",\"metadata\":\"none\"}\r\n",
+        "{\"lane\":\"questions\"}\n",
+        "{\"lane\":\"open\", \"metadata\":{\"session_id\":\"s\"}}",
+    );
+    let expected =
+        input.replace("\"x\":[ ] }", "\"x\":[ ],\"memory_context\":{\"answer_count\":1,\"last_answer\":\"éé\"} }");
+    let ran = call(&["run"], input.as_bytes()).ok();
+    assert_eq!(ran.text(), expected);
+}
+
+#[test]
+fn keep_their_endings_and_a_missing_last_one() {
+    for input in ["{\"lane\":\"open\"}\r\n{\"lane\":\"open\"}", "{\"lane\":\"open\"}", "{\"lane\":\"open\"}\n"] {
+        assert_eq!(call(&["run"], input.as_bytes()).ok().text(), input);
+    }
+}
+
+#[test]
+fn that_are_no_entries_are_told_with_their_number_and_pass_unchanged() {
+    let mut input = question("a", "1").into_bytes();
+    input.extend(b"nonsense\n\n[1]\n{\"lane\":\"\xff\"}\n{\"lane\":\"question\"}\n{\"text\":\"x\"}\n");
+    input.extend(answer("still served").bytes());
+    input.extend(question("a", "2").bytes());
+    let ran = call(&["run"], &input);
+    assert_eq!(ran.code, 1);
+    let found: Vec<&[u8]> = ran.out.split(|byte| *byte == b'\n').collect();
+    let given: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
+    assert_eq!(found[..8], given[..8]);
+    assert!(String::from_utf8_lossy(found[8]).contains("still served"));
+    let numbers: Vec<&str> = ran.err.lines().map(|line| line.split(':').nth(1).unwrap()).collect();
+    assert_eq!(numbers, [" line 2", " line 3", " line 4", " line 5", " line 6", " line 7"]);
+    assert!(ran.err.lines().all(|line| line.contains("the lanes are")), "{}", ran.err);
+}
+
+#[test]
+fn of_a_new_object_cut_the_answer_from_the_question_before() {
+    let input = [question("a", "1"), "{\"lane\":\"open\"}\n".into(), answer("lost"), question("a", "2")].concat();
+    let ran = call(&["run"], input.as_bytes()).ok();
+    assert_eq!(context(ran.text().lines().last().unwrap()), Value::Null);
+}
+
+#[test]
+fn with_a_text_that_is_no_string_are_remembered_as_the_node_does() {
+    for (text, remembered) in [
+        (r#"{"a":[1,2.0,"é"]}"#, r#"{"a": [1, 2.0, "\u00e9"]}"#),
+        ("null", ""),
+        ("true", "true"),
+        (r#""half \ud83d""#, "half \u{fffd}\u{fffd}\u{fffd}"),
+    ] {
+        let input = format!(
+            "{{\"lane\":\"answers\",\"text\":{text},\"metadata\":{{\"session_id\":\"a\"}}}}\n{}",
+            question("a", "?")
+        );
+        let ran = call(&["run"], input.as_bytes()).ok();
+        assert_eq!(context(ran.text().lines().last().unwrap())["last_answer"], remembered);
+        assert!(ran.text().contains(text));
+    }
+}
+
+#[test]
+fn that_are_too_long_pass_in_pieces_and_are_told() {
+    let long = format!("{{\"lane\":\"open\",\"x\":\"{}\"}}\n", "x".repeat(5 << 20));
+    let input = [long.as_str(), &question("a", "1"), &long].concat();
+    let ran = call(&["run", "--set", "max_entry_bytes=1000"], input.as_bytes());
+    assert_eq!(ran.code, 1);
+    assert!(ran.out == input.as_bytes(), "changed");
+    assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
+    assert!(ran.err.contains("line 3: longer than"), "{}", ran.err);
+}
+
+#[test]
+fn over_the_size_of_an_entry_pass_unchanged() {
+    let input = question("a", &"x".repeat(2000));
+    let ran = call(&["run", "--set", "max_entry_bytes=1000"], input.as_bytes()).ok();
+    assert_eq!(ran.text(), input);
+    assert!(ran.err.contains("max_entry_bytes"), "{}", ran.err);
+}
+
+#[test]
+fn come_from_a_file_as_from_standard_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("entries.jsonl");
+    let input = question("a", "1") + &answer("x") + &question("a", "2");
+    fs::write(&file, &input).unwrap();
+    let of_file = call(&["run", file.to_str().unwrap()], b"").ok();
+    assert_eq!(of_file.out, call(&["run", "-"], input.as_bytes()).ok().out);
+    assert_eq!(of_file.err, "");
+}
+
+/// A conversation of many sessions, with everything that a stream may hold.
+fn traffic(count: usize) -> String {
+    let mut random = fastrand::Rng::with_seed(4711);
+    let mut text = String::new();
+    for number in 0..count {
+        let session = format!("s{}", random.u32(..60));
+        let line = match random.u32(..100) {
+            0..40 => question(&session, &format!("q{number}")),
+            40..75 => answer(&format!("a{number}")),
+            75..85 => {
+                format!("{}\n", json!({"lane": "answers", "text": number, "metadata": {"session_id": session}}))
+            }
+            85..90 => "{\"lane\":\"open\"}\n".to_owned(),
+            90..93 => "{\"lane\":\"questions\",\"text\":\"no session\"}\n".to_owned(),
+            93..96 => question("not a session id", "x"),
+            96..98 => {
+                format!("{{\"lane\":\"answers\",\"text\":\"{number}\",\"metadata\":{{\"session_id\":null}}}}\n")
+            }
+            _ => format!("nonsense {number}\n"),
+        };
+        _ = write!(text, "{line}");
+    }
+    text
+}
+
+#[test]
+fn are_the_same_with_many_pipes_as_with_one() {
+    let input = traffic(12_000);
+    let one = call(&["run"], input.as_bytes());
+    assert_eq!(one.code, 1);
+    assert_eq!(one.text().lines().count(), 12_000);
+    for pipes in ["2", "7", "64"] {
+        let many = call(&["run", "--pipes", pipes], input.as_bytes());
+        assert!(many.out == one.out, "--pipes {pipes} differs");
+        assert_eq!(many.code, 1);
+    }
+}
+
+#[test]
+fn are_the_same_over_redis_with_many_pipes_as_in_memory_with_one() {
+    let input = traffic(3000);
+    let one = call(&["run"], input.as_bytes());
+    let redis = RedisServer::start().unwrap();
+    let url = format!("redis_url={}", redis.url());
+    let many = call(&["run", "--pipes", "16", "--profile", "redis", "--set", &url], input.as_bytes());
+    assert!(many.out == one.out);
+}

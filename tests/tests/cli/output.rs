@@ -1,0 +1,75 @@
+//! What is told beside the lines: for programs without colour, in more words when asked, as a summary, as a demo.
+
+use std::fs;
+
+use keepline::local_redis::RedisServer;
+
+use super::{answer, call, finish, keepline, question};
+
+#[test]
+fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("entries.jsonl");
+    fs::write(&file, question("a", "1") + "nonsense\n").unwrap();
+    let ran = call(&["run", file.to_str().unwrap(), "--summary", "-v"], b"");
+    assert!(!ran.err.contains('\x1b') && !ran.text().contains('\x1b'), "{ran:?}");
+    assert!(ran.err.contains("no entries") && ran.err.contains("resumed 1"), "{}", ran.err);
+}
+
+#[test]
+fn is_told_in_more_words_when_asked() {
+    let input = question("bad id!", "1") + &question("a", "2") + &answer("x");
+    assert_eq!(call(&["run"], input.as_bytes()).ok().err, "");
+    let ran = call(&["run", "--verbose"], input.as_bytes()).ok();
+    assert!(ran.err.contains("debug: ") && ran.err.contains("Stored answer in session a"), "{}", ran.err);
+}
+
+#[test]
+fn summary_counts_entries_round_trips_and_times() {
+    let redis = RedisServer::start().unwrap();
+    let url = format!("redis_url={}", redis.url());
+    let input = (question("a", "1") + &answer("x")).repeat(50) + "{\"lane\":\"open\"}\n";
+    let ran = call(&["run", "--summary", "--profile", "redis", "--set", &url], input.as_bytes()).ok();
+    for told in [
+        "100 entries",
+        "questions",
+        "answers",
+        "enriched 49, resumed 1, stored 50",
+        "opened",
+        "p50",
+        "p99",
+        "round trips, 1.0",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+}
+
+#[test]
+fn of_the_demo_fits_a_screen_and_shows_the_memory_after_the_crash() {
+    let ran = call(&["demo"], b"").ok();
+    let lines: Vec<&str> = ran.text().lines().collect();
+    assert!(lines.len() <= 24, "{}", ran.text());
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{}", ran.text());
+    for told in
+        ["KiB", "key-value", "wall-clock", "logging", "SIGKILL", "memory in place", "\"answer_count\":2", "Try next"]
+    {
+        assert!(ran.text().contains(told), "{told}: {}", ran.text());
+    }
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn of_the_demo_without_a_redis_says_so() {
+    let mut demo = keepline(["demo"]);
+    let ran = finish(demo.env("PATH", "/nonexistent").spawn().unwrap(), b"").ok();
+    assert!(ran.text().contains("redis-server"), "{}", ran.text());
+}
+
+#[test]
+fn of_the_demo_with_a_file_plays_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("entries.jsonl");
+    fs::write(&file, (question("zoe", "Hello?") + &answer("Hi.")).repeat(15) + "nonsense").unwrap();
+    let ran = call(&["demo", file.to_str().unwrap()], b"").ok();
+    assert!(ran.text().contains("zoe") && ran.text().contains("5 turns more"), "{}", ran.text());
+}

@@ -1,0 +1,130 @@
+//! Whatever the metadata are, all but the memory in them stays byte for byte.
+
+use std::fmt::Write as _;
+
+use keepline::pipe::Effect;
+use keepline_tests::{
+    lanes::{Node, untouched},
+    on_every_store,
+};
+
+use super::Given;
+
+async fn metadata_that_are_no_object_pass_untouched(given: Given) {
+    let mut node = Node::new(&given.store, r#"{"unbound_context": "strip"}"#).await;
+    for metadata in [
+        "session_id",
+        "[\"session_id\", \"s1\"]",
+        "{\"session_id\":\"s1\"",
+        "{\"session_id\":\"s1\"}}",
+        "{\"session_id\":\"s1\",}",
+        "{\"session_id\":\"s1\"} {\"session_id\":\"s1\"}",
+        "{'session_id':'s1'}",
+        "{session_id:\"s1\"}",
+        "{\"session_id\":\"s1\",\"x\":NaN}",
+        "{\"session_id\":\"s1\",\"x\":Infinity}",
+        "{\"session_id\":\"s1\",\"x\":01}",
+        "{\"session_id\":\"s1\",\"x\":\"\u{1}\"}",
+        "{\"session_id\":\"s1\",\"x\":\"\\x\"}",
+        "\u{feff}{\"session_id\":\"s1\"}",
+        "{\"session_id\":\"s1\"}\0",
+        "{\"memory_context\":1,\"session_id\":\"s1\"",
+    ] {
+        let question = node.question(metadata).await;
+        assert!(untouched(Effect::Passed, &question), "{metadata}: {question:?}");
+        assert!(untouched(Effect::Passed, &node.answer("x", metadata).await), "{metadata}");
+    }
+    assert_eq!(node.store.calls(), 0);
+    assert_eq!(node.log.take()[0], "keepline.session: No JSON object in question metadata: no session");
+}
+
+async fn the_rest_of_the_metadata_stays_byte_for_byte(given: Given) {
+    let mut node = Node::new(&given.store, "{}").await;
+    node.sessions.create("s1").await.unwrap();
+    node.sessions.put("s1", "k", "1").await.unwrap();
+    let digits = "7".repeat(4000);
+    for rest in [
+        "\"a\":1,\"a\":2,\"a\":3",
+        "\"n\":1e999999,\"m\":-0.0,\"o\":123456789012345678901234567890.123456789",
+        &format!("\"n\":{digits}.{digits}e-{digits}"),
+        "\"\":\"\",\" \":null",
+        "\"crlf\":\r\n[\r\n1\r\n]",
+        r#""nul":"\u0000","half":"\ud83c","slash":"\/","pair":"\ud83c\udf89""#,
+        r#""\ud800":1,"\u0000":2"#,
+        "\"text\":\"世界\u{7f}\u{2028}\u{fffd}🎉\"",
+        r#""inner":{"session_id":"other","memory_context":{"x":1}}"#,
+    ] {
+        for (before, after) in [
+            (
+                format!("{{{rest},\"session_id\":\"s1\"}}"),
+                format!("{{{rest},\"session_id\":\"s1\",\"memory_context\":{{\"k\":1}}}}"),
+            ),
+            (
+                format!("{{\"session_id\":\"s1\",{rest}}}\r\n"),
+                format!("{{\"session_id\":\"s1\",{rest},\"memory_context\":{{\"k\":1}}}}\r\n"),
+            ),
+            (
+                format!("{{\"memory_context\":[{{}}],{rest}, \"session_id\":\"s1\", \"memory_context\":0}}"),
+                format!("{{{rest}, \"session_id\":\"s1\",\"memory_context\":{{\"k\":1}}}}"),
+            ),
+        ] {
+            assert_eq!(node.question(&before).await.metadata, Some(after));
+        }
+        assert!(untouched(Effect::Passed, &node.question(&format!("{{{rest}}}")).await), "{rest}");
+    }
+}
+
+async fn deep_metadata_are_no_danger(given: Given) {
+    let mut node = Node::new(&given.store, r#"{"max_value_bytes": 4000000, "max_context_bytes": 4000000}"#).await;
+    node.sessions.create("s1").await.unwrap();
+    node.sessions.put("s1", "k", "1").await.unwrap();
+    let depth = 100_000;
+    for (open, close) in [("[", "]"), ("{\"session_id\":", "}"), ("[{\"a\":", "}]")] {
+        let deep = format!("{}1{}", open.repeat(depth), close.repeat(depth));
+        let metadata = format!("{{\"x\":{deep},\"session_id\":\"s1\"}}");
+        let passed = node.question(&metadata).await;
+        assert_eq!(passed.effect, Effect::Enriched);
+        assert_eq!(
+            passed.metadata.unwrap(),
+            format!("{{\"x\":{deep},\"session_id\":\"s1\",\"memory_context\":{{\"k\":1}}}}")
+        );
+        assert_eq!(node.answer("x", &metadata).await.effect, Effect::Stored);
+        node.sessions.clear("s1", Some("last_answer")).await.unwrap();
+        node.sessions.clear("s1", Some("answer_count")).await.unwrap();
+        // As the session itself, without a session, cut, and as a value.
+        assert_eq!(node.question(&format!("{{\"session_id\":{deep}}}")).await.effect, Effect::Ignored);
+        assert!(untouched(Effect::Passed, &node.question(&open.repeat(depth)).await));
+        node.sessions.put("s1", "deep", &deep).await.unwrap();
+        assert_eq!(node.memory("s1").await.unwrap(), format!("{{\"deep\":{deep},\"k\":1}}"));
+        node.sessions.clear("s1", Some("deep")).await.unwrap();
+    }
+}
+
+async fn huge_metadata_are_no_danger(given: Given) {
+    let mut node = Node::new(&given.store, "{}").await;
+    node.say("s1", "x").await;
+    let mut many = String::from("{");
+    for number in 0..50_000 {
+        write!(many, "\"key {number}\":{number},").unwrap();
+    }
+    let metadata = format!("{many}\"session_id\":\"s1\"}}");
+    let enriched =
+        format!("{many}\"session_id\":\"s1\",\"memory_context\":{{\"answer_count\":1,\"last_answer\":\"x\"}}}}");
+    assert_eq!(node.question(&metadata).await.metadata, Some(enriched));
+    let forged = format!("{{{}\"session_id\":\"s1\"}}", "\"memory_context\":0,".repeat(50_000));
+    assert_eq!(
+        node.question(&forged).await.metadata.unwrap(),
+        r#"{"session_id":"s1","memory_context":{"answer_count":1,"last_answer":"x"}}"#
+    );
+    let long = format!("{{\"session_id\":\"{}\"}}", "s".repeat(3 << 20));
+    assert_eq!(node.question(&long).await.effect, Effect::Ignored);
+    let line = node.log.of("keepline.session").pop().unwrap();
+    assert!(line.len() < 1000, "{}", line.len());
+}
+
+on_every_store! {
+    metadata_that_are_no_object_pass_untouched,
+    the_rest_of_the_metadata_stays_byte_for_byte,
+    deep_metadata_are_no_danger,
+    huge_metadata_are_no_danger,
+}
