@@ -8,7 +8,8 @@ OUTPUT ?= keepline.wasm
 ## Play a conversation through the filter and see what it remembers.
 run:
 	@.ci/setup wasm
-	cargo run --quiet -- demo
+	@cargo build --package keepline
+	@cargo run --quiet --package keepline -- demo
 
 ## Everything there is to check, against the compiled component and a real Redis.
 test:
@@ -18,7 +19,8 @@ test:
 ## Numbers: tables, side by side in one run.
 bench:
 	@.ci/setup wasm redis
-	cargo run --release --quiet -- bench
+	@cargo build --release --package keepline
+	cargo run --release --quiet --package keepline -- bench
 
 ## Format and lints; warnings are errors.
 lint:
@@ -31,7 +33,8 @@ lint:
 ## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
 component:
 	@.ci/setup wasm
-	cargo run --quiet -- component --output $(OUTPUT)
+	@cargo build --package keepline
+	cargo run --quiet --package keepline -- component --output $(OUTPUT)
 
 setup:
 	@.ci/setup wasm redis
