@@ -27,6 +27,8 @@ pub(super) struct Link {
     client: Client,
     config: AsyncConnectionConfig,
     timeout: Duration,
+    /// After so long without an answer, it is looked whether the connection is there at all.
+    patience: Duration,
     breaker: Breaker,
     current: RwLock<Option<Connected>>,
     /// Held while connecting: pipes that lost the same connection make one new one.
@@ -71,6 +73,7 @@ impl Link {
             client,
             config,
             timeout,
+            patience: (timeout / 4).min(Duration::from_millis(250)),
             breaker,
             current: RwLock::new(None),
             connecting: Mutex::new(()),
@@ -171,7 +174,7 @@ impl Link {
         self.round_trips.fetch_add(1, Ordering::Relaxed);
         progress.waiting_on = Some(generation);
         let mut asked_at = Instant::now();
-        let mut answer = command.query_async(&mut connection).await;
+        let mut answer = self.ask(&mut connection, &command).await;
         if let Err(error) = &answer
             && error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
         {
@@ -180,12 +183,32 @@ impl Link {
             arguments(&mut command, store_deadline);
             self.round_trips.fetch_add(1, Ordering::Relaxed);
             asked_at = Instant::now();
-            answer = command.query_async(&mut connection).await;
+            answer = self.ask(&mut connection, &command).await;
         }
         progress.waiting_on = None;
         match answer {
             Ok(reply) => Tried::Answered(reply, asked_at),
             Err(error) => self.judge(&error, Some(generation)),
+        }
+    }
+
+    /// One request and its answer.
+    ///
+    /// A request that is handed to the connection at the very moment at which that ends can be left lying
+    /// there: nobody sends it, and nobody says so (tokio's channels allow for that, and redis does not
+    /// look). So where no answer comes, something is sent after it: that fails at once on a connection
+    /// that has ended, and what is answered before its predecessor tells that there will be no answer.
+    async fn ask(&self, connection: &mut MultiplexedConnection, command: &Cmd) -> RedisResult<Value> {
+        let mut beside = connection.clone();
+        let look = async {
+            tokio::time::sleep(self.patience).await;
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
+            let _: RedisResult<Value> = redis::cmd("PING").query_async(&mut beside).await;
+        };
+        tokio::select! {
+            biased;
+            answer = command.query_async(connection) => answer,
+            () = look => Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe).into()),
         }
     }
 
@@ -198,7 +221,7 @@ impl Link {
             };
             self.round_trips.fetch_add(1, Ordering::Relaxed);
             let asked_at = Instant::now();
-            match redis::cmd("PING").query_async(&mut connection).await {
+            match self.ask(&mut connection, &redis::cmd("PING")).await {
                 Ok(reply) => Tried::Answered(reply, asked_at),
                 Err(error) => self.judge(&error, Some(generation)),
             }
@@ -222,7 +245,8 @@ impl Link {
         let mut connection = self.client.get_multiplexed_async_connection_with_config(&self.config).await?;
         let asked_at = Instant::now();
         self.round_trips.fetch_add(1, Ordering::Relaxed);
-        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
+        let (seconds, micros): (u64, u64) =
+            redis::from_redis_value(self.ask(&mut connection, &redis::cmd("TIME")).await?)?;
         self.clock.set(seconds.saturating_mul(1000).saturating_add(micros / 1000), asked_at);
         let connected = Connected { connection, generation: self.generations.fetch_add(1, Ordering::Relaxed) };
         *self.current.write() = Some(connected.clone());
