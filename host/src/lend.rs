@@ -67,8 +67,12 @@ impl Log for TracingLog {
 /// the rest of the period is counted, and the next period begins by telling the count.
 pub(crate) struct RateLimitedLog {
     inner: std::sync::Arc<dyn Log>,
-    periods: Mutex<HashMap<String, Period>>,
+    periods: Periods,
+    /// The host's own: no component's chatter keeps it from reporting.
+    own_periods: Periods,
 }
+
+type Periods = Mutex<HashMap<String, Period>>;
 
 #[derive(Debug)]
 struct Period {
@@ -85,7 +89,7 @@ impl RateLimitedLog {
     const MAX_MESSAGE: usize = 4096;
 
     pub(crate) fn new(inner: std::sync::Arc<dyn Log>) -> Self {
-        Self { inner, periods: Mutex::new(HashMap::new()) }
+        Self { inner, periods: Mutex::default(), own_periods: Mutex::default() }
     }
 
     /// The lowest level that a component need make messages of. Warnings are always wanted: a subscriber
@@ -95,8 +99,17 @@ impl RateLimitedLog {
         [LogLevel::Trace, LogLevel::Debug, LogLevel::Info].into_iter().find(wanted).unwrap_or(LogLevel::Warn)
     }
 
-    /// Log a message from anywhere, a component that nobody trusts included.
+    /// Log a message of a component that nobody trusts.
     pub(crate) fn log(&self, level: LogLevel, context: &str, message: &str) {
+        self.pass(&self.periods, level, context, message);
+    }
+
+    /// Log a message of the host's own.
+    pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
+        self.pass(&self.own_periods, level, context, message);
+    }
+
+    fn pass(&self, periods: &Periods, level: LogLevel, context: &str, message: &str) {
         if !self.inner.enabled(level) {
             return;
         }
@@ -105,7 +118,7 @@ impl RateLimitedLog {
         if !urgent {
             return self.inner.log(level, &context, &message);
         }
-        match self.admit(&context) {
+        match Self::admit(periods, &context) {
             Admission::Pass => self.inner.log(level, &context, &message),
             Admission::PassAfter(suppressed) => {
                 self.inner.log(level, &context, &format!("{message} ({suppressed} more like it before, not shown)"));
@@ -114,8 +127,8 @@ impl RateLimitedLog {
         }
     }
 
-    fn admit(&self, context: &str) -> Admission {
-        let mut periods = self.periods.lock();
+    fn admit(periods: &Periods, context: &str) -> Admission {
+        let mut periods = periods.lock();
         let context = if periods.len() < Self::MAX_CONTEXTS || periods.contains_key(context) { context } else { "" };
         let now = Instant::now();
         let fresh = || Period { began: now, passed: 0, suppressed: 0 };

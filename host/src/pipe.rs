@@ -104,7 +104,7 @@ impl Pipe {
             return None;
         }
         let message = format!("an entry of {size} bytes is over max_entry_bytes ({limit}); it is forwarded unchanged");
-        self.shared.pool.lent().log.log(LogLevel::Warn, "keepline.limit", &message);
+        self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
         self.shared.tally.count(Effect::Limited);
         let problem = Some(Problem { code: "limit".into(), message });
         Some(Passed { metadata: None, effect: Effect::Limited, attached: 0, problem })
@@ -151,7 +151,7 @@ impl Shared {
         };
         called.await.inspect_err(|fault: &Fault| {
             self.tally.count_fault();
-            self.pool.lent().log.log(LogLevel::Error, "keepline.plugin", &fault.to_string());
+            self.pool.lent().log.report(LogLevel::Error, "keepline.plugin", &fault.to_string());
         })
     }
 }

@@ -91,6 +91,7 @@ fn do_it(text: &str) -> Option<String> {
         // The log.
         "log-lines" => (0..number).for_each(|line| log(Level::Info, "flood", &format!("line {line}"))),
         "log-warnings" => (0..number).for_each(|line| log(Level::Warn, &format!("context-{line}"), "a warning")),
+        "log-errors" => (0..64).for_each(|_| log(Level::Error, argument, "not the host's own")),
         "log-long-line" => log(Level::Info, "long", &"x".repeat(number)),
         "log-raw" => log(Level::Info, argument, argument),
         // The store.
