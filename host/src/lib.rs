@@ -2,7 +2,7 @@
 //! it a store.
 //!
 //! A [`Plugin`] is a component, compiled and checked: it can reach what this host lends it (a store, a
-//! clock, a log) and nothing else. A [`Keepline`] is a plugin with a [store](store) and a configuration.
+//! clock, a log) and nothing else. A [`Keepline`] is a plugin with a [`store`] and a configuration.
 //! From it come [`Pipe`]s, through which a conversation's questions and answers pass, and [`Sessions`], for
 //! whatever else is done to what is remembered. All of it can be used from many tasks at once; a pipe is one
 //! conversation's at a time.
