@@ -137,6 +137,26 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Whether any of the operations changes a bucket: only then must a retry be recognised, and a late one
+/// refused.
+pub(super) fn writes(operations: &[Operation]) -> bool {
+    operations.iter().any(|operation| match operation {
+        Operation::Put(_)
+        | Operation::Increment(_)
+        | Operation::Remove(_)
+        | Operation::RemoveAll(_)
+        | Operation::Append(_)
+        | Operation::ReplaceOldest(_)
+        | Operation::Rewrite(_) => true,
+        Operation::Get(_)
+        | Operation::GetAll(_)
+        | Operation::ListKeys(_)
+        | Operation::Read(_)
+        | Operation::Overflow(_)
+        | Operation::Count(_) => false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

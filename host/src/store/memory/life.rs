@@ -41,25 +41,6 @@ struct Log {
     records: VecDeque<Box<str>>,
 }
 
-/// Whether any of the operations changes a bucket.
-pub(super) fn writes(operations: &[Operation]) -> bool {
-    operations.iter().any(|operation| match operation {
-        Operation::Put(_)
-        | Operation::Increment(_)
-        | Operation::Remove(_)
-        | Operation::RemoveAll(_)
-        | Operation::Append(_)
-        | Operation::ReplaceOldest(_)
-        | Operation::Rewrite(_) => true,
-        Operation::Get(_)
-        | Operation::GetAll(_)
-        | Operation::ListKeys(_)
-        | Operation::Read(_)
-        | Operation::Overflow(_)
-        | Operation::Count(_) => false,
-    })
-}
-
 impl Life {
     /// An empty life that begins now. `stamp` is in microseconds.
     pub(super) fn new(stamp: u64, now_ms: u64, time_to_live: Option<TimeToLive>) -> Self {

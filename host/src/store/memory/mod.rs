@@ -167,7 +167,7 @@ impl State {
     /// `now` is in microseconds.
     fn transact(&mut self, now: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         let now_ms = now / 1000;
-        let writes = life::writes(&transaction.operations);
+        let writes = request::writes(&transaction.operations);
         let (creates, only_creates) = match &transaction.opening {
             Opening::Existing(_) => (None, false),
             Opening::Create(new) => (Some(new), false),

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use crate::store::{
     AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
     LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, TimeToLive, Transaction, WriteDone, failure,
-    names::is_key,
+    names::is_key, request,
 };
 
 /// What a script said.
@@ -28,7 +28,7 @@ pub(super) fn transact_arguments(
     transaction: &Transaction,
 ) {
     command.arg(base).arg(&transaction.bucket).arg(writer.0).arg(writer.1);
-    command.arg(u8::from(writes(transaction))).arg(deadline);
+    command.arg(u8::from(request::writes(&transaction.operations))).arg(deadline);
     match &transaction.opening {
         Opening::Existing(life) => {
             match &life.incarnation {
@@ -123,25 +123,6 @@ fn operation(command: &mut Cmd, operation: &Operation) {
         }
         Operation::Count(count) => command.arg("count").arg(&count.log),
     };
-}
-
-/// Whether any operation writes: only then must a retry be recognised, and a late one refused.
-fn writes(transaction: &Transaction) -> bool {
-    transaction.operations.iter().any(|operation| match operation {
-        Operation::Put(_)
-        | Operation::Increment(_)
-        | Operation::Remove(_)
-        | Operation::RemoveAll(_)
-        | Operation::Append(_)
-        | Operation::ReplaceOldest(_)
-        | Operation::Rewrite(_) => true,
-        Operation::Get(_)
-        | Operation::GetAll(_)
-        | Operation::ListKeys(_)
-        | Operation::Read(_)
-        | Operation::Overflow(_)
-        | Operation::Count(_) => false,
-    })
 }
 
 /// What a transaction will touch: the script looks at all of it before it begins.
