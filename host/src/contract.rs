@@ -15,5 +15,5 @@ wasmtime::component::bindgen!({
     additional_derives: [PartialEq, Eq],
 });
 
-pub use exports::keepline::memory::{filter, sessions};
-pub use keepline::memory::key_value;
+pub use self::exports::keepline::memory::{filter, sessions};
+pub use self::keepline::memory::key_value;
