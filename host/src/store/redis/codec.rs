@@ -7,8 +7,8 @@ use redis::{Cmd, Value};
 
 use crate::store::{
     AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
-    LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, TimeToLive, Transaction, WriteDone, failure,
-    names::is_key, request,
+    LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, Transaction, WriteDone, failure, names::is_key,
+    request,
 };
 
 /// What a script said.
@@ -19,31 +19,24 @@ pub(super) enum Said<T> {
 }
 
 /// The arguments of `transact.lua` after the keys.
-pub(super) fn transact_arguments(
-    command: &mut Cmd,
-    prefix: &str,
-    base: &str,
-    writer: (&str, u64),
-    deadline: u64,
-    transaction: &Transaction,
-) {
-    command.arg(base).arg(&transaction.bucket).arg(writer.0).arg(writer.1);
-    command.arg(u8::from(request::writes(&transaction.operations))).arg(deadline);
-    match &transaction.opening {
-        Opening::Existing(life) => {
-            match &life.incarnation {
-                Some(incarnation) => command.arg("life").arg(incarnation),
-                None => command.arg("existing").arg(""),
-            };
-            command.arg(0);
-        }
-        Opening::Create(life) => new_life(command, "create", life.time_to_live),
-        Opening::CreateNew(life) => new_life(command, "create-new", life.time_to_live),
-    }
-    command.arg(prefix);
+pub(super) fn transact_arguments(command: &mut Cmd, writer: (&str, u64), deadline: u64, transaction: &Transaction) {
     let touched = Touched::by(transaction);
+    let (opening, incarnation, ttl) = match &transaction.opening {
+        Opening::Existing(life) => (u8::from(life.incarnation.is_some()), life.incarnation.as_deref(), None),
+        Opening::Create(life) => (2, None, life.time_to_live),
+        Opening::CreateNew(life) => (3, None, life.time_to_live),
+    };
+    let flags = opening
+        + 4 * u8::from(request::writes(&transaction.operations))
+        + 8 * u8::from(ttl.is_some_and(|ttl| ttl.sliding))
+        + 16 * u8::from(touched.whole);
+    command.arg(writer.0).arg(writer.1).arg(deadline).arg(flags);
+    match ttl {
+        Some(ttl) => command.arg(ttl.milliseconds),
+        None => command.arg(incarnation.unwrap_or_default()),
+    };
     command.arg(touched.logs.len()).arg(touched.logs);
-    command.arg(touched.keys.len()).arg(touched.keys).arg(u8::from(touched.whole));
+    command.arg(touched.keys.len()).arg(touched.keys);
     for expectation in &transaction.expectations {
         match expectation {
             Expectation::Oldest(expected) => {
@@ -62,14 +55,6 @@ pub(super) fn transact_arguments(
     for operation in &transaction.operations {
         self::operation(command, operation);
     }
-}
-
-fn new_life(command: &mut Cmd, mode: &str, ttl: Option<TimeToLive>) {
-    command.arg(mode);
-    match ttl {
-        Some(ttl) => command.arg(ttl.milliseconds).arg(u8::from(ttl.sliding)),
-        None => command.arg("").arg(0),
-    };
 }
 
 fn texts(command: &mut Cmd, texts: &[String]) {

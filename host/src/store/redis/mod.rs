@@ -74,7 +74,7 @@ impl Store for RedisStore {
         let arguments = |command: &mut Cmd, deadline| {
             self.keys(command, &keys);
             let writer = (writer.id(), writer.sequence());
-            codec::transact_arguments(command, self.layout.prefix(), &keys.base, writer, deadline, transaction);
+            codec::transact_arguments(command, writer, deadline, transaction);
         };
         self.link.run(&self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction)).await
     }

@@ -9,14 +9,18 @@
 -- REMEMBERED_WRITERS are put in by script.rs.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local base, writer, sequence = ARGV[1], ARGV[3], tonumber(ARGV[4])
-local writes, deadline, mode, wanted = ARGV[5] == '1', tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local log_count = tonumber(ARGV[11])
-local key_count = tonumber(ARGV[12 + log_count])
+-- Each argument costs Redis as much as a step of a loop, so there are few: the flags are the opening plus 4 if
+-- anything is written, 8 if the time to live slides, 16 if the set of all keys is touched.
+local writer, sequence, deadline, flags, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local opening, writes, sliding, whole = flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16
+local log_count = tonumber(ARGV[6])
+local key_count = tonumber(ARGV[7 + log_count])
+local base = string.sub(meta, 1, -9) -- without `__meta__`
 local call, try, byte = redis.call, redis.pcall, string.byte
 local UNDERSCORE = 95
 
--- Statuses and failures, as codec.rs numbers them.
+-- Openings, statuses and failures, as codec.rs numbers them.
+local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there
 local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
 local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE = 10, 11, 12, 13, 14, 15
 
@@ -27,12 +31,12 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local fields
 if log_count == 0 then fields = try('HMGET', meta, 'created_at', 'sliding_ms')
-elseif log_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', 'log:' .. ARGV[12])
+elseif log_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', 'log:' .. ARGV[7])
 else
   fields = try('HMGET', meta, 'created_at', 'sliding_ms')
   for from = 1, fields.err and 0 or log_count, 4000 do -- Lua's unpack ends at about 8000
     local names, to = {}, math.min(from + 3999, log_count)
-    for i = from, to do names[i - from + 1] = 'log:' .. ARGV[11 + i] end
+    for i = from, to do names[i - from + 1] = 'log:' .. ARGV[6 + i] end
     local replaced = call('HMGET', meta, unpack(names))
     for i = from, to do fields[2 + i] = replaced[i - from + 1] end
   end
@@ -46,9 +50,9 @@ end
 local exists = expires == -1 or expires > now
 local incarnation = fields[1] or ''
 
-local creates = not exists and (mode == 'create' or mode == 'create-new')
+local creates = not exists and opening >= CREATE
 local repeated, writers_expire = false, 0
-if writes or creates or mode == 'create-new' then
+if writes or creates or opening == CREATE_NEW then
   if deadline > 0 and now > deadline then return { LATE, now, '' } end
   local seen = try('HMGET', writers, writer, '~')
   if seen.err then return { WRONG_TYPE, now, '__writers__' } end
@@ -58,12 +62,13 @@ if writes or creates or mode == 'create-new' then
 end
 
 if not exists and (repeated or not creates) then
-  local listed = try('SREM', registry, ARGV[2])
+  local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
+  local listed = try('SREM', registry, string.sub(base, #prefix + 1, -2))
   if type(listed) == 'table' then return { WRONG_TYPE, now, '__sessions__' } end
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
-if mode == 'create-new' and exists and not repeated then return { EXISTS, now, 0, incarnation } end
-if mode == 'life' and wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, incarnation } end
+if opening == CREATE_NEW and exists and not repeated then return { EXISTS, now, 0, incarnation } end
+if opening == LIFE and wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, incarnation } end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
 -- `member` knows the bucket's keys as far as they matter; `length` and `first` its logs, a log that the
@@ -71,7 +76,7 @@ if mode == 'life' and wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, 
 
 local member, length, first = {}, {}, {}
 for i = 1, log_count do
-  local name = ARGV[11 + i]
+  local name = ARGV[6 + i]
   length[name] = 0
   -- The original's log is known without being named; any other is what the meta-data say it is.
   first[name] = tonumber(fields[2 + i] or (name == 'history' and 0))
@@ -82,12 +87,12 @@ for i = 1, log_count do
   end
 end
 
-local whole, first_operation, last = ARGV[13 + log_count + key_count] == '1', 14 + log_count + key_count, #ARGV
+local first_operation, last = 8 + log_count + key_count, #ARGV
 if exists then
   local done = 0
   while done < key_count do
     local count = math.min(key_count - done, 4000)
-    local from = 13 + log_count + done
+    local from = 8 + log_count + done
     local answers = try('SMISMEMBER', keys, unpack(ARGV, from, from + count - 1))
     if answers.err then return { WRONG_TYPE, now, '__keys__' } end
     for j = 1, count do member[ARGV[from + j - 1]] = answers[j] == 1 end
@@ -215,7 +220,7 @@ end
 if creates then
   -- What an earlier life left behind, found by its key set, whatever it is.
   local leftovers = { meta, keys, base .. '__history__' }
-  for j = 1, log_count do leftovers[#leftovers + 1] = base .. '__' .. ARGV[11 + j] .. '__' end
+  for j = 1, log_count do leftovers[#leftovers + 1] = base .. '__' .. ARGV[6 + j] .. '__' end
   local names = try('SMEMBERS', keys)
   if not names.err then
     for _, name in ipairs(names) do
@@ -231,14 +236,16 @@ if creates then
     local seconds = wanted / 1000
     local text = seconds % 1 == 0 and string.format('%.1f', seconds) or string.format('%.14g', seconds)
     expires = now + wanted
-    if ARGV[9] == '1' then call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text, 'sliding_ms', wanted)
+    if sliding then call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text, 'sliding_ms', wanted)
     else call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text) end
     call('PEXPIREAT', meta, expires)
   end
-  call('SADD', registry, ARGV[2])
+  local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
+  local bucket = string.sub(base, #prefix + 1, -2)
+  call('SADD', registry, bucket)
   -- Two at random, so that the registry can't grow without bound.
   for _, name in ipairs(listed) do
-    if name ~= ARGV[2] and call('EXISTS', ARGV[10] .. name .. ':__meta__') == 0 then call('SREM', registry, name) end
+    if name ~= bucket and call('EXISTS', prefix .. name .. ':__meta__') == 0 then call('SREM', registry, name) end
   end
 elseif fields[2] and expires > 0 then
   local life = tonumber(fields[2])
