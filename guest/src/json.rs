@@ -7,9 +7,13 @@ use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Hand each member of the JSON object `text` to `each`, in order: its key (with quotes and escapes) and
-/// its value, both as slices of `text`. An error means that `text` as a whole is not a JSON object;
-/// members before the fault were handed out by then.
-pub(crate) fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Result<(), serde_json::Error> {
+/// its value, both as slices of `text`. Members before a fault are handed out
+/// before it is found. Values are not parsed, only checked, so no depth of
+/// nesting is a danger.
+///
+/// # Errors
+/// When `text` is not one JSON object and nothing else.
+pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Result<(), serde_json::Error> {
     struct Members<F>(F);
 
     impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Members<F> {

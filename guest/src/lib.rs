@@ -19,7 +19,7 @@ mod component;
 pub mod config;
 pub mod filter;
 pub mod history;
-mod json;
+pub mod json;
 pub mod metadata;
 pub mod names;
 pub mod sessions;

@@ -94,7 +94,7 @@ impl RateLimitedLog {
 
     /// The lowest level that a component need make messages of. Warnings are always wanted: a subscriber
     /// may be installed, or changed, after an instance was told.
-    pub(crate) fn from(&self) -> LogLevel {
+    pub(crate) fn lowest_wanted(&self) -> LogLevel {
         let wanted = |level: &LogLevel| self.inner.enabled(*level);
         [LogLevel::Trace, LogLevel::Debug, LogLevel::Info].into_iter().find(wanted).unwrap_or(LogLevel::Warn)
     }

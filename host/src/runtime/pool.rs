@@ -26,7 +26,7 @@ impl Pool {
         options: String,
     ) -> Result<Result<(Arc<Self>, String), ConfigProblem>, Fault> {
         let mut instance = Instance::new(&plugin, lent.clone()).await?;
-        let configured = match instance.configure(&options, lent.log.from()).await? {
+        let configured = match instance.configure(&options, lent.log.lowest_wanted()).await? {
             Ok(configured) => configured,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -41,7 +41,7 @@ impl Pool {
         }
         let mut instance = Instance::new(&self.plugin, self.lent.clone()).await?;
         // It was accepted once: an instance that refuses it now is one that can't be used.
-        match instance.configure(&self.options, self.lent.log.from()).await? {
+        match instance.configure(&self.options, self.lent.log.lowest_wanted()).await? {
             Ok(_) => Ok(instance),
             Err(problem) => {
                 Err(wasmtime::Error::msg(format!("it refuses its own options: {}", problem.message)).into())

@@ -6,8 +6,8 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use serde::de::{Deserializer as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use keepline_filter::json::members;
+use serde::de::{Deserializer as _, Visitor};
 
 use super::python_json;
 
@@ -159,31 +159,6 @@ impl Entry {
     fn around(&self, from: usize, to: usize) -> (&str, &str) {
         (self.line.get(..from).unwrap_or_default(), self.line.get(to..).unwrap_or_default())
     }
-}
-
-/// Show each member of a JSON object as it stands, keys with their quotes. Values are not parsed, only
-/// checked, so that no depth of nesting is a danger.
-fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Result<(), serde_json::Error> {
-    struct Members<F>(F);
-
-    impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Members<F> {
-        type Value = ();
-
-        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            formatter.write_str("a JSON object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-            while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
-                (self.0)(key.get(), value.get());
-            }
-            Ok(())
-        }
-    }
-
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    deserializer.deserialize_map(Members(each))?;
-    deserializer.end()
 }
 
 /// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes U+FFFD:
@@ -354,7 +329,7 @@ mod tests {
                 Ok(entry) => {
                     let _ = (entry.text().len(), entry.session());
                     let whole = String::from_utf8(entry.with_metadata("{\"new\":1}")).unwrap();
-                    prop_assert!(serde_json::from_str::<&RawValue>(&whole).is_ok());
+                    prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&whole).is_ok());
                 }
                 Err(refused) => prop_assert_eq!(refused.line, line.into_bytes()),
             }
