@@ -2,6 +2,8 @@
 //!
 //! Keeps nothing on disk unless asked to, and is stopped when it is dropped.
 
+mod cluster;
+
 use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -13,11 +15,15 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+pub use self::cluster::RedisCluster;
+
 /// A running redis-server.
 #[derive(Debug)]
 pub struct RedisServer {
     child: Child,
     port: u16,
+    /// Where a node of a cluster talks with the others.
+    bus_port: Option<u16>,
     arguments: Vec<String>,
     directory: TempDir,
 }
@@ -58,7 +64,7 @@ impl RedisServer {
         let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
         let port = free_port().context("no free port on loopback")?;
         let child = spawn(port, arguments, &directory)?;
-        let mut server = Self { child, port, arguments: arguments.to_vec(), directory };
+        let mut server = Self { child, port, bus_port: None, arguments: arguments.to_vec(), directory };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -66,6 +72,11 @@ impl RedisServer {
     /// The port, on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where a node of a [`RedisCluster`] talks with the others.
+    pub fn bus_port(&self) -> Option<u16> {
+        self.bus_port
     }
 
     /// The process's id.
