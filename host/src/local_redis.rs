@@ -7,6 +7,7 @@ mod cluster;
 use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -82,6 +83,11 @@ impl RedisServer {
     /// The process's id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where it keeps its files, if any.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// As `redis_url` takes it.

@@ -14,6 +14,8 @@ use crate::store::{
 /// What a script said.
 pub(super) enum Said<T> {
     Answer(T),
+    /// An answer to what has changed something.
+    Written(T),
     /// The transaction's time had passed on the store's clock; nothing was changed.
     Late,
 }
@@ -176,7 +178,9 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
             outcomes.push(outcome(operation, reply.next()?)?);
         }
     }
-    Ok((Said::Answer(Receipt { status, created, incarnation, outcomes }), now))
+    let has_written = status == Status::Applied && (created || request::writes(&transaction.operations));
+    let receipt = Receipt { status, created, incarnation, outcomes };
+    Ok((if has_written { Said::Written(receipt) } else { Said::Answer(receipt) }, now))
 }
 
 /// What the other scripts answer, begun: a status, the store's clock, and the rest.

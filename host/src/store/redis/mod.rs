@@ -3,14 +3,19 @@
 //! What it refuses: to wait longer than the time-out, to apply anything twice, and to apply anything late.
 
 mod acl;
+mod address;
 mod breaker;
+mod clock;
+mod cluster;
 mod codec;
 mod layout;
 mod link;
+mod listing;
+mod node;
 mod options;
 mod script;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use redis::Cmd;
@@ -20,17 +25,17 @@ pub use self::{
     options::{RedisOptions, RedisOptionsError},
 };
 use self::{
-    breaker::Breaker,
+    breaker::BreakerOptions,
+    cluster::{Cluster, Servers},
     codec::Said,
     layout::{BucketKeys, Layout},
     link::Link,
+    node::{Node, Wire},
     script::Scripts,
 };
 use super::{
     BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,
-    Transaction, Writer,
-    names::{check_bucket, is_bucket},
-    request,
+    Transaction, Writer, names::check_bucket, request,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
@@ -46,18 +51,24 @@ impl RedisStore {
     /// When the options contradict each other or the URL is no Redis URL. That nobody answers there is
     /// told by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
-        let client = options.client()?;
-        let breaker = Breaker::new(options.breaker_failures, options.breaker_cooldown);
-        Ok(Self {
-            layout: Layout::new(&options.key_prefix),
-            scripts: Scripts::new(),
-            link: Link::new(client, options.store_timeout, breaker),
-        })
+        let clients = options.clients()?;
+        let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
+        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas);
+        let (layout, servers) = match options.cluster {
+            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Cluster::new(clients))),
+            false => {
+                let (address, client) = clients.only()?;
+                (Layout::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
+            }
+        };
+        Ok(Self { layout, scripts: Scripts::new(), link: Link::new(servers, wire, options.store_timeout) })
     }
+}
 
-    fn keys(&self, command: &mut Cmd, keys: &BucketKeys) {
-        command.arg(4).arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(self.layout.registry());
-    }
+/// The keys of a script on one bucket, with their count.
+fn keys(command: &mut Cmd, keys: &BucketKeys) {
+    command.arg(4 + usize::from(keys.registry.guard.is_some()));
+    command.arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(&keys.registry.key).arg(&keys.registry.guard);
 }
 
 impl fmt::Debug for RedisStore {
@@ -72,38 +83,24 @@ impl Store for RedisStore {
         request::check(transaction)?;
         let keys = self.layout.bucket(&transaction.bucket);
         let arguments = |command: &mut Cmd, deadline| {
-            self.keys(command, &keys);
+            self::keys(command, &keys);
             let writer = (writer.id(), writer.sequence());
             codec::transact_arguments(command, writer, deadline, transaction);
         };
-        self.link.run(&self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction)).await
+        self.link
+            .run(keys.registry.slot, &self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction))
+            .await
     }
 
     async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        // SSCAN takes a number, and begins anew with what is none.
-        let cursor = cursor.parse::<u64>().unwrap_or(0);
-        let arguments = |command: &mut Cmd, _| {
-            command.arg(1).arg(self.layout.registry()).arg(self.layout.prefix()).arg(cursor).arg(limit.max(1));
-        };
-        let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
-            let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
-            let cursor = reply.text()?;
-            // Names are not checked by whoever else writes to this set.
-            let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
-            let mut buckets: Vec<_> = names.filter(|name| is_bucket(name)).collect();
-            buckets.sort_unstable();
-            let cursor = if cursor == "0" { String::new() } else { cursor };
-            Ok((Said::Answer(BucketPage { buckets, cursor }), now))
-        };
-        self.link.run(&self.scripts.list, arguments, read).await
+        self.page(cursor, limit).await
     }
 
     async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
-            self.keys(command, &keys);
+            self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket).arg(writer.id()).arg(writer.sequence());
             command.arg(deadline);
         };
@@ -112,14 +109,14 @@ impl Store for RedisStore {
             let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
             Ok((Said::Answer(Deletion { status, keys: reply.texts()? }), now))
         };
-        self.link.run(&self.scripts.delete, arguments, read).await
+        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read).await
     }
 
     async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, _| {
-            self.keys(command, &keys);
+            self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket);
         };
         let read = |reply| {
@@ -127,7 +124,7 @@ impl Store for RedisStore {
             let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
             Ok((Said::Answer(description(status, &mut reply)?), now))
         };
-        self.link.run(&self.scripts.describe, arguments, read).await
+        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
