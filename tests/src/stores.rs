@@ -23,7 +23,7 @@ use crate::requests::{existing, get_all, read_all, transaction};
 /// Long enough for a busy machine: here a time-out means that something hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Of the cluster, each with a replica.
-const MASTERS: usize = 3;
+pub const MASTERS: usize = 3;
 
 /// A store, empty and nobody else's.
 pub struct StoreUnderTest {
@@ -222,7 +222,7 @@ fn shared_server() -> Arc<RedisServer> {
 
 /// One cluster a test process: it takes seconds to come about, so it is kept until the process ends. Nothing
 /// drops what is static, so a shell waits for that end and stops the nodes then.
-fn shared_cluster() -> &'static RedisCluster {
+pub fn shared_cluster() -> &'static RedisCluster {
     static CLUSTER: LazyLock<(RedisCluster, Child)> = LazyLock::new(|| {
         let cluster = RedisCluster::start(MASTERS, 1).unwrap();
         let mut keeper = Command::new("sh");

@@ -30,6 +30,12 @@ pub(super) struct Link {
 /// A redirection is followed at once, but not for ever.
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
+/// Who was asked last, and whether all that it said is that the slot is being moved.
+struct Asked {
+    node: Option<Arc<Node>>,
+    is_moving: bool,
+}
+
 /// What one try came to, when it was not answered.
 enum Tried {
     /// Worth another try; the text says what happened, for people.
@@ -65,8 +71,8 @@ impl Link {
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
     ) -> Result<T, Failure> {
-        let mut asked = self.servers.owner(slot);
-        if asked.as_ref().map_or(&self.breaker, |node| &node.breaker).admit() == Admission::Refused {
+        let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
+        if asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker).admit() == Admission::Refused {
             return Err(failure(
                 FailureCode::Unavailable,
                 "",
@@ -74,8 +80,10 @@ impl Link {
             ));
         }
         let outcome = self.attempts(slot, script, arguments, read, &mut asked).await;
-        let breaker = asked.as_ref().map_or(&self.breaker, |node| &node.breaker);
+        let breaker = asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker);
         match &outcome {
+            // Not the node's fault, and the other sessions on it must not suffer for it.
+            Err(_) if asked.is_moving => {}
             Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. }) => breaker.failed(),
             _ => breaker.succeeded(),
         }
@@ -88,7 +96,7 @@ impl Link {
         script: &Script,
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
-        asked: &mut Option<Arc<Node>>,
+        asked: &mut Asked,
     ) -> Result<T, Failure> {
         let deadline = Instant::now() + self.timeout;
         let mut backoff = ExponentialBuilder::new()
@@ -142,12 +150,14 @@ impl Link {
         script: &Script,
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
-        asked: &mut Option<Arc<Node>>,
+        asked: &mut Asked,
     ) -> Result<(Arc<Node>, Answer), Tried> {
         let judge = |unanswered, node| self.judge(unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
-        *asked = Some(node.clone());
-        match node.run(&self.wire, script, arguments, deadline).await {
+        asked.node = Some(node.clone());
+        let answered = node.run(&self.wire, script, arguments, deadline).await;
+        asked.is_moving = matches!(&answered, Err(Unanswered::Error(error)) if is_moving(error));
+        match answered {
             Ok(answer) => Ok((node, answer)),
             Err(unanswered) => Err(judge(unanswered, Some(&node))),
         }
@@ -211,7 +221,7 @@ impl Link {
             ErrorKind::Server(kind) => match kind {
                 ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
                 // The slot is on its way. A session is served where all of it is: see `layout.rs`.
-                ServerErrorKind::TryAgain | ServerErrorKind::Ask if cluster.is_some() => {
+                _ if is_moving(&error) && cluster.is_some() => {
                     Tried::Again("the session's slot is being moved to another node")
                 }
                 ServerErrorKind::Moved if cluster.is_some() => {
@@ -223,7 +233,7 @@ impl Link {
                     }
                     Tried::Elsewhere
                 }
-                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown | ServerErrorKind::TryAgain => {
+                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
                     suspect();
                     Tried::Again("its cluster is not ready")
                 }
@@ -238,7 +248,10 @@ impl Link {
                     FailureCode::Denied,
                     "Redis denies a command or key to this user; `keepline config --acl` prints the permissions needed",
                 ),
-                ServerErrorKind::Moved | ServerErrorKind::Ask | ServerErrorKind::CrossSlot => {
+                ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::CrossSlot => {
                     refused(FailureCode::Other, "this Redis is a node of a cluster: set redis_cluster")
                 }
                 _ if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) => {
@@ -291,6 +304,11 @@ impl Link {
         let message = format!("Redis did not answer within store_timeout_ms ({milliseconds})");
         Failure { limit: milliseconds, ..failure(FailureCode::TimedOut, "", message) }
     }
+}
+
+/// The slot is on its way to another node.
+fn is_moving(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask))
 }
 
 /// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.
