@@ -37,7 +37,9 @@ mod tests {
             include_str!("transact.lua"),
             include_str!("delete.lua"),
             include_str!("describe.lua"),
-            include_str!("list.lua")
+            include_str!("list.lua"),
+            include_str!("export.lua"),
+            include_str!("import.lua")
         );
         let mut called = BTreeSet::new();
         for call in ["call('", "try('"] {

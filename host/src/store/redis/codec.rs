@@ -338,7 +338,7 @@ fn integer(value: &Value) -> Result<i64, Failure> {
     }
 }
 
-fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
         _ => Err(garbled()),

@@ -14,6 +14,7 @@ mod listing;
 mod node;
 mod options;
 mod script;
+mod transfer;
 
 use std::{fmt, sync::Arc};
 
@@ -23,6 +24,7 @@ use redis::Cmd;
 pub use self::{
     acl::least_acl,
     options::{RedisOptions, RedisOptionsError},
+    transfer::{Transfer, Transferred},
 };
 use self::{
     breaker::BreakerOptions,

@@ -43,6 +43,8 @@ pub(super) struct Scripts {
     pub(super) delete: Script,
     pub(super) describe: Script,
     pub(super) list: Script,
+    pub(super) export: Script,
+    pub(super) import: Script,
 }
 
 impl Scripts {
@@ -52,6 +54,8 @@ impl Scripts {
             delete: Script::new(include_str!("delete.lua")),
             describe: Script::new(include_str!("describe.lua")),
             list: Script::new(include_str!("list.lua")),
+            export: Script::new(include_str!("export.lua")),
+            import: Script::new(include_str!("import.lua")),
         }
     }
 }
