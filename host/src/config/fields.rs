@@ -235,7 +235,7 @@ host_fields! {
     redis_tls_ca: String = Preset::Text(""), Kind::Text;
     /// Redis server as one URL, redis://user:password@host:port/database (rediss:// with TLS), in place of host and port.
     redis_url: Secret = Preset::Text(""), Kind::Url;
-    /// What the names of all keys in Redis begin with.
+    /// What the names of all keys in Redis begin with: one a tenant, and none that continues another's after a colon.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
     /// How long an entry may wait for the store, retries and reconnects included (ms).
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 pub use self::{
     memory::{MemoryClock, MemoryLimits, MemoryStore},
-    redis::{RedisOptions, RedisOptionsError, RedisStore, least_acl},
+    redis::{RedisOptions, RedisOptionsError, RedisStore},
 };
 pub use crate::contract::key_value::*;
 

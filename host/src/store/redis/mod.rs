@@ -15,10 +15,7 @@ use std::fmt;
 use async_trait::async_trait;
 use redis::Cmd;
 
-pub use self::{
-    acl::least_acl,
-    options::{RedisOptions, RedisOptionsError},
-};
+pub use self::options::{RedisOptions, RedisOptionsError};
 use self::{
     breaker::Breaker,
     codec::Said,
