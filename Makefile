@@ -22,13 +22,14 @@ bench:
 	@cargo build --release --package keepline
 	cargo run --release --quiet --package keepline -- bench
 
-## Format and lints; warnings are errors.
+## Format, lints and dependencies; warnings are errors.
 lint:
 	@.ci/setup wasm
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p keepline-filter --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	@.ci/deny
 
 ## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
 component:

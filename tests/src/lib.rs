@@ -4,5 +4,6 @@ pub mod guests;
 pub mod lanes;
 pub mod proxy;
 pub mod requests;
+pub mod servers;
 pub mod stores;
 pub mod watch;

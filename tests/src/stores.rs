@@ -18,7 +18,10 @@ use keepline::{
 };
 use parking_lot::Mutex;
 
-use crate::requests::{existing, get_all, read_all, transaction};
+use crate::{
+    requests::{existing, get_all, read_all, transaction},
+    servers,
+};
 
 /// Long enough for a busy machine: here a time-out means that something hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,18 +52,19 @@ impl StoreUnderTest {
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
     }
 
-    /// A store in Redis, under a prefix of its own.
+    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it.
     pub fn redis() -> Self {
         let server = shared_server();
         let prefix = format!("test-{:016x}", fastrand::u64(..));
         let options = RedisOptions {
-            url: Some(server.url().into()),
+            username: Some(prefix.clone()),
             key_prefix: prefix.clone(),
             store_timeout: TIMEOUT,
-            ..RedisOptions::default()
+            ..servers::options(server.port())
         };
+        let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules(&prefix, &options)).exec(&mut connection).unwrap();
         let store = Arc::new(RedisStore::new(options).unwrap());
-        let connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let raw = RawRedis { prefix, connections: vec![Mutex::new(connection)], _server: Some(server) };
         Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
     }
@@ -69,13 +73,8 @@ impl StoreUnderTest {
     pub fn cluster() -> Self {
         let cluster = shared_cluster();
         let prefix = format!("test-{:016x}", fastrand::u64(..));
-        let options = RedisOptions {
-            cluster: true,
-            nodes: cluster.addresses(),
-            key_prefix: prefix.clone(),
-            store_timeout: TIMEOUT,
-            ..RedisOptions::default()
-        };
+        let options = RedisOptions { key_prefix: prefix.clone(), store_timeout: TIMEOUT, ..RedisOptions::default() };
+        let options = servers::allowed_on_cluster(cluster, options);
         let store = Arc::new(RedisStore::new(options).unwrap());
         let connect =
             |node: &RedisServer| Mutex::new(redis::Client::open(node.url()).unwrap().get_connection().unwrap());

@@ -17,6 +17,7 @@ use keepline::{
 };
 use keepline_tests::{
     lanes::{Node, metadata_of, problem_code, problem_message},
+    servers::allowed_on_cluster,
     stores::{MASTERS, shared_cluster},
 };
 use tokio::task::{JoinSet, spawn_blocking};
@@ -28,13 +29,14 @@ const NODE_TIMEOUT: [&str; 2] = ["--cluster-node-timeout", "2000"];
 const PIPES: usize = 8;
 
 fn options(cluster: &RedisCluster) -> RedisOptions {
-    RedisOptions {
-        cluster: true,
-        nodes: cluster.addresses(),
+    let options = RedisOptions {
         key_prefix: format!("test-{:016x}", fastrand::u64(..)),
         store_timeout: LONG,
+        // Not all wait; all may.
+        wait_replicas: 1,
         ..RedisOptions::default()
-    }
+    };
+    RedisOptions { wait_replicas: 0, ..allowed_on_cluster(cluster, options) }
 }
 
 fn store(options: RedisOptions) -> Arc<dyn Store> {

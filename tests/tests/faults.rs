@@ -15,7 +15,8 @@ use keepline::{
     OnStoreError, Passed,
     local_redis::RedisServer,
     pipe::Effect,
-    store::{FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer, least_acl},
+    sessions::{SessionError, SessionProblemCode},
+    store::{FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
 };
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message},
@@ -24,6 +25,7 @@ use keepline_tests::{
         append, count, create, create_sliding, existing, expecting, get, get_all, increment, keys_are, list_keys,
         oldest_are, overflow, put, read_newest, remove, remove_all, replace_oldest, rewrite, room_for, transaction,
     },
+    servers,
     watch::{in_own_process, resident_bytes},
 };
 use redis::Connection;
@@ -39,7 +41,12 @@ const MARGIN: Duration = Duration::from_millis(1500);
 const LONG: Duration = Duration::from_secs(30);
 
 fn options(port: u16) -> RedisOptions {
-    RedisOptions { host: "127.0.0.1".into(), port, store_timeout: LONG, ..RedisOptions::default() }
+    RedisOptions { store_timeout: LONG, ..servers::options(port) }
+}
+
+/// As Redis's default user, who has no password unless the server is given one.
+fn anonymous(port: u16) -> RedisOptions {
+    RedisOptions { username: None, password: None, ..options(port) }
 }
 
 fn store(options: RedisOptions) -> Arc<dyn Store> {
@@ -103,7 +110,7 @@ fn assert_forwarded(passed: &Passed, codes: &[&str]) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_cuts_under_load_lose_no_entry_and_count_no_answer_twice() {
     const CUTS: u64 = 1000;
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let seed = std::env::var("KEEPLINE_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
     println!("KEEPLINE_TEST_SEED={seed}");
@@ -155,7 +162,7 @@ impl Says for Node {
 
 #[tokio::test]
 async fn each_kind_of_cut_is_made_good_within_the_call() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let mut node = node(options(proxy.port())).await;
     let mut answers = 0;
@@ -166,7 +173,7 @@ async fn each_kind_of_cut_is_made_good_within_the_call() {
         assert_eq!(
             node.sessions.increment("s2", "n", 1).await.err().map(|error| error.code),
             match answers {
-                1 => Some(Some(keepline::sessions::SessionProblemCode::NotFound)),
+                1 => Some(Some(SessionProblemCode::NotFound)),
                 _ => None,
             }
         );
@@ -189,7 +196,7 @@ async fn each_kind_of_cut_is_made_good_within_the_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushed_scripts_are_sent_again_even_while_connections_are_cut() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let node = node(options(proxy.port())).await;
     proxy.cut_at_random(Some(20), 1);
@@ -220,7 +227,7 @@ async fn flushed_scripts_are_sent_again_even_while_connections_are_cut() {
 
 #[tokio::test]
 async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
-    let mut server = RedisServer::start().unwrap();
+    let mut server = servers::start();
     let timeout = Duration::from_millis(300);
     let mut node = node(RedisOptions { store_timeout: timeout, ..options(server.port()) }).await;
     assert_eq!(node.say("s1", "before").await.effect, Effect::Stored);
@@ -245,7 +252,7 @@ async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
 
 #[tokio::test]
 async fn what_redis_kept_on_disk_is_remembered_after_a_crash() {
-    let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
+    let mut server = servers::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
     let mut node = node(options(server.port())).await;
     for answers in 1..=5 {
         assert_eq!(node.say("s1", "yes").await.effect, Effect::Stored);
@@ -258,7 +265,7 @@ async fn what_redis_kept_on_disk_is_remembered_after_a_crash() {
 #[tokio::test]
 async fn a_redis_that_is_loading_its_data_is_waited_for() {
     let arguments = ["--key-load-delay", "700", "--loading-process-events-interval-bytes", "1024"];
-    let mut server = RedisServer::start_with(&arguments).unwrap();
+    let mut server = servers::start_with(&arguments).unwrap();
     let mut patient = node(options(server.port())).await;
     let hasty = RedisOptions {
         store_timeout: Duration::from_millis(150),
@@ -293,7 +300,7 @@ async fn a_redis_that_is_loading_its_data_is_waited_for() {
 
 #[tokio::test]
 async fn a_dead_redis_costs_the_hundredth_entry_nothing() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let timeout = Duration::from_millis(400);
     let cooldown = Duration::from_secs(3);
@@ -324,7 +331,7 @@ async fn a_dead_redis_costs_the_hundredth_entry_nothing() {
 
 #[tokio::test]
 async fn during_a_pause_each_entry_goes_on_within_the_time_out() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let timeout = Duration::from_millis(300);
     let node = node(RedisOptions { store_timeout: timeout, ..options(server.port()) }).await;
     assert_eq!(node.pipe_says("s1").await.effect, Effect::Stored);
@@ -351,7 +358,7 @@ async fn during_a_pause_each_entry_goes_on_within_the_time_out() {
 
 #[tokio::test]
 async fn pipes_that_share_a_dead_connection_wait_no_longer_than_the_time_out() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let timeout = Duration::from_millis(500);
     // The breaker stays out of it.
@@ -381,7 +388,7 @@ async fn pipes_that_share_a_dead_connection_wait_no_longer_than_the_time_out() {
 
 #[tokio::test]
 async fn a_write_that_timed_out_never_overtakes_a_newer_one() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let timeout = Duration::from_millis(150);
     let hasty = RedisOptions { store_timeout: timeout, breaker_failures: 1_000_000, ..options(server.port()) };
     let (mut hasty, mut patient) = (node(hasty).await, node(options(server.port())).await);
@@ -423,7 +430,7 @@ async fn a_write_that_timed_out_never_overtakes_a_newer_one() {
 /// The store's clock is learned from a first reply that comes late; a later write must not gain by that.
 #[tokio::test]
 async fn a_connection_made_during_a_pause_does_not_let_a_write_come_late() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let mut patient = node(options(server.port())).await;
     patient.sessions.create("s1").await.unwrap();
     patient.sessions.put("s1", "k", "\"new\"").await.unwrap();
@@ -447,7 +454,7 @@ async fn a_connection_made_during_a_pause_does_not_let_a_write_come_late() {
 
 #[tokio::test]
 async fn a_redis_out_of_memory_changes_nothing_still_reads_and_deletes_and_recovers() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let mut connection = raw(&server);
     let mut node = node(options(server.port())).await;
     for _ in 0..3 {
@@ -474,9 +481,9 @@ async fn a_redis_out_of_memory_changes_nothing_still_reads_and_deletes_and_recov
 
 #[tokio::test]
 async fn a_read_only_replica_is_told_as_one_and_works_once_it_is_the_master() {
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     node(options(server.port())).await.say("s1", "yes").await;
-    let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &server.port().to_string()]).unwrap();
+    let replica = servers::start_with(&["--replicaof", "127.0.0.1", &server.port().to_string()]).unwrap();
     let mut connection = raw(&replica);
     let mut node = node(options(replica.port())).await;
     until("the replica's copy", async || redis::cmd("DBSIZE").query::<u64>(&mut connection).unwrap() > 0).await;
@@ -502,11 +509,11 @@ async fn whoever_is_not_let_in_is_told_so_and_nothing_secret_is_told() {
     let user = |name: &str| RedisOptions {
         username: Some(name.into()),
         password: Some("battery-staple".into()),
-        ..options(server.port())
+        ..anonymous(server.port())
     };
     let cases = [
-        ("no password", options(server.port())),
-        ("wrong password", RedisOptions { password: Some("wrong-horse".into()), ..options(server.port()) }),
+        ("no password", anonymous(server.port())),
+        ("wrong password", RedisOptions { password: Some("wrong-horse".into()), ..anonymous(server.port()) }),
         ("unknown user", user("nobody-of-that-name")),
         ("few commands", user("weak")),
         ("other keys", user("elsewhere")),
@@ -535,7 +542,7 @@ async fn whoever_is_not_let_in_is_told_so_and_nothing_secret_is_told() {
         }
         assert!(!format!("{store:?}").contains("horse"));
     }
-    let right = RedisOptions { password: Some("correct-horse".into()), ..options(server.port()) };
+    let right = RedisOptions { password: Some("correct-horse".into()), ..anonymous(server.port()) };
     assert_eq!(node(right).await.say("s1", "yes").await.effect, Effect::Stored);
 }
 
@@ -633,7 +640,7 @@ fn what_is_no_redis_is_told_in_time_and_does_no_harm() {
                 "never ends",
             ] {
                 let (port, serving) = impostor(behaviour).await;
-                let options = RedisOptions { store_timeout: timeout, breaker_failures: 1_000_000, ..options(port) };
+                let options = RedisOptions { store_timeout: timeout, breaker_failures: 1_000_000, ..anonymous(port) };
                 let mut node = node(options).await;
                 for _ in 0..2 {
                     let began = Instant::now();
@@ -691,7 +698,7 @@ fn options_that_lead_nowhere_are_refused_at_once() {
 
 #[tokio::test]
 async fn a_caller_who_wants_errors_gets_the_code_and_the_next_entry_works() {
-    let mut server = RedisServer::start().unwrap();
+    let mut server = servers::start();
     let options = RedisOptions { store_timeout: Duration::from_millis(200), ..options(server.port()) };
     let mut node = Node::with(&store(options), "{}", |options| options.on_store_error = OnStoreError::Fail).await;
     server.kill();
@@ -744,19 +751,46 @@ fn denials(connection: &mut Connection) -> usize {
     redis::cmd("ACL").arg("LOG").query::<Vec<redis::Value>>(connection).unwrap().len()
 }
 
+/// The options of a user who is made with the permissions for them, less these.
+fn tenant(connection: &mut Connection, port: u16, name: &str, prefix: &str, less: &[String]) -> RedisOptions {
+    let options = RedisOptions {
+        username: Some(name.into()),
+        key_prefix: prefix.into(),
+        store_timeout: Duration::from_secs(5),
+        ..options(port)
+    };
+    let mut rules = servers::user_rules(name, &options);
+    rules.extend(less.iter().map(|permission| permission.replace('+', "-")));
+    redis::cmd("ACL").arg("SETUSER").arg(rules).exec(connection).unwrap();
+    options
+}
+
+/// Every call of an operator on a session that is there, with errors.
+async fn operate(node: &mut Node, session: &str) -> Vec<Option<SessionError>> {
+    let sessions = &mut node.sessions;
+    vec![
+        sessions.resume(session).await.err(),
+        sessions.put(session, "k", "1").await.err(),
+        sessions.get(session, "k").await.err(),
+        sessions.keys(session).await.err(),
+        sessions.increment(session, "n", 1).await.err(),
+        sessions.clear(session, Some("k")).await.err(),
+        sessions.clear(session, None).await.err(),
+        sessions.history(session, 0).await.err(),
+        sessions.list("", 10).await.err(),
+        sessions.delete(session).await.err(),
+    ]
+}
+
 #[tokio::test]
 async fn the_least_permissions_suffice_for_everything() {
     let server = RedisServer::start().unwrap();
     let mut connection = raw(&server);
-    let options = RedisOptions {
-        username: Some("filter".into()),
-        password: Some("pw".into()),
-        key_prefix: "mine".into(),
-        store_timeout: Duration::from_secs(5),
-        ..options(server.port())
-    };
-    send(&mut connection, &format!("ACL SETUSER filter on >pw {}", least_acl("mine")));
+    let options = tenant(&mut connection, server.port(), "filter", "mine", &[]);
     use_all_of(&options).await;
+    let elsewhere = RedisOptions { database: 1, ..options.clone() };
+    redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules("filter", &elsewhere)).exec(&mut connection).unwrap();
+    use_all_of(&elsewhere).await;
     let filter = r#"{"max_history":4,"session_ttl_hours":1,"session_ttl_mode":"sliding"}"#;
     let mut node = Node::new(&store(options.clone()), filter).await;
     for _ in 0..10 {
@@ -764,18 +798,9 @@ async fn the_least_permissions_suffice_for_everything() {
         assert_eq!(node.ask("s1").await.effect, Effect::Enriched);
     }
     assert_answers(&node, "s1", 10).await;
-    let sessions = &mut node.sessions;
-    sessions.create("s2").await.unwrap();
-    sessions.resume("s2").await.unwrap();
-    sessions.put("s2", "k", "1").await.unwrap();
-    sessions.get("s2", "k").await.unwrap();
-    sessions.keys("s2").await.unwrap();
-    sessions.increment("s2", "n", 1).await.unwrap();
-    sessions.clear("s2", Some("k")).await.unwrap();
-    sessions.clear("s2", None).await.unwrap();
-    sessions.history("s2", 0).await.unwrap();
-    assert_eq!(sessions.list("", 10).await.unwrap().sessions, ["s1", "s2"]);
-    sessions.delete("s2").await.unwrap();
+    node.sessions.create("s2").await.unwrap();
+    assert!(operate(&mut node, "s2").await.iter().all(Option::is_none));
+    assert_eq!(node.sessions.list("", 10).await.unwrap().sessions, ["s1"]);
     assert_eq!(denials(&mut connection), 0);
 }
 
@@ -783,35 +808,122 @@ async fn the_least_permissions_suffice_for_everything() {
 async fn none_of_the_least_permissions_can_be_left_out() {
     let server = RedisServer::start().unwrap();
     let mut connection = raw(&server);
-    let rules = least_acl("mine");
-    let commands: Vec<String> = rules.split(" +").skip(1).map(str::to_owned).collect();
+    let all = RedisOptions { key_prefix: "mine".into(), ..RedisOptions::default() }.least_acl().unwrap();
+    let commands: Vec<String> = all.into_iter().filter(|rule| rule.starts_with('+')).collect();
     assert!(commands.len() > 20);
-    for (number, command) in commands.iter().enumerate() {
-        let user = format!("user{number}");
-        send(&mut connection, &format!("ACL SETUSER {user} on >pw {rules} -{command}"));
-    }
-    let alone = commands.iter().enumerate().map(|(number, command)| {
-        let options = RedisOptions {
-            username: Some(format!("user{number}")),
-            password: Some("pw".into()),
-            key_prefix: "mine".into(),
-            store_timeout: Duration::from_secs(2),
-            ..options(server.port())
-        };
-        let needs_check = command == "ping" || command == "time";
-        async move {
-            match needs_check {
-                true => assert_eq!(store(options).check().await.unwrap_err().code, FailureCode::Denied),
-                false => use_all_of(&options).await,
-            }
-        }
-    });
     // One after the other: they share their keys.
-    for user in alone {
-        user.await;
-        assert!(denials(&mut connection) > 0);
+    for (number, command) in commands.iter().enumerate() {
+        let less = std::slice::from_ref(command);
+        let options = tenant(&mut connection, server.port(), &format!("user{number}"), "mine", less);
+        match &**command {
+            "+ping" | "+time" => assert_eq!(store(options).check().await.unwrap_err().code, FailureCode::Denied),
+            _ => use_all_of(&options).await,
+        }
+        assert!(denials(&mut connection) > 0, "{command}");
         send(&mut connection, "ACL LOG RESET");
     }
+}
+
+/// A command of a tenant's own making, as whoever steals its password can send it: refused for its keys.
+fn assert_out_of_reach(options: &RedisOptions, foreign: &[String]) {
+    let name = options.username.as_deref().unwrap();
+    let url = format!("redis://{name}:{}@127.0.0.1:{}", servers::PASSWORD, options.port);
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    for key in foreign {
+        for (command, arguments) in [
+            ("GET", &[][..]),
+            ("SET", &["x"]),
+            ("DEL", &[]),
+            ("SMEMBERS", &[]),
+            ("HGETALL", &[]),
+            ("LRANGE", &["0", "9"]),
+        ] {
+            let mut direct = redis::cmd(command);
+            direct.arg(key).arg(arguments);
+            // A script may reach for keys that it was not given.
+            let mut scripted = redis::cmd("EVAL");
+            scripted.arg("return redis.call(unpack(ARGV))").arg(0).arg(command).arg(key).arg(arguments);
+            for refused in [direct, scripted].map(|command| command.exec(&mut connection).unwrap_err()) {
+                let told = refused.to_string();
+                assert!(told.contains("no permissions") || told.contains("can't access"), "{command} {key}: {told}");
+            }
+        }
+    }
+    for command in ["KEYS *", "SCAN 0", "FLUSHALL", "CONFIG GET *", "ACL LIST", "MONITOR", "SCRIPT FLUSH"] {
+        let mut words = command.split(' ');
+        let mut denied = redis::cmd(words.next().unwrap());
+        words.for_each(|word| {
+            denied.arg(word);
+        });
+        assert!(denied.exec(&mut connection).unwrap_err().to_string().contains("no permissions"), "{command}");
+    }
+}
+
+#[tokio::test]
+async fn tenants_of_one_redis_can_t_reach_each_other_s_sessions() {
+    let server = RedisServer::start().unwrap();
+    let mut connection = raw(&server);
+    // The second prefix begins like the first, but not after a colon.
+    let tenants = [("anna", "rr:a"), ("ben", "rr:ab")].map(|(name, prefix)| {
+        let options = tenant(&mut connection, server.port(), name, prefix, &[]);
+        (name, prefix, options)
+    });
+    for (name, _, options) in &tenants {
+        let mut node = node(options.clone()).await;
+        assert_eq!(node.say("s1", name).await.effect, Effect::Stored);
+        assert_eq!(node.say(name, name).await.effect, Effect::Stored);
+    }
+    assert_eq!(denials(&mut connection), 0);
+    let before = dump(&mut connection);
+    for ((name, prefix, options), (_, other, _)) in tenants.iter().zip(tenants.iter().rev()) {
+        // Each sees what is its own, under the same names too.
+        let mut own = node(options.clone()).await;
+        assert!(own.memory("s1").await.unwrap().contains(&format!("\"{name}\"")));
+        assert_eq!(own.sessions.list("", 10).await.unwrap().sessions, [*name, "s1"].map(str::to_owned));
+        // Whoever is configured with the other's prefix is forwarded, told, and changes nothing.
+        let mut lost = node(RedisOptions { key_prefix: (*other).into(), ..options.clone() }).await;
+        let passed = lost.say("s1", "lost").await;
+        assert_forwarded(&passed, &["denied"]);
+        assert!(problem_message(&passed).contains("denies"), "{passed:?}");
+        assert_forwarded(&lost.ask("s1").await, &["denied"]);
+        for refused in operate(&mut lost, "s1").await {
+            let refused = refused.unwrap();
+            assert_eq!(refused.code, Some(SessionProblemCode::Store));
+            assert!(refused.message.contains("denies"), "{refused}");
+        }
+        let foreign: Vec<String> =
+            before.iter().map(|(key, _)| key.clone()).filter(|key| !key.starts_with(&format!("{prefix}:"))).collect();
+        assert!(foreign.len() > 10 && foreign.iter().all(|key| key.starts_with(&format!("{other}:"))));
+        assert_out_of_reach(options, &foreign);
+    }
+    assert_eq!(dump(&mut connection), before);
+}
+
+/// One prefix that goes on after another's colon: no ACL keeps these two apart, but their stores never meet.
+#[tokio::test]
+async fn stores_of_prefixes_inside_each_other_never_meet() {
+    let server = RedisServer::start().unwrap();
+    let mut connection = raw(&server);
+    let outer = tenant(&mut connection, server.port(), "outer", "rr", &[]);
+    let inner = tenant(&mut connection, server.port(), "inner", "rr:b", &[]);
+    let (mut outer, mut inner) = (node(outer).await, node(inner).await);
+    let of_inner = |keys: Vec<(String, Vec<u8>)>| -> Vec<_> {
+        keys.into_iter().filter(|(key, _)| key.matches(':').count() > 2 || key == "rr:b:__sessions__").collect()
+    };
+    for session in ["b", "s1"] {
+        inner.say(session, "inner").await;
+    }
+    let before = dump(&mut connection);
+    assert_eq!(of_inner(before.clone()), before);
+    for session in ["b", "s1"] {
+        assert_eq!(outer.say(session, "outer").await.effect, Effect::Stored);
+        assert!(outer.memory(session).await.unwrap().contains("\"outer\""));
+    }
+    assert_eq!(outer.sessions.list("", 10).await.unwrap().sessions, ["b", "s1"]);
+    assert!(operate(&mut outer, "b").await.iter().all(Option::is_none));
+    assert_eq!(of_inner(dump(&mut connection)), before);
+    assert_eq!(inner.sessions.list("", 10).await.unwrap().sessions, ["b", "s1"]);
+    assert!(inner.memory("b").await.unwrap().contains("\"inner\""));
 }
 
 // TLS. -----------------------------------------------------------------------------------------------
@@ -842,7 +954,7 @@ fn with_tls(directory: &Path) -> Option<(RedisServer, u16)> {
         ("--tls-auth-clients", "no".to_owned()),
     ];
     let arguments: Vec<&str> = arguments.iter().flat_map(|(name, value)| [*name, value]).collect();
-    Some((RedisServer::start_with(&arguments).ok()?, port))
+    Some((servers::start_with(&arguments).ok()?, port))
 }
 
 #[tokio::test]
@@ -856,7 +968,7 @@ async fn tls_trusts_whom_it_is_told_to_trust_and_refuses_others_at_once() {
     let trusting = RedisOptions { tls_ca: Some(directory.path().join("ca.crt")), ..tls.clone() };
     assert_eq!(node(trusting.clone()).await.say("s1", "yes").await.effect, Effect::Stored);
     let url = RedisOptions {
-        url: Some(format!("rediss://127.0.0.1:{tls_port}/0").into()),
+        url: Some(format!("rediss://{}:{}@127.0.0.1:{tls_port}/0", servers::USER, servers::PASSWORD).into()),
         tls_ca: trusting.tls_ca.clone(),
         ..RedisOptions::default()
     };

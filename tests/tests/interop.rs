@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use keepline::{
-    local_redis::RedisServer,
     pipe::Effect,
     sessions::SessionProblemCode as Code,
-    store::{RedisOptions, RedisStore, Store},
+    store::{RedisStore, Store},
 };
 use keepline_tests::{
     lanes::{Node, StillClock, operations_told},
+    servers,
     stores::{RawRedis, StoreUnderTest},
 };
 use redis::cmd;
@@ -421,9 +421,8 @@ async fn what_we_write_is_the_layout_byte_for_byte() {
 
 #[tokio::test]
 async fn without_options_our_keys_have_the_originals_names() {
-    let server = RedisServer::start().unwrap();
-    let options = RedisOptions { url: Some(server.url().into()), ..RedisOptions::default() };
-    let store: Arc<dyn Store> = Arc::new(RedisStore::new(options).unwrap());
+    let server = servers::start();
+    let store: Arc<dyn Store> = Arc::new(RedisStore::new(servers::options(server.port())).unwrap());
     let mut node = Node::new(&store, "{}").await;
     node.say("s1", "x").await;
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();

@@ -9,13 +9,13 @@ use std::{
 
 use futures::future::join_all;
 use keepline::{
-    local_redis::RedisServer,
     pipe::Effect,
     store::{RedisOptions, RedisStore, Store},
 };
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told},
     proxy::Proxy,
+    servers,
     watch::{child, is_child},
 };
 
@@ -25,12 +25,7 @@ const ROUNDS: u64 = 400;
 const PORT: &str = "KEEPLINE_TEST_PORT";
 
 async fn node(port: u16) -> Node {
-    let options = RedisOptions {
-        host: "127.0.0.1".into(),
-        port,
-        store_timeout: Duration::from_secs(30),
-        ..RedisOptions::default()
-    };
+    let options = RedisOptions { store_timeout: Duration::from_secs(30), ..servers::options(port) };
     let store: Arc<dyn Store> = Arc::new(RedisStore::new(options).unwrap());
     // Every few answers there is something to summarise.
     Node::new(&store, r#"{"max_history":4}"#).await
@@ -80,7 +75,7 @@ fn several_processes_on_one_session_lose_nothing_and_count_nothing_twice() {
     if is_child() {
         return work(ROUNDS);
     }
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let children: Vec<_> = (0..PROCESSES).map(|_| start(name, server.port())).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
@@ -96,7 +91,7 @@ fn several_processes_whose_connections_are_cut_lose_nothing_and_count_nothing_tw
     if is_child() {
         return work(ROUNDS / 2);
     }
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let proxy = runtime.block_on(Proxy::start(server.port()));
     proxy.cut_at_random(Some(10), 3);
@@ -116,7 +111,7 @@ fn a_process_that_is_killed_leaves_nothing_half_done() {
     if is_child() {
         return work(u64::MAX);
     }
-    let server = RedisServer::start().unwrap();
+    let server = servers::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let mut node = node(server.port()).await;

@@ -266,7 +266,7 @@ host_fields! {
     redis_nodes: Vec<String> = Preset::Text(""), Kind::List;
     /// Redis: how many replicas must have what an entry writes before it counts as stored.
     redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
-    /// What the names of all keys in Redis begin with.
+    /// What the names of all keys in Redis begin with: one a tenant, and none that continues another's after a colon.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
     /// How long an entry may wait for the store, retries and reconnects included (ms).
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 pub use self::{
     memory::{MemoryClock, MemoryLimits, MemoryStore},
-    redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred, least_acl},
+    redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred},
 };
 pub use crate::contract::key_value::*;
 

@@ -1,11 +1,16 @@
 //! Each value of the configuration is told with its source, a wrong one refused, and no password shown.
 
-use std::{collections::BTreeMap, fs};
+use std::{
+    collections::BTreeMap,
+    fs,
+    process::{Command, Stdio},
+};
 
+use keepline::local_redis::RedisServer;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Ran, call, call_with, question};
+use super::{Ran, answer, call, call_with, finish, question};
 
 fn shown(ran: &Ran) -> BTreeMap<String, (Value, String)> {
     let all = ran.json();
@@ -137,6 +142,56 @@ fn help_names_every_field() {
     let help = call(&["help", "config"], b"").ok();
     for field in keepline::config::FIELDS {
         assert!(help.text().contains(field.name), "{}", field.name);
+    }
+}
+
+#[test]
+fn prints_the_acl_command_of_a_user_who_can_do_all_that_is_needed_and_no_more() {
+    let redis = RedisServer::start().unwrap();
+    let redis_cli = |line: &str| {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &redis.port().to_string()]);
+        finish(
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+            line.as_bytes(),
+        )
+    };
+    let set = ["--profile", "redis", "--set", "key_prefix=shop:$1", "--set", "redis_database=2"];
+    let ran = call(&[&["config", "--acl"], &set[..]].concat(), b"").ok();
+    assert!(ran.text().starts_with("ACL SETUSER keepline on '>PASSWORD' resetkeys "), "{}", ran.text());
+    assert_eq!(redis_cli(&ran.text().replace("PASSWORD", "pw")).ok().text().trim(), "OK");
+    let words: Vec<String> =
+        serde_json::from_value(call(&[&["config", "--acl", "--json"], &set[..]].concat(), b"").ok().json()).unwrap();
+    let quotes = |word: &String| word.replace('\'', "");
+    assert_eq!(ran.text().trim().split(' ').map(|word| quotes(&word.to_owned())).collect::<Vec<_>>(), words);
+
+    let url = format!("redis_url=redis://keepline:pw@127.0.0.1:{}", redis.port());
+    let run = |more: &[&str]| {
+        let input = question("a", "1") + &answer("x");
+        call(&[&["run", "--set", "on_store_error=fail", "--set", &url], &set[..], more].concat(), input.as_bytes())
+    };
+    run(&[]).ok();
+    for other in ["key_prefix=shop", "redis_database=0"] {
+        let ran = run(&["--set", other]);
+        // It may do the same in any database; Redis has no rules for those.
+        assert_eq!(ran.code, i32::from(other != "redis_database=0"), "{other}: {ran:?}");
+    }
+}
+
+#[test]
+fn prints_the_acl_command_of_the_user_who_is_configured_without_any_secret() {
+    for (environment, user) in [
+        (&[("KEEPLINE_REDIS_USERNAME", "anna")][..], "anna"),
+        (&[("KEEPLINE_REDIS_USERNAME", "anna"), ("KEEPLINE_REDIS_URL", "redis://ben:hunter2@h")], "ben"),
+        (&[("KEEPLINE_REDIS_PASSWORD", "hunter2")], "keepline"),
+    ] {
+        let ran = call_with(environment, &["config", "--acl", "--profile", "redis"]).ok();
+        assert!(ran.text().starts_with(&format!("ACL SETUSER {user} on '>PASSWORD' ")), "{}", ran.text());
+        assert!(!ran.text().contains("hunter2") && !ran.err.contains("hunter2"));
+    }
+    for set in ["key_prefix=a*", "key_prfix=a", "redis_username=a'b"] {
+        let ran = call(&["config", "--acl", "--set", set], b"");
+        assert!(ran.code == 2 && ran.out.is_empty(), "{set}: {ran:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, fs};
 
-use keepline::local_redis::RedisServer;
+use keepline_tests::servers;
 use serde_json::{Value, json};
 
 use super::{answer, call, context, question};
@@ -156,8 +156,8 @@ fn are_the_same_with_many_pipes_as_with_one() {
 fn are_the_same_over_redis_with_many_pipes_as_in_memory_with_one() {
     let input = traffic(3000);
     let one = call(&["run"], input.as_bytes());
-    let redis = RedisServer::start().unwrap();
-    let url = format!("redis_url={}", redis.url());
+    let redis = servers::start();
+    let url = format!("redis_url={}", servers::url(&redis));
     let many = call(&["run", "--pipes", "16", "--profile", "redis", "--set", &url], input.as_bytes());
     assert!(many.out == one.out);
 }

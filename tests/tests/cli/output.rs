@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use keepline::local_redis::RedisServer;
+use keepline_tests::servers;
 
 use super::{answer, call, finish, keepline, question};
 
@@ -26,8 +26,8 @@ fn is_told_in_more_words_when_asked() {
 
 #[test]
 fn summary_counts_entries_round_trips_and_times() {
-    let redis = RedisServer::start().unwrap();
-    let url = format!("redis_url={}", redis.url());
+    let redis = servers::start();
+    let url = format!("redis_url={}", servers::url(&redis));
     let input = (question("a", "1") + &answer("x")).repeat(50) + "{\"lane\":\"open\"}\n";
     let ran = call(&["run", "--summary", "--profile", "redis", "--set", &url], input.as_bytes()).ok();
     for told in [

@@ -1,18 +1,19 @@
 //! `keepline session` changes and shows the sessions of the lanes, and tells misuse in the component's words.
 
 use keepline::local_redis::RedisServer;
+use keepline_tests::servers;
 use serde_json::json;
 
 use super::{Ran, answer, call_with, dead_url, finish, keepline, question};
 
 fn call(redis: &RedisServer, arguments: &[&str]) -> Ran {
-    let url = redis.url();
+    let url = servers::url(redis);
     call_with(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &url)], &[&["session"], arguments].concat())
 }
 
 #[test]
 fn are_created_changed_shown_and_deleted() {
-    let redis = RedisServer::start().unwrap();
+    let redis = servers::start();
     assert_eq!(call(&redis, &["create", "anna"]).ok().text(), "anna\n");
     let twice = call(&redis, &["create", "anna"]);
     assert!(twice.code == 1 && twice.err.contains("Session 'anna' already exists"), "{twice:?}");
@@ -51,8 +52,8 @@ fn are_created_changed_shown_and_deleted() {
 
 #[test]
 fn are_those_of_the_lanes() {
-    let redis = RedisServer::start().unwrap();
-    let url = redis.url();
+    let redis = servers::start();
+    let url = servers::url(&redis);
     let mut run = keepline(["run", "--profile", "redis"]);
     finish(run.env("KEEPLINE_REDIS_URL", &url).spawn().unwrap(), (question("ben", "1") + &answer("x")).as_bytes()).ok();
     assert_eq!(call(&redis, &["get", "ben", "last_answer", "--text"]).ok().text(), "x\n");
@@ -61,8 +62,8 @@ fn are_those_of_the_lanes() {
 
 #[test]
 fn are_listed_page_by_page() {
-    let redis = RedisServer::start().unwrap();
-    let url = redis.url();
+    let redis = servers::start();
+    let url = servers::url(&redis);
     let input: String = (0..250).map(|number| question(&format!("s{number:03}"), "x")).collect();
     let mut run = keepline(["run", "--profile", "redis"]);
     finish(run.env("KEEPLINE_REDIS_URL", &url).spawn().unwrap(), input.as_bytes()).ok();
@@ -92,7 +93,7 @@ fn are_listed_page_by_page() {
 
 #[test]
 fn that_are_misused_are_told_in_the_components_words() {
-    let redis = RedisServer::start().unwrap();
+    let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     for (arguments, told) in [
         (&["show", "nobody"][..], "Session 'nobody' not found"),

@@ -95,7 +95,7 @@ pub enum Command {
     Migrate(MigrateArguments),
     /// Show the configuration in force, and where each value came from
     #[command(after_long_help = fields_help())]
-    Config(OutputArguments),
+    Config(ConfigArguments),
     /// Look at a component: what it asks for, and whether this host would load it
     Inspect(InspectArguments),
     /// Write the bundled component to a file
@@ -266,12 +266,17 @@ pub struct MigrateArguments {
     pub json: bool,
 }
 
-/// For commands that only print.
+/// `keepline config`.
 #[derive(Debug, Args)]
-pub struct OutputArguments {
+pub struct ConfigArguments {
     /// Answer in JSON
     #[arg(long)]
     pub json: bool,
+    /// In its place: the ACL command that makes the least user of Redis, for redis-cli (in JSON: its words)
+    ///
+    /// It is for the configured key_prefix, user and database. Put a password for PASSWORD; before Redis 7 leave out +pexpiretime.
+    #[arg(long)]
+    pub acl: bool,
 }
 
 /// `keepline inspect`.

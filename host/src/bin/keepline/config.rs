@@ -3,19 +3,29 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use keepline::config::Shown;
+use keepline::config::{Config, Shown};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{Global, OutputArguments},
-    setup, terminal,
+    cli::{ConfigArguments, Global},
+    setup::{self, Usage},
+    terminal,
 };
 
+/// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.
+const ACL_USER: &str = "keepline";
+
 /// Run it. The filter is asked for its own fields, so that a wrong one is told here as in a run.
-pub fn main(global: &Global, arguments: &OutputArguments) -> Result<ExitCode> {
+pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
     let plugin = setup::plugin(global, &config)?;
     let keepline = setup::single_runtime()?.block_on(setup::keepline(plugin, &config))?;
+    if arguments.acl {
+        let command = acl_command(&config)?;
+        let line = if arguments.json { json!(command).to_string() } else { quoted(&command)? };
+        terminal::print_line(&line)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let host = config.shown();
     let filter = config.shown_filter(Some(keepline.filter_options()));
     if arguments.json {
@@ -41,4 +51,27 @@ pub fn main(global: &Global, arguments: &OutputArguments) -> Result<ExitCode> {
     });
     terminal::print_table(["Field", "Value", "Source"], std::iter::once(profile).chain(fields).collect())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that makes a user of Redis who may do what the configured store does, and nothing else.
+fn acl_command(config: &Config) -> Result<Vec<String>> {
+    let options = config.redis_options();
+    let user = options.acl_user()?.unwrap_or_else(|| ACL_USER.to_owned());
+    let mut command = vec!["ACL".to_owned(), "SETUSER".to_owned(), user, "on".to_owned(), ">PASSWORD".to_owned()];
+    command.extend(options.least_acl()?);
+    Ok(command)
+}
+
+/// Words as redis-cli and a shell both read them.
+fn quoted(words: &[String]) -> Result<String> {
+    let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
+    let quote = |word: &String| match word {
+        word if word.chars().any(|c| c.is_control() || matches!(c, '\'' | '\\')) => {
+            Err(Usage("the name of this user can't be written on one line: use --json".to_owned()).into())
+        }
+        word if is_plain(word) => Ok(word.clone()),
+        word => Ok(format!("'{word}'")),
+    };
+    let words: Result<Vec<_>> = words.iter().map(quote).collect();
+    Ok(words?.join(" "))
 }

@@ -21,11 +21,6 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use redis::Cmd;
 
-pub use self::{
-    acl::least_acl,
-    options::{RedisOptions, RedisOptionsError},
-    transfer::{Transfer, Transferred},
-};
 use self::{
     breaker::BreakerOptions,
     cluster::{Cluster, Servers},
@@ -34,6 +29,10 @@ use self::{
     link::Link,
     node::{Node, Wire},
     script::Scripts,
+};
+pub use self::{
+    options::{RedisOptions, RedisOptionsError},
+    transfer::{Transfer, Transferred},
 };
 use super::{
     BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,

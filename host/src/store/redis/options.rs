@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 use rustls::crypto::CryptoProvider;
 
 use super::address::Address;
@@ -205,6 +205,11 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    /// Whom they log in as, and where.
+    pub(super) fn settings(&self) -> &RedisConnectionInfo {
+        self.info.redis_settings()
+    }
+
     pub(super) fn seeds(&self) -> &[Address] {
         &self.seeds
     }
