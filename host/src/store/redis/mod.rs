@@ -9,6 +9,7 @@ mod layout;
 mod link;
 mod options;
 mod script;
+mod transact;
 
 use std::fmt;
 
@@ -25,6 +26,7 @@ use self::{
     layout::{BucketKeys, Layout},
     link::Link,
     script::Scripts,
+    transact::Transact,
 };
 use super::{
     BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,
@@ -55,6 +57,14 @@ impl RedisStore {
         })
     }
 
+    /// How many shapes of transactions get a script of their own, 64 unless told. All others are served by one
+    /// script that is sent the shape, too: slower, but Redis never forgets a script.
+    #[must_use]
+    pub fn with_shapes(mut self, most: usize) -> Self {
+        self.scripts.transact = Transact::new(most);
+        self
+    }
+
     fn keys(&self, command: &mut Cmd, keys: &BucketKeys) {
         command.arg(4).arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(self.layout.registry());
     }
@@ -71,12 +81,13 @@ impl Store for RedisStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         request::check(transaction)?;
         let keys = self.layout.bucket(&transaction.bucket);
+        let request = codec::Request::new(transaction);
+        let chosen = self.scripts.transact.choose(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
             self.keys(command, &keys);
-            let writer = (writer.id(), writer.sequence());
-            codec::transact_arguments(command, writer, deadline, transaction);
+            request.write(command, writer, deadline, chosen.holds_shape);
         };
-        self.link.run(&self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction)).await
+        self.link.run(&chosen.script, arguments, |reply| codec::receipt(reply, transaction)).await
     }
 
     async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
