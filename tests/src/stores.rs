@@ -46,8 +46,17 @@ impl StoreUnderTest {
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
     }
 
-    /// A store in Redis, under a prefix of its own.
+    /// A store in Redis, under a prefix of its own. Every short transaction gets a script for its shape.
     pub fn redis() -> Self {
+        Self::redis_with_shapes(usize::MAX)
+    }
+
+    /// A store in Redis where the general script serves every transaction.
+    pub fn redis_general() -> Self {
+        Self::redis_with_shapes(0)
+    }
+
+    fn redis_with_shapes(most: usize) -> Self {
         let server = shared_server();
         let prefix = format!("test-{:016x}", fastrand::u64(..));
         let options = RedisOptions {
@@ -56,7 +65,7 @@ impl StoreUnderTest {
             store_timeout: TIMEOUT,
             ..RedisOptions::default()
         };
-        let store = Arc::new(RedisStore::new(options).unwrap());
+        let store = Arc::new(RedisStore::new(options).unwrap().with_shapes(most));
         let connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         let raw = RawRedis { prefix, connection: Mutex::new(connection), _server: server };
         Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
@@ -301,7 +310,8 @@ pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl
     runtime.block_on(case(Arc::new(store)));
 }
 
-/// One test for each store and case, `memory::…` and `redis::…`, so that a failure names both.
+/// One test for each store and case, `memory::…`, `redis::…` and `redis_general::…`, so that a failure names
+/// both.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident,)*) => {
@@ -313,6 +323,11 @@ macro_rules! on_every_store {
         mod redis {
             $(#[test] fn $case() {
                 $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
+            })*
+        }
+        mod redis_general {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis_general(), super::$case);
             })*
         }
     };

@@ -1,6 +1,7 @@
 //! Requests as the scripts read them, and replies as the scripts write them.
 //!
-//! Both sides of this are in this directory: change an argument here and in the script of that name.
+//! Both sides of this are in this directory: change an argument here and in the script of that name, a step of
+//! a transaction here and in `operations.lua`.
 //! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
 
 use std::{borrow::Cow, collections::HashMap};
@@ -28,7 +29,7 @@ pub(super) struct Request<'a> {
 }
 
 /// A part of a request. The first two kinds are the request's shape: a process sees few of them, again and
-/// again, and they come from here or are small numbers, so that a script may hold them (see `script.rs`).
+/// again, and they come from here or are small numbers, so that a script may hold them (see `transact.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Part<'a> {
     /// An operation or expectation begins.

@@ -40,6 +40,11 @@ impl Script {
         command
     }
 
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The long form, which also makes the text known.
     pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");

@@ -5,10 +5,10 @@
 -- expectations); then write. Nothing before the first write can leave a trace, and nothing after it can
 -- fail: the first write is one that Redis refuses when it is out of memory or read-only.
 --
--- This is the frame. What each operation does in steps 2 and 3 is in operations.lua, and script.rs puts the
+-- This is the frame. What each operation does in steps 2 and 3 is in operations.lua, and transact.rs puts the
 -- two together where a line begins with `--@`: for a shape of transactions as straight-line code with its
 -- small numbers in place, for all others as a loop over the arguments. WRITERS_LIFE_MS and
--- REMEMBERED_WRITERS are put in there, too.
+-- REMEMBERED_WRITERS are put in by script.rs.
 --
 -- No functions: they are made anew in every run, and cost as much as a call. Numbers as arguments of `call` are
 -- dear, too, and so is a table in the reply: what can stay the text that it came as does, and the reply is flat.

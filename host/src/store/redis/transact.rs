@@ -269,3 +269,118 @@ fn number(parts: &mut slice::Iter<Part<'static>>) -> u64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::{
+        AppendOperation, CountOperation, ExistingLife, Expectation, ExpectedKeys, ExpectedOldest, ExpectedRoom,
+        GetAllOperation, GetOperation, IncrementOperation, ListKeysOperation, LogEnd, Opening, Operation,
+        OverflowOperation, PutOperation, ReadOperation, RemoveAllOperation, RemoveOperation, ReplaceOldestOperation,
+        RewriteOperation, Transaction, redis::codec::Request,
+    };
+
+    fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
+        let opening = Opening::Existing(ExistingLife { incarnation: None });
+        Transaction { bucket: "b".into(), opening, expectations, operations }
+    }
+
+    fn put(key: &str, value: &str) -> Operation {
+        Operation::Put(PutOperation { key: key.into(), value: value.into() })
+    }
+
+    fn get(max_bytes: u64) -> Operation {
+        Operation::Get(GetOperation { key: "k".into(), max_bytes })
+    }
+
+    /// Each expectation and operation that there is.
+    fn everything() -> Transaction {
+        let (key, log, records) = (|| "k".to_owned(), || "l".to_owned(), || vec!["x".to_owned(), "y".to_owned()]);
+        transaction(
+            vec![
+                Expectation::Oldest(ExpectedOldest { log: log(), records: records() }),
+                Expectation::Keys(ExpectedKeys { keys: records() }),
+                Expectation::Room(ExpectedRoom { key: key(), limit: 1 }),
+            ],
+            vec![
+                get(1),
+                Operation::GetAll(GetAllOperation { max_bytes: 1, max_keys: 2 }),
+                Operation::ListKeys(ListKeysOperation { max_keys: 1 }),
+                put("k", "1"),
+                Operation::Increment(IncrementOperation { key: key(), amount: -1 }),
+                Operation::Remove(RemoveOperation { key: key() }),
+                Operation::RemoveAll(RemoveAllOperation { max_names: 1 }),
+                Operation::Append(AppendOperation { log: log(), records: records() }),
+                Operation::Read(ReadOperation {
+                    log: log(),
+                    end: LogEnd::Newest,
+                    skip: 1,
+                    max_records: 2,
+                    max_bytes: 3,
+                }),
+                Operation::Overflow(OverflowOperation { log: log(), limit: 1, keep: 2, max_records: 3, max_bytes: 4 }),
+                Operation::ReplaceOldest(ReplaceOldestOperation { log: log(), count: 2, records: records() }),
+                Operation::Rewrite(RewriteOperation { log: log(), position: 1, record_text: "x".into() }),
+                Operation::Count(CountOperation { log: log() }),
+            ],
+        )
+    }
+
+    #[test]
+    fn each_step_is_written_with_the_parameters_that_its_code_reads() {
+        let steps = Steps::parse(include_str!("operations.lua")).steps;
+        let transaction = everything();
+        let request = Request::new(&transaction);
+        // Flags and two counts, a log, a key.
+        let mut parts = request.parts().iter().skip(5).peekable();
+        let mut seen = BTreeSet::new();
+        while let Some(Part::Step(name)) = parts.next() {
+            let step = steps.iter().find(|step| step.name == *name).unwrap();
+            for parameter in &step.parameters {
+                let part = parts.next().unwrap();
+                let fits = match parameter {
+                    Parameter::Key | Parameter::Log | Parameter::Limit(_) => matches!(part, Part::Fixed(_)),
+                    Parameter::Number(_) => matches!(part, Part::Number(_)),
+                    Parameter::Text(_) => matches!(part, Part::Text(_) | Part::Integer(_)),
+                    Parameter::Texts => {
+                        *part == Part::Fixed(2) && (0..2).all(|_| matches!(parts.next(), Some(Part::Text(_))))
+                    }
+                };
+                assert!(fits, "{name}: {parameter:?} is {part:?}");
+            }
+            assert!(matches!(parts.peek(), None | Some(Part::Step(_))), "{name} has more than {:?}", step.parameters);
+            seen.insert(*name);
+        }
+        assert_eq!(seen, steps.iter().map(|step| step.name).collect());
+    }
+
+    #[test]
+    fn texts_never_become_part_of_a_script() {
+        let transact = Transact::new(usize::MAX);
+        let text = |key, value| {
+            let transaction = transaction(vec![], vec![put(key, value)]);
+            let chosen = transact.choose(Request::new(&transaction).parts());
+            assert!(chosen.holds_shape);
+            chosen.script
+        };
+        let script = text("key-of-mine", "' .. value-of-mine");
+        assert!(Arc::ptr_eq(&script, &text("another", "value")));
+        assert!(!script.text().contains("of-mine"));
+    }
+
+    #[test]
+    fn only_so_many_shapes_and_only_short_ones_get_a_script() {
+        let transact = Transact::new(2);
+        let holds_shape =
+            |operations| transact.choose(Request::new(&transaction(vec![], operations)).parts()).holds_shape;
+        let many = (0..20).map(|n| put(&format!("k{n}"), "1")).collect();
+        assert!(!holds_shape(many));
+        assert!(holds_shape(vec![get(1)]));
+        assert!(holds_shape(vec![get(2)]));
+        assert!(!holds_shape(vec![get(3)]));
+        assert!(holds_shape(vec![get(2)]));
+        assert_eq!(transact.shapes.read().len(), 2);
+    }
+}
