@@ -52,8 +52,18 @@ impl StoreUnderTest {
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
     }
 
-    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it.
+    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it. Every short
+    /// transaction gets a script for its shape.
     pub fn redis() -> Self {
+        Self::redis_with_shapes(usize::MAX)
+    }
+
+    /// A store in Redis where the general script serves every transaction.
+    pub fn redis_general() -> Self {
+        Self::redis_with_shapes(0)
+    }
+
+    fn redis_with_shapes(most: usize) -> Self {
         let server = shared_server();
         let prefix = format!("test-{:016x}", fastrand::u64(..));
         let options = RedisOptions {
@@ -64,7 +74,7 @@ impl StoreUnderTest {
         };
         let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules(&prefix, &options)).exec(&mut connection).unwrap();
-        let store = Arc::new(RedisStore::new(options).unwrap());
+        let store = Arc::new(RedisStore::new(options).unwrap().with_shapes(most));
         let raw = RawRedis { prefix, connections: vec![Mutex::new(connection)], _server: Some(server) };
         Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
     }
@@ -347,7 +357,8 @@ pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl
     runtime.block_on(case(Arc::new(store)));
 }
 
-/// One test for each store and case, `memory::…`, `redis::…` and `cluster::…`, so that a failure names both.
+/// One test for each store and case, `memory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so that a
+/// failure names both.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident,)*) => {
@@ -359,6 +370,11 @@ macro_rules! on_every_store {
         mod redis {
             $(#[test] fn $case() {
                 $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
+            })*
+        }
+        mod redis_general {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis_general(), super::$case);
             })*
         }
         mod cluster {

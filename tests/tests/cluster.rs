@@ -415,13 +415,15 @@ async fn a_cluster_that_is_gone_costs_little_after_a_few_failures_and_is_found_a
     let quick = RedisOptions { store_timeout: Duration::from_millis(200), ..options(&cluster) };
     cluster.nodes_mut()[0].kill();
     // Nobody has ever told which node has what.
-    let mut node = node(quick).await;
+    let mut node = node(quick.clone()).await;
     for _ in 0..3 {
         assert_eq!(node.say("s", "lost").await.effect, Effect::Failed);
     }
     let refused = node.say("s", "lost").await;
     assert!(problem_message(&refused).contains("left alone for a moment"), "{refused:?}");
     cluster.nodes_mut()[0].restart().unwrap();
+    // Its users are gone with it.
+    allowed_on_cluster(&cluster, quick);
     let end = Instant::now() + Duration::from_secs(60);
     while node.say("s", "found").await.effect != Effect::Stored {
         assert!(Instant::now() < end);

@@ -72,6 +72,7 @@ mod tests {
     fn what_the_scripts_call_is_allowed_and_nothing_else() {
         let scripts = concat!(
             include_str!("transact.lua"),
+            include_str!("operations.lua"),
             include_str!("delete.lua"),
             include_str!("describe.lua"),
             include_str!("list.lua"),

@@ -14,6 +14,7 @@ mod listing;
 mod node;
 mod options;
 mod script;
+mod transact;
 mod transfer;
 
 use std::{fmt, sync::Arc};
@@ -29,6 +30,7 @@ use self::{
     link::Link,
     node::{Node, Wire},
     script::Scripts,
+    transact::Transact,
 };
 pub use self::{
     options::{RedisOptions, RedisOptionsError},
@@ -64,6 +66,14 @@ impl RedisStore {
         };
         Ok(Self { layout, scripts: Scripts::new(), link: Link::new(servers, wire, options.store_timeout) })
     }
+
+    /// How many shapes of transactions get a script of their own, 64 unless told. All others are served by one
+    /// script that is sent the shape, too: slower, but Redis never forgets a script.
+    #[must_use]
+    pub fn with_shapes(mut self, most: usize) -> Self {
+        self.scripts.transact = Transact::new(most);
+        self
+    }
 }
 
 /// The keys of a script on one bucket, with their count.
@@ -83,14 +93,14 @@ impl Store for RedisStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         request::check(transaction)?;
         let keys = self.layout.bucket(&transaction.bucket);
+        let request = codec::Request::new(transaction);
+        let chosen = self.scripts.transact.choose(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
             self::keys(command, &keys);
-            let writer = (writer.id(), writer.sequence());
-            codec::transact_arguments(command, writer, deadline, transaction);
+            request.write(command, writer, deadline, chosen.holds_shape);
         };
-        self.link
-            .run(keys.registry.slot, &self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction))
-            .await
+        let read = |reply| codec::receipt(reply, transaction);
+        self.link.run(keys.registry.slot, &chosen.script, arguments, read).await
     }
 
     async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
