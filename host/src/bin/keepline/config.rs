@@ -17,7 +17,7 @@ pub fn main(global: &Global, arguments: &OutputArguments) -> Result<ExitCode> {
     let plugin = setup::plugin(global, &config)?;
     let keepline = setup::single_runtime()?.block_on(setup::keepline(plugin, &config))?;
     let host = config.shown();
-    let filter = config.shown_filter(Some(keepline.filter_options()));
+    let filter = config.shown_filter(Some(&keepline.filter_options()));
     if arguments.json {
         let fields = |rows: &[Shown]| -> serde_json::Map<String, Value> {
             let entry = |row: &Shown| (row.name.clone(), json!({"value": row.value, "source": row.origin.to_string()}));
