@@ -5,6 +5,8 @@
 mod pool;
 #[path = "embedding/replacement.rs"]
 mod replacement;
+#[path = "embedding/service.rs"]
+mod service;
 #[path = "embedding/shutdown.rs"]
 mod shutdown;
 
