@@ -1,16 +1,19 @@
 //! The whole: a plugin, a store and a configuration, from which pipes are opened.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use crate::{
-    contract::filter::Effect,
+    contract::filter::{ConfigProblem, Effect},
     lend::{Clock, Log, RateLimitedLog, SystemClock, TracingLog},
     pipe::Pipe,
     plugin::Plugin,
-    runtime::{Lent, Pool},
+    runtime::{Fault, Lent, Limits, Pool},
     sessions::Sessions,
     store::Store,
 };
@@ -36,6 +39,15 @@ pub struct Options {
     /// Text and metadata of an entry together, bytes: a larger entry is forwarded without memory.
     /// Default 4 MiB.
     pub max_entry_bytes: usize,
+    /// Instances of the plugin, which is calls that are served at one time: an instance is busy until the
+    /// store has answered. Each holds about 1 MiB; those that are not needed for long are dropped.
+    /// Default 256.
+    pub max_instances: u32,
+    /// Calls that may wait for an instance, in line. One more is forwarded without memory. Default 4096.
+    pub max_waiting: usize,
+    /// How long a call may wait for an instance; then it is forwarded without memory. Default 1 s. The clock
+    /// for it is tokio's.
+    pub max_wait: Duration,
     /// Default: the machine's.
     pub clock: Arc<dyn Clock>,
     /// Default: [`tracing`].
@@ -48,13 +60,16 @@ impl Default for Options {
             filter: "{}".into(),
             on_store_error: OnStoreError::Forward,
             max_entry_bytes: 4 << 20,
+            max_instances: 256,
+            max_waiting: 4096,
+            max_wait: Duration::from_secs(1),
             clock: Arc::new(SystemClock),
             log: Arc::new(TracingLog),
         }
     }
 }
 
-/// Why a Keepline can't be made.
+/// Why a Keepline can't be made, or its plugin not be replaced.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeeplineError {
@@ -71,6 +86,18 @@ pub enum KeeplineError {
     Plugin(String),
 }
 
+impl From<Fault> for KeeplineError {
+    fn from(fault: Fault) -> Self {
+        Self::Plugin(fault.to_string())
+    }
+}
+
+impl From<ConfigProblem> for KeeplineError {
+    fn from(problem: ConfigProblem) -> Self {
+        Self::Config { field: problem.field, message: problem.message }
+    }
+}
+
 /// A plugin with a store and a configuration. Cheap to clone, safe to use from many tasks.
 #[derive(Clone)]
 pub struct Keepline {
@@ -78,8 +105,7 @@ pub struct Keepline {
 }
 
 pub(crate) struct Shared {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) effective: String,
+    pub(crate) pool: Pool,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) max_entry_bytes: usize,
     pub(crate) tally: Tally,
@@ -92,13 +118,9 @@ impl Keepline {
     /// When the component refuses the options, or can't be instantiated.
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
         let lent = Lent { store, clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
-        let made = Pool::new(plugin, lent, options.filter).await;
-        let (pool, effective) = made
-            .map_err(|fault| KeeplineError::Plugin(fault.to_string()))?
-            .map_err(|problem| KeeplineError::Config { field: problem.field, message: problem.message })?;
+        let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
         let shared = Shared {
-            pool,
-            effective,
+            pool: Pool::new(plugin, lent, options.filter, limits).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
             tally: Tally::default(),
@@ -117,8 +139,30 @@ impl Keepline {
     }
 
     /// The filter's options in force: a JSON object, as the component tells it.
-    pub fn filter_options(&self) -> &str {
-        &self.shared.effective
+    pub fn filter_options(&self) -> Arc<str> {
+        self.shared.pool.effective()
+    }
+
+    /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its
+    /// clones, with the same options, store and limits. A first instance of it is configured before anything
+    /// changes. Then new calls are served by the new plugin; those under way finish with the old one, whose
+    /// instances are dropped as they come back. No entry fails or loses its memory by that.
+    ///
+    /// What the old plugin told a pipe of its question (the turn) is handed to the new one with the answer:
+    /// one that can't read it has to take it for none, as the bundled filter does.
+    ///
+    /// # Errors
+    /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
+    pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
+        Ok(self.shared.pool.replace(plugin).await??)
+    }
+
+    /// Takes no new calls, of this Keepline and its clones, and lets those under way finish within the limit.
+    /// Returns how many did not: those that still waited for an instance go on without memory; those that have
+    /// one, the store may still answer, if they are not dropped. A call that comes later is forwarded
+    /// unchanged, as one whose store failed, with the problem code `closed`.
+    pub async fn shutdown(&self, limit: Duration) -> usize {
+        self.shared.pool.shut_down(limit).await
     }
 
     /// The store that is lent.
@@ -141,12 +185,15 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// Instances of the plugin that were stopped.
             pub faults: u64,
+            /// Calls that got no instance in time, those of [`Sessions`] among them.
+            pub busy: u64,
         }
 
         #[derive(Default)]
         pub(crate) struct Tally {
             $($name: AtomicU64,)*
             faults: AtomicU64,
+            busy: AtomicU64,
         }
 
         impl Tally {
@@ -159,10 +206,15 @@ macro_rules! counters {
                 self.faults.fetch_add(1, Ordering::Relaxed);
             }
 
+            pub(crate) fn count_busy(&self) {
+                self.busy.fetch_add(1, Ordering::Relaxed);
+            }
+
             fn read(&self) -> Counters {
                 Counters {
                     $($name: self.$name.load(Ordering::Relaxed),)*
                     faults: self.faults.load(Ordering::Relaxed),
+                    busy: self.busy.load(Ordering::Relaxed),
                 }
             }
         }
@@ -184,6 +236,6 @@ counters! {
     limited: Limited;
     /// Answers whose session had ended.
     ended: Ended;
-    /// The store or the plugin failed.
+    /// The store or the plugin failed, or no instance was to be had.
     failed: Failed;
 }

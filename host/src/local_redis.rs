@@ -5,18 +5,38 @@
 mod cluster;
 
 use std::{
+    collections::BTreeMap,
+    fs,
     io::{self, Read, Write},
+    mem,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 pub use self::cluster::RedisCluster;
+
+/// The servers that this process has started and not yet stopped, with what they keep on disk. A server is
+/// started and stopped under the lock, so that each id here is that of a server.
+static RUNNING: Mutex<BTreeMap<u32, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Stops all servers of this process, for one that ends without dropping them. Whoever starts or stops one
+/// after that waits for ever.
+pub fn stop_all() {
+    let running = RUNNING.lock();
+    for (id, directory) in running.iter() {
+        // Both fail only for what is gone already.
+        let _ = Command::new("kill").arg("-KILL").arg(id.to_string()).status();
+        let _ = fs::remove_dir_all(directory);
+    }
+    mem::forget(running);
+}
 
 /// A running redis-server.
 #[derive(Debug)]
@@ -97,9 +117,11 @@ impl RedisServer {
 
     /// Ends the process at once, as a crash would.
     pub fn kill(&mut self) {
+        let mut running = RUNNING.lock();
         // Both fail only for a process that is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        running.remove(&self.child.id());
     }
 
     /// Starts it again on the same port, after [`kill`](Self::kill). What it held is gone, unless its
@@ -159,7 +181,8 @@ impl Drop for RedisServer {
 }
 
 fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Result<Child> {
-    Command::new("redis-server")
+    let mut running = RUNNING.lock();
+    let child = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"])
         .arg("--dir")
         .arg(directory.path())
@@ -168,7 +191,9 @@ fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Result<Child> 
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .context("can't start redis-server; on Debian `apt-get install redis-server`")
+        .context("can't start redis-server; on Debian `apt-get install redis-server`")?;
+    running.insert(child.id(), directory.path().to_owned());
+    Ok(child)
 }
 
 fn free_port() -> io::Result<u16> {

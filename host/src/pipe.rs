@@ -6,7 +6,7 @@ use crate::{
     contract::filter::{AnswerReply, Problem, QuestionReply},
     keepline::{OnStoreError, Shared},
     lend::LogLevel,
-    runtime::{Fault, Instance},
+    runtime::{Fault, Instance, Refusal, Taken},
     store::Writer,
 };
 
@@ -31,7 +31,8 @@ pub struct Passed {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct EntryError {
-    /// A failure code of `key-value`, or `plugin`.
+    /// A failure code of `key-value`; `plugin`: it was stopped; `busy`: no instance came free in time;
+    /// `closed`: after [`Keepline::shutdown`](crate::Keepline::shutdown).
     pub code: String,
     /// One sentence without a full stop.
     pub message: String,
@@ -40,7 +41,8 @@ pub struct EntryError {
 /// The lanes of one conversation at a time: what remembers, between a question and its answers, whose
 /// they are. A pipe is used by one task at a time; many pipes work side by side.
 ///
-/// A call that is dropped before it is done loses its entry's memory, and nothing else.
+/// A call that is dropped before it is done loses its entry's memory, and nothing else: one that waits for an
+/// instance leaves the line, one that has an instance takes it along.
 pub struct Pipe {
     shared: Arc<Shared>,
     turn: String,
@@ -67,13 +69,13 @@ impl Pipe {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
-        let called = self.call(async |instance, writer| instance.question(writer, text, metadata).await).await;
-        match called {
+        let call = async |instance: &mut Instance, writer| instance.question(writer, text, metadata).await;
+        match self.shared.call(&mut self.writer, call).await {
             Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
                 self.turn = turn;
                 self.conclude(Passed { metadata, effect, attached, problem })
             }
-            Err(fault) => self.conclude(faulted(&fault)),
+            Err(refusal) => self.conclude(without_memory(&refusal)),
         }
     }
 
@@ -85,14 +87,13 @@ impl Pipe {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
-        let turn = std::mem::take(&mut self.turn);
-        let called = self.call(async |instance, writer| instance.answer(writer, text, metadata, &turn).await).await;
-        self.turn = turn;
-        match called {
+        let turn = &self.turn;
+        let call = async |instance: &mut Instance, writer| instance.answer(writer, text, metadata, turn).await;
+        match self.shared.call(&mut self.writer, call).await {
             Ok(AnswerReply { metadata, effect, problem }) => {
                 self.conclude(Passed { metadata, effect, attached: 0, problem })
             }
-            Err(fault) => self.conclude(faulted(&fault)),
+            Err(refusal) => self.conclude(without_memory(&refusal)),
         }
     }
 
@@ -110,16 +111,6 @@ impl Pipe {
         Some(Passed { metadata: None, effect: Effect::Limited, attached: 0, problem })
     }
 
-    async fn call<R>(
-        &mut self,
-        call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
-    ) -> Result<R, Fault> {
-        let writer = self.writer.take().unwrap_or_default();
-        let (reply, writer) = self.shared.call(writer, call).await?;
-        self.writer = Some(writer);
-        Ok(reply)
-    }
-
     fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
@@ -131,27 +122,45 @@ impl Pipe {
     }
 }
 
-fn faulted(fault: &Fault) -> Passed {
-    let problem = Some(Problem { code: "plugin".into(), message: fault.to_string() });
+fn without_memory(refusal: &Refusal) -> Passed {
+    let code = match refusal {
+        Refusal::Full(_) | Refusal::Late(_) => "busy",
+        Refusal::Closed => "closed",
+        Refusal::Fault(_) => "plugin",
+    };
+    let problem = Some(Problem { code: code.into(), message: refusal.to_string() });
     Passed { metadata: None, effect: Effect::Failed, attached: 0, problem }
 }
 
 impl Shared {
-    /// One call of an instance. A fault is logged in one line, and the instance is not used again.
+    /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted
+    /// is not used again.
     pub(crate) async fn call<R>(
         &self,
-        writer: Writer,
+        writer: &mut Option<Writer>,
         call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
-    ) -> Result<(R, Writer), Fault> {
+    ) -> Result<R, Refusal> {
         let called = async {
-            let mut instance = self.pool.take().await?;
-            let answer = call(&mut instance, writer).await?;
-            self.pool.give_back(instance);
-            Ok(answer)
+            let mut taken: Taken<'_> = self.pool.take().await?;
+            // Not before there is an instance: a call that never had one has used no number.
+            let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default()).await?;
+            *writer = Some(returned);
+            self.pool.give_back(taken);
+            Ok(reply)
         };
-        called.await.inspect_err(|fault: &Fault| {
-            self.tally.count_fault();
-            self.pool.lent().log.report(LogLevel::Error, "keepline.plugin", &fault.to_string());
+        called.await.inspect_err(|refusal: &Refusal| {
+            let (level, context) = match refusal {
+                Refusal::Full(_) | Refusal::Late(_) => {
+                    self.tally.count_busy();
+                    (LogLevel::Warn, "keepline.busy")
+                }
+                Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
+                Refusal::Fault(_) => {
+                    self.tally.count_fault();
+                    (LogLevel::Error, "keepline.plugin")
+                }
+            };
+            self.pool.lent().log.report(level, context, &refusal.to_string());
         })
     }
 }

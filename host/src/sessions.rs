@@ -18,7 +18,7 @@ pub use crate::contract::sessions::SessionProblemCode;
 #[error("{message}")]
 #[non_exhaustive]
 pub struct SessionError {
-    /// What kind of problem; none: the plugin itself was stopped.
+    /// What kind of problem; none: the plugin itself was stopped, or no instance of it was to be had.
     pub code: Option<SessionProblemCode>,
     /// One sentence.
     pub message: String,
@@ -46,15 +46,13 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                    let writer = self.writer.take().unwrap_or_default();
-                    let called = self.shared.call(writer, async |instance, writer| {
+                    let called = self.shared.call(&mut self.writer, async |instance, writer| {
                         instance
                             .sessions(writer, async |guest, store| guest.$call(store, $($argument),*).await)
                             .await
                     });
-                    let (reply, writer) =
-                        called.await.map_err(|fault| SessionError { code: None, message: fault.to_string() })?;
-                    self.writer = Some(writer);
+                    let reply =
+                        called.await.map_err(|refusal| SessionError { code: None, message: refusal.to_string() })?;
                     Ok(reply?)
                 }
             )*

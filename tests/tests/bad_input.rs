@@ -223,7 +223,7 @@ proptest! {
             match Node::of(plugin(), &store, &options, |_| {}).await {
                 Ok(mut node) => {
                     // What is told to be in force is accepted as it is told.
-                    let told = node.keepline.filter_options().to_owned();
+                    let told = node.keepline.filter_options();
                     assert_eq!(Node::new(&store, &told).await.keepline.filter_options(), told);
                     node.ask("a").await;
                     node.reply("x").await;

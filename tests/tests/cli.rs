@@ -1,14 +1,12 @@
 //! The command line, as a shell uses it: exit codes, output, signals, completions.
 
 use std::{
-    env,
     io::Write,
-    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::OnceLock,
     thread,
 };
 
+use keepline_tests::programs::{self, program, signal};
 use serde_json::{Value, json};
 
 #[path = "cli/a_store_that_fails.rs"]
@@ -31,32 +29,12 @@ mod output;
 mod plugins;
 #[path = "cli/sessions.rs"]
 mod sessions;
-
-/// The binary of this build. Cargo tells its place only to tests of the binary's own package; it is built
-/// here, in the profile and the directory of this test, once a process.
-fn binary() -> &'static Path {
-    // None: it could not be built, and is not tried again for each test.
-    static BINARY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let built = BINARY.get_or_init(|| {
-        let test = env::current_exe().unwrap();
-        // target/<profile>/deps/cli-<hash>
-        let profile = test.parent().and_then(Path::parent).unwrap();
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--package", "keepline", "--bin", "keepline", "--target-dir"]);
-        build.arg(profile.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
-        let name = profile.file_name().unwrap().to_str().unwrap();
-        build.args(["--profile", if name == "debug" { "dev" } else { name }]);
-        build.status().unwrap().success().then(|| profile.join("keepline"))
-    });
-    built.as_deref().expect("keepline could not be built")
-}
+#[path = "cli/signals.rs"]
+mod signals;
 
 /// A `keepline` that sees nothing of this process's configuration.
 fn keepline<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
-    let mut command = Command::new(binary());
-    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KEEPLINE_")) {
-        command.env_remove(name);
-    }
+    let mut command = programs::command(program("--bin", "keepline"));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -99,10 +77,6 @@ fn call(arguments: &[&str], input: &[u8]) -> Ran {
 
 fn call_with(environment: &[(&str, &str)], arguments: &[&str]) -> Ran {
     finish(keepline(arguments.iter().copied()).envs(environment.iter().copied()).spawn().unwrap(), b"")
-}
-
-fn signal(child: &Child, name: &str) {
-    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
 fn question(session: &str, text: &str) -> String {

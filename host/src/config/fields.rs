@@ -278,6 +278,12 @@ host_fields! {
     on_store_error: String = Preset::Text("forward"), Kind::Choice(&["forward", "fail"]);
     /// The longest entry the filter is shown (bytes). A longer one is forwarded unchanged.
     max_entry_bytes: u64 = Preset::Number(4 * MIB), Kind::Number { min: 1, max: GIB };
+    /// Instances of the filter: entries that are served at one time. keepline run has one for each of its pipes at least.
+    max_instances: u64 = Preset::Number(256), Kind::Number { min: 1, max: 1_000_000 };
+    /// Entries that may wait for an instance. One more is forwarded unchanged.
+    max_waiting: u64 = Preset::Number(4096), Kind::Number { min: 0, max: 1_000_000 };
+    /// How long an entry may wait for an instance (ms). Then it is forwarded unchanged.
+    max_wait_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Backend "memory": how many sessions it holds.
     memory_max_sessions: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000_000 };
     /// Backend "memory": how much it holds (bytes).

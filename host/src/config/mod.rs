@@ -331,10 +331,16 @@ impl Config {
 
     /// How entries are treated, and what the filter is configured with.
     pub fn options(&self) -> Options {
-        let on_store_error =
-            if self.host.on_store_error == "fail" { OnStoreError::Fail } else { OnStoreError::Forward };
-        let max_entry_bytes = size(self.host.max_entry_bytes);
-        Options { filter: self.filter_options(), on_store_error, max_entry_bytes, ..Options::default() }
+        let host = &self.host;
+        Options {
+            filter: self.filter_options(),
+            on_store_error: if host.on_store_error == "fail" { OnStoreError::Fail } else { OnStoreError::Forward },
+            max_entry_bytes: size(host.max_entry_bytes),
+            max_instances: u32::try_from(host.max_instances).unwrap_or(u32::MAX),
+            max_waiting: size(host.max_waiting),
+            max_wait: Duration::from_millis(host.max_wait_ms),
+            ..Options::default()
+        }
     }
 
     /// How much the memory backend takes.

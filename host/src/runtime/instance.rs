@@ -30,6 +30,8 @@ impl fmt::Display for Fault {
     }
 }
 
+impl std::error::Error for Fault {}
+
 impl From<wasmtime::Error> for Fault {
     /// One line: the trap if it is one, else the host's own words.
     fn from(error: wasmtime::Error) -> Self {

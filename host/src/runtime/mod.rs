@@ -10,6 +10,6 @@ mod state;
 pub(crate) use self::{
     epoch::start_ticking,
     instance::{Fault, Instance},
-    pool::Pool,
+    pool::{Limits, Pool, Refusal, Taken},
     state::{InstanceState, Lent},
 };

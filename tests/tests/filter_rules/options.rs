@@ -51,7 +51,7 @@ async fn a_wrong_option_is_refused_with_its_name_and_what_is_allowed() {
 async fn the_options_in_force_are_told() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let node = Node::new(&store, r#"{"max_history": null, "max_keys": 7, "session_ttl_hours": 0.5}"#).await;
-    let told: Value = serde_json::from_str(node.keepline.filter_options()).unwrap();
+    let told: Value = serde_json::from_str(&node.keepline.filter_options()).unwrap();
     assert_eq!(
         told,
         json!({

@@ -1,9 +1,11 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
-use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf};
+use std::{ffi::OsString, fmt, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use keepline::config::{FIELDS, Kind, Preset};
+
+use crate::ending::GRACE;
 
 /// What the exit code of a command says.
 pub const EXIT_CODES: &str = "\
@@ -120,7 +122,7 @@ const RUN_HELP: &str = r#"Entries, one JSON object a line:
 
 Each line comes out as one line, in order. Only the metadata of a question can change; everything else passes byte for byte. A line that is no entry is told on standard error and passes unchanged, and the exit code is 1 at the end. An answer whose metadata name no session belongs to the last question's. A text may be any JSON value; one that is no string is remembered as JSON text.
 
-The output is flushed before input is waited for, so that keepline run can serve as a coprocess. SIGTERM and SIGINT end it after the entries that it has read. With --pipes, entries of different sessions run side by side; the output is the same as with one pipe, as long as the store takes all sessions.
+The output is flushed before input is waited for, so that keepline run can serve as a coprocess. SIGTERM and SIGINT end it after the entries that it has read, or when --grace is over; a second signal ends it at once. With --plugin, SIGHUP has it read that file again and go on with the component in it; one that can't be used is told on standard error, and the one before goes on. With --pipes, entries of different sessions run side by side; the output is the same as with one pipe, as long as the store takes all sessions.
 
 Exit codes: 0 all went well, 1 some lines were no entries or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin can't be loaded."#;
 
@@ -134,6 +136,9 @@ pub struct RunArguments {
     /// Pipes that run side by side, up to 1024
     #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
     pub pipes: NonZeroUsize,
+    /// After SIGTERM or SIGINT: how long the entries that were read may take to come out
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(GRACE), value_parser = seconds)]
+    pub grace: Seconds,
     /// At the end, tell on standard error what became of the entries, and how long they took
     #[arg(long)]
     pub summary: bool,
@@ -239,6 +244,20 @@ pub enum SessionCommand {
     },
 }
 
+impl SessionCommand {
+    /// Whether it leaves everything as it is.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::List { .. } | Self::Show { .. } | Self::Get { .. } | Self::Keys { .. } | Self::History { .. } => true,
+            Self::Create { .. }
+            | Self::Delete { .. }
+            | Self::Put { .. }
+            | Self::Clear { .. }
+            | Self::Increment { .. } => false,
+        }
+    }
+}
+
 const MIGRATE_HELP: &str = r#"The source is the configuration in force. The target is the same with what --to changes, or the file of --to-config. For example, from a single server to a cluster:
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
@@ -330,6 +349,22 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 fn pipes(text: &str) -> Result<NonZeroUsize, String> {
     let number = text.parse().ok().filter(|number: &NonZeroUsize| number.get() <= 1024);
     number.ok_or_else(|| "must be a whole number from 1 to 1024".to_owned())
+}
+
+/// A time on the command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds(pub Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0.as_secs_f64())
+    }
+}
+
+fn seconds(text: &str) -> Result<Seconds, String> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = time.filter(|time| *time <= Duration::from_secs(3600));
+    time.map(Seconds).ok_or_else(|| "must be a number from 0 to 3600".to_owned())
 }
 
 /// The host's fields, for `keepline help config`: from the table, so that none is ever missing.

@@ -27,7 +27,7 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let host = config.shown();
-    let filter = config.shown_filter(Some(keepline.filter_options()));
+    let filter = config.shown_filter(Some(&keepline.filter_options()));
     if arguments.json {
         let fields = |rows: &[Shown]| -> serde_json::Map<String, Value> {
             let entry = |row: &Shown| (row.name.clone(), json!({"value": row.value, "source": row.origin.to_string()}));

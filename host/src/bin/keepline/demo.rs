@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use crate::{
     cli::{DemoArguments, Global},
+    ending,
     run::entry::{Entry, Lane},
     setup::{self, Usage},
     terminal::{self, printable},
@@ -51,6 +52,7 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     let plugin = setup::plugin(global, &config)?;
     introduce(plugin_file.as_deref(), started.elapsed())?;
 
+    ending::stop_servers_at_a_signal()?;
     let runtime = setup::single_runtime()?;
     let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();

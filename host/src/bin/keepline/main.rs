@@ -9,6 +9,7 @@ mod cli;
 mod component;
 mod config;
 mod demo;
+mod ending;
 mod inspect;
 mod migrate;
 mod run;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{Global, SessionArguments, SessionCommand},
+    ending::{Ending, GRACE},
     setup::{self, Usage},
     terminal,
 };
@@ -23,6 +24,11 @@ use crate::{
 pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
     let plugin = setup::plugin(global, &config)?;
+    let put = match &arguments.command {
+        // Before signals are heard: whoever waits for standard input can be ended by one.
+        SessionCommand::Put { value, text, .. } => json_value(value, *text)?,
+        _ => String::new(),
+    };
     if !config.is_redis() {
         terminal::note(
             "the backend \"memory\" lives in this process only, so there are no sessions from before and none will \
@@ -31,7 +37,17 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     }
     setup::single_runtime()?.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
-        Desk { sessions: keepline.sessions(), json: arguments.json }.serve(&arguments.command).await
+        let mut desk = Desk { sessions: keepline.sessions(), json: arguments.json, put };
+        let served = desk.serve(&arguments.command);
+        if arguments.command.only_reads() {
+            return served.await;
+        }
+        // What was sent to the store may be done already: its answer is waited for, and told.
+        let ending = Ending::listen(GRACE)?;
+        tokio::select! {
+            served = served => served,
+            () = ending.told(|| ()) => bail!("ended by a signal before the store had answered: it may be done or not"),
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -39,6 +55,8 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
 struct Desk {
     sessions: Sessions,
     json: bool,
+    /// The value to put.
+    put: String,
 }
 
 impl Desk {
@@ -56,9 +74,8 @@ impl Desk {
                 let json = json!({"session": deleted.session, "keys_cleared": deleted.keys_cleared});
                 self.answer(&json, &deleted.keys_cleared.join("\n"))
             }
-            SessionCommand::Put { session, key, value, text } => {
-                let value = json_value(value, *text)?;
-                let stored = self.sessions.put(session, key, &value).await?;
+            SessionCommand::Put { session, key, .. } => {
+                let stored = self.sessions.put(session, key, &self.put).await?;
                 self.answer(&json!({"session": stored.session, "key": stored.key}), "")
             }
             SessionCommand::Get { session, key, text } => self.get(session, key, *text).await,

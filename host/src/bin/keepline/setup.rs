@@ -120,7 +120,7 @@ async fn explained(plugin: Plugin, config: &Config, field: String, message: Stri
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let untouched = Keepline::new(plugin, store, keepline::Options::default()).await;
     let known = untouched.ok().and_then(|keepline| {
-        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(keepline.filter_options()).ok()
+        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&keepline.filter_options()).ok()
     });
     let is_unknown = known.is_some_and(|known| !known.contains_key(&field)) && !field.is_empty();
     let message = if is_unknown {

@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use keepline::{Plugin, Sandbox, local_redis::RedisServer, plugin::BUNDLED};
 
 use self::report::Report;
-use crate::{cli::BenchArguments, terminal};
+use crate::{cli::BenchArguments, ending, terminal};
 
 /// How much work goes into a figure.
 struct Effort {
@@ -32,6 +32,7 @@ pub fn main(arguments: &BenchArguments) -> Result<ExitCode> {
     } else {
         Effort { rounds: 9, warm_up: 10_000, memory_pairs: 50_000, redis_pairs: 10_000 }
     };
+    ending::stop_servers_at_a_signal()?;
     let report = run(&effort)?;
     let json = serde_json::to_string_pretty(&report)?;
     if let Some(file) = &arguments.output {

@@ -9,7 +9,7 @@ use std::{
     io::{self, BufRead, BufReader, ErrorKind},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
 };
@@ -41,15 +41,26 @@ const CHUNK: usize = 64 * 1024;
 /// Batches that may wait. One is at work, one is ready, one is being read.
 const WAITING: usize = 2;
 
+/// What others can see of the thread, and tell it.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// No more is wanted.
+    pub stop: AtomicBool,
+    /// Pieces that were read, also those that are not handed on yet.
+    pub pieces: AtomicU64,
+}
+
 /// Start to read. Each batch is what could be read without waiting; an error is the last one.
-pub fn start(input: File, max_line: usize, stop: Arc<AtomicBool>) -> mpsc::Receiver<io::Result<Vec<Piece>>> {
+pub fn start(input: File, max_line: usize, reading: Arc<Reading>) -> mpsc::Receiver<io::Result<Vec<Piece>>> {
     let (batches, receiver) = mpsc::channel(WAITING);
     thread::spawn(move || {
         let mut reader =
             Reader { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false };
         // Ends as well when nobody wants any more.
-        while !stop.load(Ordering::Relaxed) {
+        while !reading.stop.load(Ordering::Relaxed) {
             let batch = reader.batch();
+            let pieces = batch.as_ref().map_or(0, Vec::len);
+            reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
             let is_last = batch.as_ref().map_or(true, Vec::is_empty);
             let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
             if !is_empty && batches.blocking_send(batch).is_err() || is_last {

@@ -21,32 +21,33 @@ use std::{
     hash::{Hash, Hasher},
     io::{self, IsTerminal},
     os::fd::AsFd,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use keepline::{Keepline, Pipe};
+use keepline::{Keepline, Pipe, Plugin, Sandbox};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
     task::JoinSet,
 };
 
 use self::{
     entry::{ALLOWED, Entry, Lane, NoEntry},
-    feed::Piece,
-    sink::Sink,
+    feed::{Piece, Reading},
+    sink::{Chunk, Sink},
     summary::{Summary, Tally},
 };
 use crate::{
     cli::{Global, RunArguments},
+    ending::Ending,
     setup::{self, Usage},
     terminal,
 };
@@ -60,15 +61,17 @@ const BYTES_UNDER_WAY: usize = 64 << 20;
 /// Output is written at the latest when it is that long, or waits for that long.
 const MAX_CHUNK: usize = 64 * 1024;
 const MAX_DELAY: Duration = Duration::from_millis(5);
-/// How long a signalled process may take to finish what it has read.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Run it.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
-    let config = setup::config(global)?;
+    let mut config = setup::config(global)?;
     let input = open_input(&arguments.input)?;
     let plugin = setup::plugin(global, &config)?;
     let pipes = arguments.pipes.get();
+    if !config.origin("max_instances").is_chosen() {
+        // Then no pipe waits for another.
+        config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
+    }
     let runtime = if pipes == 1 {
         // Nothing to do side by side: one thread spares every entry a journey between cores.
         setup::single_runtime()?
@@ -80,10 +83,16 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     };
     let outcome = runtime.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
+        // Before the first entry: what is read is finished.
+        let ending = Ending::listen(arguments.grace.0)?;
+        if let Some(file) = setup::plugin_file(global) {
+            let hangups = signal(SignalKind::hangup()).context("can't listen to signals")?;
+            tokio::spawn(reload(hangups, keepline.clone(), file, config.sandbox()));
+        }
         // Text and metadata in JSON's longest spelling, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        run(keepline, input, pipes, max_line, bar(&arguments.input)).await
+        run(keepline, input, pipes, max_line, bar(&arguments.input), ending).await
     });
     // Threads that still wait for input or output must not be waited for.
     runtime.shutdown_background();
@@ -120,6 +129,22 @@ fn bar(input: &Path) -> Option<ProgressBar> {
     Some(bar)
 }
 
+/// Goes on with what is in the plugin's file by then, at each SIGHUP.
+async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
+    while hangups.recv().await.is_some() {
+        let replaced = async {
+            let (file, sandbox) = (file.clone(), sandbox.clone());
+            // To compile takes a while; the entries go on meanwhile.
+            let plugin = tokio::task::spawn_blocking(move || Plugin::from_file(file, &sandbox)).await??;
+            anyhow::Ok(keepline.replace_plugin(plugin).await?)
+        };
+        match replaced.await {
+            Ok(()) => terminal::note(&format!("the plugin was replaced by what is in {} now", file.display())),
+            Err(error) => terminal::warning(&format!("the plugin was not replaced, and goes on: {error:#}")),
+        }
+    }
+}
+
 struct Outcome {
     summary: Summary,
     /// Whether all that was read has come out, as far as somebody was there to take it.
@@ -142,13 +167,15 @@ async fn run(
     pipes: usize,
     max_line: usize,
     bar: Option<ProgressBar>,
+    ending: Ending,
 ) -> Result<Outcome> {
     let started = Instant::now();
     let (stop, stopped) = watch::channel(Stop::No);
-    let stop_reading = Arc::new(AtomicBool::new(false));
-    let batches = feed::start(input, max_line, stop_reading.clone());
+    let reading = Arc::new(Reading::default());
+    let batches = feed::start(input, max_line, reading.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
-    let (sink, written) = Sink::start(output);
+    let pieces_out = Arc::new(AtomicU64::new(0));
+    let (sink, written) = Sink::start(output, pieces_out.clone());
 
     let mut work = JoinSet::new();
     let senders: Vec<_> = (0..pipes)
@@ -169,7 +196,7 @@ async fn run(
         max_line,
         refused: refused.clone(),
     };
-    let dispatching = tokio::spawn(dispatcher.dispatch(batches, stopped));
+    let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(collect(tickets, sink, bar.clone()));
 
     let finish = async {
@@ -193,13 +220,17 @@ async fn run(
     };
     let finished = tokio::select! {
         finished = finish => Some(finished),
-        () = told_to_end(&stop, &stop_reading) => None,
+        () = ending.told(|| {
+            reading.stop.store(true, Ordering::Relaxed);
+            stop.send_replace(Stop::Signal);
+        }) => None,
     };
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
     if finished.is_none() {
-        terminal::warning("ended before everything that was read had come out");
+        let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
+        terminal::warning(&format!("ended before everything that was read had come out: {left} lines had not"));
     }
     let is_complete = finished.is_some();
     let tally = finished.transpose()?.unwrap_or_default();
@@ -211,28 +242,6 @@ async fn run(
         elapsed: started.elapsed(),
     };
     Ok(Outcome { summary, is_complete })
-}
-
-/// Returns when what is left must be left: some time after a signal, or at the second one.
-async fn told_to_end(stop: &watch::Sender<Stop>, stop_reading: &AtomicBool) {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        // Without handlers the signals end the process at once, which is the next best.
-        return std::future::pending().await;
-    };
-    let mut next = async || {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    next().await;
-    stop_reading.store(true, Ordering::Relaxed);
-    stop.send_replace(Stop::Signal);
-    tokio::select! {
-        () = next() => {}
-        () = tokio::time::sleep(GRACE) => {}
-    }
 }
 
 /// An entry on its way to a pipe.
@@ -272,22 +281,25 @@ impl Dispatcher {
     async fn dispatch(
         mut self,
         mut batches: mpsc::Receiver<io::Result<Vec<Piece>>>,
+        reading: Arc<Reading>,
         mut stopped: watch::Receiver<Stop>,
     ) -> io::Result<()> {
+        let mut taken = 0;
         loop {
-            let batch = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                // What was read before a signal is finished; then no more is waited for.
-                _ = stopped.wait_for(|stop| *stop != Stop::No) => match batches.try_recv() {
-                    Ok(batch) => batch,
-                    Err(_) => return Ok(()),
-                },
-                batch = batches.recv() => match batch {
-                    Some(batch) => batch,
-                    None => return Ok(()),
-                },
+                _ = stopped.wait_for(|stop| *stop != Stop::No) => None,
+                batch = batches.recv() => Some(batch),
             };
+            let next = match next {
+                Some(next) => next,
+                // What was read before a signal is finished; then no more is waited for.
+                None if taken < reading.pieces.load(Ordering::Relaxed) => batches.recv().await,
+                None => return Ok(()),
+            };
+            let Some(batch) = next else { return Ok(()) };
             for piece in batch? {
+                taken += 1;
                 if self.forward(piece).await.is_none() {
                     return Ok(());
                 }
@@ -398,7 +410,7 @@ async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally) -> 
 /// always before waiting for anything.
 async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<ProgressBar>) {
     const BAR_STEP: u64 = 64 * 1024;
-    let mut chunk = Chunk { bytes: Vec::new(), since: Instant::now(), sink };
+    let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
     let mut passed = 0;
     loop {
         let ticket = match tickets.try_recv() {
@@ -438,27 +450,30 @@ async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<Pr
     }
 }
 
-struct Chunk {
-    bytes: Vec<u8>,
+/// A chunk that grows.
+struct Gathering {
+    chunk: Chunk,
     since: Instant,
     sink: Sink,
 }
 
-impl Chunk {
+impl Gathering {
     async fn add(&mut self, line: Vec<u8>) -> Result<(), sink::Closed> {
-        if self.bytes.is_empty() {
+        let Chunk { bytes, pieces } = &mut self.chunk;
+        if bytes.is_empty() {
             self.since = Instant::now();
-            self.bytes = line;
+            *bytes = line;
         } else {
-            self.bytes.extend_from_slice(&line);
+            bytes.extend_from_slice(&line);
         }
-        if self.bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
+        *pieces += 1;
+        if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> Result<(), sink::Closed> {
-        if self.bytes.is_empty() {
+        if self.chunk.pieces == 0 {
             return Ok(());
         }
-        self.sink.write(std::mem::take(&mut self.bytes)).await
+        self.sink.write(std::mem::take(&mut self.chunk)).await
     }
 }

@@ -3,16 +3,34 @@
 //! A thread, because a reader that is slow or has stopped blocks a write, and must not keep the process from
 //! hearing a signal. Nothing is buffered here: what is handed over is written.
 
-use std::{fs::File, io, io::Write, thread};
+use std::{
+    fs::File,
+    io,
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
 
 use tokio::sync::{mpsc, oneshot};
 
 /// Chunks that may wait.
 const WAITING: usize = 2;
 
+/// Pieces of output, one after the other.
+#[derive(Default)]
+pub struct Chunk {
+    /// All of them.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub pieces: u64,
+}
+
 /// Where output goes. Dropped, it ends once all is written.
 pub struct Sink {
-    chunks: mpsc::Sender<Vec<u8>>,
+    chunks: mpsc::Sender<Chunk>,
 }
 
 /// Nobody reads the output any more, or it failed.
@@ -20,16 +38,19 @@ pub struct Sink {
 pub struct Closed;
 
 impl Sink {
-    /// Start to write. The receiver tells how it ended.
-    pub fn start(mut output: File) -> (Self, oneshot::Receiver<io::Result<()>>) {
-        let (chunks, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
+    /// Start to write, and count the pieces that are out. The receiver tells how it ended.
+    pub fn start(mut output: File, written: Arc<AtomicU64>) -> (Self, oneshot::Receiver<io::Result<()>>) {
+        let (chunks, mut waiting) = mpsc::channel::<Chunk>(WAITING);
         let (end, ended) = oneshot::channel();
         thread::spawn(move || {
             let mut result = Ok(());
             while result.is_ok()
                 && let Some(chunk) = waiting.blocking_recv()
             {
-                result = output.write_all(&chunk);
+                result = output.write_all(&chunk.bytes);
+                if result.is_ok() {
+                    written.fetch_add(chunk.pieces, Ordering::Relaxed);
+                }
             }
             // Before the news of the end, so that whoever hears it finds the channel closed.
             drop(waiting);
@@ -39,7 +60,7 @@ impl Sink {
     }
 
     /// Hand a chunk over; waits while the reader is slow.
-    pub async fn write(&self, chunk: Vec<u8>) -> Result<(), Closed> {
+    pub async fn write(&self, chunk: Chunk) -> Result<(), Closed> {
         self.chunks.send(chunk).await.map_err(|_| Closed)
     }
 }

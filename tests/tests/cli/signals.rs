@@ -1,0 +1,290 @@
+//! A signal ends each command cleanly: what was accepted is finished within the time that it has, and told
+//! otherwise. A hang-up has the plugin read again.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStderr, ChildStdout, Stdio},
+    thread,
+    time::Duration,
+};
+
+use keepline::{local_redis::RedisServer, plugin::BUNDLED};
+use keepline_tests::{
+    guests::HOSTILE,
+    programs::{children, end, is_alive, number, signal, until, until_it_listens},
+};
+
+use super::{answer, context, keepline, question};
+
+struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = keepline(arguments.iter().copied()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Self { child, output, errors }
+    }
+
+    /// Over that Redis, and patient with it.
+    fn over(server: &RedisServer, arguments: &[&str]) -> Self {
+        let url = format!("redis_url={}", server.url());
+        let patient = ["--profile", "redis", "--set", &url, "--set", "store_timeout_ms=60000"];
+        Self::start(&[arguments, &patient].concat())
+    }
+
+    fn send(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Returns when it has read all of it.
+    fn send_and_wait(&mut self, text: &str) {
+        let read = |child: &Child| number(child, "io", "rchar:", 10);
+        let all = read(&self.child) + text.len() as u64;
+        self.send(text);
+        until("it has read", || (read(&self.child) >= all).then_some(()));
+        // And has begun: what it reads is at work by then, or will be.
+        thread::sleep(Duration::from_millis(50));
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn told(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// The exit code, and what else was told.
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = end(&mut self.child);
+        let mut told = String::new();
+        self.errors.read_to_string(&mut told).unwrap();
+        (code, told)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In place of the one before, at once.
+fn write_plugin(file: &Path, bytes: &[u8]) {
+    let new = file.with_extension("new");
+    fs::write(&new, bytes).unwrap();
+    fs::rename(&new, file).unwrap();
+}
+
+#[test]
+fn a_hang_up_has_run_go_on_with_what_is_in_the_plugins_file_by_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plugin.wasm");
+    write_plugin(&file, BUNDLED);
+    for pipes in ["1", "4"] {
+        let mut running = Running::start(&["run", "--pipes", pipes, "--plugin", file.to_str().unwrap()]);
+        running.send(&(question("a", "1") + &answer("one")));
+        running.line();
+        running.line();
+
+        // Neither what is no plugin nor what is not there ends the one that works.
+        for content in [&b"nonsense"[..], b"(component)", &BUNDLED[..BUNDLED.len() / 2], b""] {
+            write_plugin(&file, content);
+            signal(&running.child, "-HUP");
+            let told = running.told();
+            assert!(told.starts_with("warning: ") && told.contains("not replaced"), "{told}");
+            running.send(&question("a", "2"));
+            assert_eq!(context(&running.line())["last_answer"], "one");
+        }
+        fs::remove_file(&file).unwrap();
+        signal(&running.child, "-HUP");
+        assert!(running.told().contains("can't read the plugin"));
+
+        write_plugin(&file, HOSTILE);
+        signal(&running.child, "-HUP");
+        let told = running.told();
+        assert!(told.starts_with("note: ") && told.contains(file.to_str().unwrap()), "{told}");
+        // That one adds nothing.
+        running.send(&question("a", "3"));
+        assert_eq!(running.line(), question("a", "3"));
+
+        write_plugin(&file, BUNDLED);
+        signal(&running.child, "-HUP");
+        running.told();
+        running.send(&question("a", "4"));
+        assert_eq!(context(&running.line())["last_answer"], "one");
+        drop(running.child.stdin.take());
+        assert_eq!(running.end(), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn hang_ups_under_load_lose_no_line_and_no_answer() {
+    const ROUNDS: usize = 3000;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("plugin.wasm");
+    write_plugin(&file, BUNDLED);
+    let server = RedisServer::start().unwrap();
+    let mut running = Running::over(&server, &["run", "--pipes", "8", "--plugin", file.to_str().unwrap()]);
+    let mut stdin = running.child.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        for round in 0..ROUNDS {
+            let session = format!("s{}", round % 50);
+            stdin.write_all((question(&session, "?") + &answer(&round.to_string())).as_bytes()).unwrap();
+        }
+    });
+    for round in 0..ROUNDS {
+        let line = running.line();
+        if round >= 50 {
+            assert_eq!(context(&line)["answer_count"], round / 50, "{round}: {line}");
+            assert_eq!(context(&line)["last_answer"], (round - 50).to_string());
+        }
+        assert_eq!(running.line(), answer(&round.to_string()));
+        if round % 500 == 250 {
+            signal(&running.child, "-HUP");
+        }
+    }
+    writer.join().unwrap();
+    let (code, told) = running.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!told.is_empty() && told.lines().all(|line| line.starts_with("note: the plugin was replaced")), "{told}");
+}
+
+#[test]
+fn without_a_plugin_of_its_own_a_hang_up_ends_run() {
+    let mut running = Running::start(&["run"]);
+    running.send(&answer("x"));
+    running.line();
+    signal(&running.child, "-HUP");
+    assert_eq!(running.end(), (None, String::new()));
+}
+
+/// A run over a Redis that does not answer, and so many answers that it has read.
+fn stuck(server: &RedisServer, arguments: &[&str], answers: usize) -> Running {
+    let mut running = Running::over(server, &[&["run"], arguments].concat());
+    running.send(&question("a", "1"));
+    running.line();
+    server.pause().unwrap();
+    running.send_and_wait(&answer("x").repeat(answers));
+    running
+}
+
+#[test]
+fn what_run_has_read_comes_out_within_its_grace() {
+    let server = RedisServer::start().unwrap();
+    for (pipes, name) in [("1", "-TERM"), ("4", "-INT")] {
+        let mut running = stuck(&server, &["--pipes", pipes, "--grace", "60"], 3);
+        signal(&running.child, name);
+        thread::sleep(Duration::from_millis(100));
+        server.resume().unwrap();
+        for _ in 0..3 {
+            assert_eq!(running.line(), answer("x"));
+        }
+        assert_eq!(running.line(), "");
+        assert_eq!(running.end(), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn what_run_has_read_and_does_not_come_out_within_its_grace_is_told() {
+    let server = RedisServer::start().unwrap();
+    for pipes in ["1", "4"] {
+        let mut running = stuck(&server, &["--pipes", pipes, "--grace", "0.2"], 3);
+        signal(&running.child, "-TERM");
+        assert_eq!(running.line(), "");
+        let (code, told) = running.end();
+        assert_eq!((code, told.contains("had come out: 3 lines had not")), (Some(1), true), "{told}");
+        server.resume().unwrap();
+    }
+}
+
+#[test]
+fn a_second_signal_ends_run_at_once() {
+    let server = RedisServer::start().unwrap();
+    let mut running = stuck(&server, &["--grace", "3600"], 2);
+    // One that comes before the first was heard does not count.
+    until("it ends", || {
+        signal(&running.child, "-TERM");
+        thread::sleep(Duration::from_millis(50));
+        running.child.try_wait().unwrap()
+    });
+    let (code, told) = running.end();
+    assert_eq!((code, told.contains("2 lines had not")), (Some(1), true), "{told}");
+    server.resume().unwrap();
+}
+
+#[test]
+fn a_change_of_a_session_is_finished_or_told() {
+    let server = RedisServer::start().unwrap();
+    let put = |value| {
+        server.pause().unwrap();
+        let running = Running::over(&server, &["session", "put", "a", "k", value]);
+        until_it_listens(&running.child);
+        running
+    };
+    Running::over(&server, &["session", "create", "a"]).end();
+    let running = put("1");
+    signal(&running.child, "-TERM");
+    thread::sleep(Duration::from_millis(100));
+    server.resume().unwrap();
+    assert_eq!(running.end().0, Some(0));
+    let mut found = Running::over(&server, &["session", "get", "a", "k"]);
+    assert_eq!(found.line(), "1\n");
+
+    let mut running = put("2");
+    until("it ends", || {
+        signal(&running.child, "-INT");
+        thread::sleep(Duration::from_millis(50));
+        running.child.try_wait().unwrap()
+    });
+    let (code, told) = running.end();
+    assert_eq!((code, told.contains("it may be done or not")), (Some(1), true), "{told}");
+
+    // Whoever only looks has nothing to finish.
+    let running = Running::over(&server, &["session", "list"]);
+    thread::sleep(Duration::from_millis(300));
+    signal(&running.child, "-TERM");
+    assert_eq!(running.end(), (None, String::new()));
+    server.resume().unwrap();
+}
+
+/// It starts a redis-server of its own; at a signal both are gone, and nothing is left on disk.
+fn ends_with_its_server(arguments: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = keepline(arguments.iter().copied());
+    let mut child = command.env("TMPDIR", directory.path()).stdout(Stdio::null()).spawn().unwrap();
+    let server = until("it has a server", || children(child.id(), "redis-server").pop());
+    signal(&child, "-TERM");
+    assert_eq!(end(&mut child), Some(1));
+    until("the server is gone", || (!is_alive(server)).then_some(()));
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(told, "error: ended by a signal\n");
+}
+
+#[test]
+fn the_demo_ends_with_its_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let chat = directory.path().join("long.jsonl");
+    fs::write(&chat, (question("a", "?") + &answer("x")).repeat(50_000)).unwrap();
+    ends_with_its_server(&["demo", chat.to_str().unwrap()]);
+}
+
+#[test]
+fn the_benchmark_ends_with_its_server() {
+    ends_with_its_server(&["bench", "--quick"]);
+}

@@ -1,0 +1,120 @@
+//! A host that serves many conversations from few instances: the bound and the line before it, a plugin that
+//! is replaced while it works, and an end that leaves nothing half-done.
+
+#[path = "embedding/pool.rs"]
+mod pool;
+#[path = "embedding/replacement.rs"]
+mod replacement;
+#[path = "embedding/service.rs"]
+mod service;
+#[path = "embedding/shutdown.rs"]
+mod shutdown;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use keepline::store::{
+    BucketPage, Deletion, Description, Failure, MemoryStore, Receipt, Store, StoreCapabilities, Transaction, Writer,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+/// More than any of this takes, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store before which transactions wait until it is opened.
+#[derive(Debug)]
+struct Gate {
+    inner: MemoryStore,
+    gate: Semaphore,
+    arrived: Mutex<Vec<String>>,
+    at_work: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Gate {
+    fn closed() -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryStore::default(),
+            gate: Semaphore::new(0),
+            arrived: Mutex::default(),
+            at_work: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
+
+    /// For so many transactions.
+    fn admit(&self, transactions: usize) {
+        self.gate.add_permits(transactions);
+    }
+
+    /// From now on for all.
+    fn open(&self) {
+        self.gate.close();
+    }
+
+    /// The buckets of all transactions so far, in order.
+    fn arrived(&self) -> Vec<String> {
+        self.arrived.lock().clone()
+    }
+
+    fn at_work(&self) -> usize {
+        self.at_work.load(Ordering::SeqCst)
+    }
+
+    /// The most transactions that there were at one time.
+    fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+struct AtWork<'a>(&'a AtomicUsize);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Store for Gate {
+    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+        self.arrived.lock().push(transaction.bucket.clone());
+        self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let _at_work = AtWork(&self.at_work);
+        if let Ok(admitted) = self.gate.acquire().await {
+            admitted.forget();
+        }
+        self.inner.transact(writer, transaction).await
+    }
+
+    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+        self.inner.list_buckets(cursor, limit).await
+    }
+
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
+        self.inner.delete_bucket(writer, bucket).await
+    }
+
+    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
+        self.inner.describe_bucket(bucket).await
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.inner.round_trips()
+    }
+
+    async fn check(&self) -> Result<(), Failure> {
+        self.inner.check().await
+    }
+}

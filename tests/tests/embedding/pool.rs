@@ -1,0 +1,246 @@
+//! As many calls at one time as there are instances; a line of bounded length and patience; first come, first
+//! served; and memory is never the reason that an entry does not go on.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt, StreamExt,
+    future::{LocalBoxFuture, join_all},
+    poll,
+    stream::FuturesUnordered,
+};
+use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, store::Store};
+use keepline_tests::{
+    lanes::{KeptLog, Node, metadata_of, plugin, problem_code, problem_message, refused_with, untouched},
+    watch::in_own_process,
+};
+use tokio::time::timeout;
+
+use super::{Gate, PATIENCE};
+
+/// A host with so many instances, and room for so many to wait, on a store behind a gate.
+async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gate>) {
+    host_with(instances, waiting, |_| {}).await
+}
+
+async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+    let gate = Gate::closed();
+    let store: Arc<dyn Store> = gate.clone();
+    let node = Node::with(&store, "{}", |options| {
+        (options.max_instances, options.max_waiting, options.max_wait) = (instances, waiting, PATIENCE);
+        change(options);
+    });
+    (node.await, gate)
+}
+
+/// An answer of a session, on a pipe of its own.
+fn say(keepline: &Keepline, session: &str) -> LocalBoxFuture<'static, Passed> {
+    let (mut pipe, metadata) = (keepline.pipe(), metadata_of(session));
+    async move { pipe.answer("x", &metadata).await.unwrap() }.boxed_local()
+}
+
+/// As many calls, each as far as it gets now.
+async fn begin<'a>(calls: impl IntoIterator<Item = &'a mut LocalBoxFuture<'static, Passed>>) {
+    for call in calls {
+        assert!(poll!(call).is_pending());
+    }
+}
+
+#[tokio::test]
+async fn no_more_calls_are_served_at_one_time_than_there_are_instances() {
+    let (node, gate) = host(3, 100).await;
+    let mut calls: Vec<_> = (0..10).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
+    begin(&mut calls).await;
+    assert_eq!((gate.at_work(), gate.most()), (3, 3));
+    gate.open();
+    let passed = timeout(PATIENCE, join_all(calls)).await.unwrap();
+    assert!(passed.iter().all(|passed| untouched(Effect::Stored, passed)), "{passed:?}");
+    assert_eq!(gate.most(), 3);
+    assert_eq!((node.counters().stored, node.counters().busy), (10, 0));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_in_the_line_is_forwarded_unchanged_and_counted() {
+    let (node, gate) = host(2, 3).await;
+    let mut calls: Vec<_> = (0..5).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
+    begin(&mut calls).await;
+    for n in 0..20 {
+        // At once, while the store answers nobody.
+        let passed = say(&node.keepline, &format!("over-{n}")).now_or_never().unwrap();
+        assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
+        assert!(passed.metadata.is_none());
+        assert_eq!(problem_message(&passed), "all 2 instances are busy and 3 calls wait for one already");
+    }
+    assert_eq!((node.counters().failed, node.counters().busy), (20, 20));
+    let told = node.log.of("keepline.busy").len();
+    assert!((1..=3).contains(&told), "{told} warnings");
+    let refused = node.keepline.sessions().keys("s0").now_or_never().unwrap().unwrap_err();
+    assert_eq!((refused.code, node.counters().busy), (None, 21));
+
+    gate.open();
+    let passed = timeout(PATIENCE, join_all(calls)).await.unwrap();
+    assert!(passed.iter().all(|passed| untouched(Effect::Stored, passed)), "{passed:?}");
+    assert_eq!(gate.arrived(), ["s0", "s1", "s2", "s3", "s4"]);
+    // There is room again.
+    assert_eq!(say(&node.keepline, "s0").await.effect, Effect::Stored);
+}
+
+#[tokio::test]
+async fn a_call_that_gets_no_instance_is_an_error_for_a_host_that_wants_errors() {
+    let (node, gate) = host_with(1, 0, |options| options.on_store_error = OnStoreError::Fail).await;
+    let mut first = say(&node.keepline, "s");
+    begin([&mut first]).await;
+    let mut pipe = node.keepline.pipe();
+    assert!(refused_with("busy", &pipe.question("?", &metadata_of("s")).await));
+    gate.open();
+    assert_eq!(first.await.effect, Effect::Stored);
+    assert_eq!(pipe.question("?", &metadata_of("s")).await.unwrap().effect, Effect::Enriched);
+}
+
+#[tokio::test]
+async fn who_waits_too_long_is_forwarded_unchanged_and_counted() {
+    let (node, gate) = host_with(1, 10, |options| options.max_wait = Duration::from_millis(20)).await;
+    let mut first = say(&node.keepline, "first");
+    begin([&mut first]).await;
+    let passed = timeout(PATIENCE, say(&node.keepline, "late")).await.unwrap();
+    assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
+    assert_eq!(problem_message(&passed), "no instance came free within 20 ms");
+    assert_eq!((node.counters().failed, node.counters().busy), (1, 1));
+    gate.open();
+    // Who has an instance is the store's time-out's business.
+    assert_eq!(first.await.effect, Effect::Stored);
+    assert_eq!(gate.arrived(), ["first"]);
+}
+
+#[tokio::test]
+async fn who_comes_first_is_served_first() {
+    let (node, gate) = host(2, 100).await;
+    let names: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
+    let mut calls: Vec<_> = names.iter().map(|name| say(&node.keepline, name)).collect();
+    begin(&mut calls).await;
+    let mut calls: FuturesUnordered<_> = calls.into_iter().collect();
+    for served in 1..=names.len() {
+        gate.admit(1);
+        assert_eq!(timeout(PATIENCE, calls.next()).await.unwrap().unwrap().effect, Effect::Stored);
+        // Who comes now comes last, and finds nothing to be had.
+        if served == 10 {
+            let mut pusher = say(&node.keepline, "pusher");
+            begin([&mut pusher]).await;
+            assert!(!gate.arrived().contains(&"pusher".to_owned()));
+        }
+    }
+    assert_eq!(gate.arrived(), names);
+}
+
+#[tokio::test]
+async fn who_gives_up_leaves_the_line() {
+    let (node, gate) = host(1, 2).await;
+    let keepline = &node.keepline;
+    let (mut at_work, mut second, mut third) = (say(keepline, "a"), say(keepline, "b"), say(keepline, "c"));
+    begin([&mut at_work, &mut second, &mut third]).await;
+    assert_eq!(problem_code(&say(keepline, "d").await), "busy");
+    drop(second);
+    let mut fourth = say(keepline, "e");
+    begin([&mut fourth]).await;
+    assert_eq!(problem_code(&say(keepline, "f").await), "busy");
+    gate.open();
+    for call in [at_work, third, fourth] {
+        assert_eq!(timeout(PATIENCE, call).await.unwrap().effect, Effect::Stored);
+    }
+    assert_eq!(gate.arrived(), ["a", "c", "e"]);
+}
+
+#[tokio::test]
+async fn who_gives_up_with_an_instance_leaves_its_place() {
+    let (node, gate) = host(1, 10).await;
+    let (mut first, mut second) = (say(&node.keepline, "a"), say(&node.keepline, "b"));
+    begin([&mut first, &mut second]).await;
+    drop(first);
+    begin([&mut second]).await;
+    assert_eq!(gate.arrived(), ["a", "b"]);
+    gate.open();
+    assert_eq!(timeout(PATIENCE, second).await.unwrap().effect, Effect::Stored);
+}
+
+/// Calls are dropped wherever they are: every place is still there afterwards, and no more than that.
+#[test]
+fn no_place_is_lost_or_won_whatever_is_dropped() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (node, gate) = host(4, 8).await;
+        let tasks = (0..16).map(|n| {
+            let keepline = node.keepline.clone();
+            let gate = gate.clone();
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    let patience = Duration::from_micros(fastrand::u64(0..2000));
+                    let (mut pipe, metadata) = (keepline.pipe(), metadata_of(&format!("s{n}")));
+                    let _ = timeout(patience, pipe.answer("x", &metadata)).await;
+                    gate.admit(usize::from(fastrand::bool()));
+                }
+            })
+        });
+        join_all(tasks.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
+        assert_eq!((gate.at_work(), gate.most()), (0, 4));
+        gate.gate.forget_permits(usize::MAX >> 4);
+
+        let mut calls: Vec<_> = (0..12).map(|n| say(&node.keepline, &format!("t{n}"))).collect();
+        begin(&mut calls).await;
+        assert_eq!(gate.at_work(), 4);
+        assert_eq!(problem_code(&say(&node.keepline, "over").await), "busy");
+        gate.open();
+        assert!(join_all(calls).await.iter().all(|passed| passed.effect == Effect::Stored));
+    });
+}
+
+/// Only the entry loses its memory: not the turn, and not the pipe.
+#[tokio::test]
+async fn an_answer_that_is_dropped_half_way_leaves_the_turn_to_the_next() {
+    let (mut node, gate) = host(1, 10).await;
+    gate.admit(1);
+    assert_eq!(node.ask("s").await.effect, Effect::Resumed);
+    let mut other = say(&node.keepline, "other");
+    // Once with an instance, and once in the line.
+    assert!(node.pipe.answer("dropped", "{}").now_or_never().is_none());
+    begin([&mut other]).await;
+    assert!(node.pipe.answer("dropped", "{}").now_or_never().is_none());
+    gate.open();
+    assert_eq!(other.await.effect, Effect::Stored);
+    assert_eq!(node.reply("kept").await.effect, Effect::Stored);
+    assert_eq!(node.sessions.get("s", "last_answer").await.unwrap().value.unwrap(), "\"kept\"");
+}
+
+#[test]
+fn instances_that_are_not_needed_any_more_are_dropped() {
+    /// Each instance reserves gigabytes of addresses, and a few pages of memory.
+    fn reserved_gib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmSize:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 20
+    }
+    in_own_process("pool::instances_that_are_not_needed_any_more_are_dropped", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let gate = Gate::closed();
+            let mut options = Options::default();
+            options.log = Arc::new(KeptLog::default());
+            let keepline = Keepline::new(plugin(), gate.clone(), options).await.unwrap();
+            let before = reserved_gib();
+            let mut calls: Vec<_> = (0..64).map(|n| say(&keepline, &format!("s{n}"))).collect();
+            begin(&mut calls).await;
+            gate.open();
+            assert!(join_all(calls).await.iter().all(|passed| passed.effect == Effect::Stored));
+            let at_most = reserved_gib();
+            assert!(at_most > before + 100, "{before} {at_most}");
+
+            for _ in 0..3000 {
+                assert_eq!(say(&keepline, "s").await.effect, Effect::Stored);
+            }
+            let after = reserved_gib();
+            assert!(after - before < (at_most - before) / 16, "{before} {at_most} {after}");
+            // What is needed is there again.
+            let calls = (0..64).map(|n| say(&keepline, &format!("s{n}")));
+            assert!(join_all(calls).await.iter().all(|passed| passed.effect == Effect::Stored));
+        });
+    });
+}
