@@ -1,8 +1,12 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
-use std::{ffi::OsString, num::NonZeroUsize, path::PathBuf};
+use std::{
+    ffi::OsString,
+    num::{NonZeroU8, NonZeroUsize},
+    path::PathBuf,
+};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use keepline::config::{FIELDS, Kind, Preset};
 
 /// What the exit code of a command says.
@@ -283,6 +287,27 @@ pub struct BenchArguments {
     /// A tenth of the work: figures that tell little, soon
     #[arg(long)]
     pub quick: bool,
+    /// One part alone
+    #[arg(long, value_name = "PART")]
+    pub only: Option<BenchPart>,
+    /// Points of a growth curve at most, from its smallest
+    #[arg(long, value_name = "N")]
+    pub points: Option<NonZeroU8>,
+    /// Draw the growth curves into this directory, as SVG
+    #[arg(long, value_name = "DIRECTORY")]
+    pub plots: Option<PathBuf>,
+    /// Measure nothing: take the figures from a report that was written with --output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points"])]
+    pub from: Option<PathBuf>,
+}
+
+/// A part of `keepline bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchPart {
+    /// What an entry costs, each figure beside its floor
+    Speed,
+    /// How that grows with keys, history, sessions, sizes and pipes
+    Growth,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
