@@ -103,7 +103,7 @@ pub enum Command {
     Component(ComponentArguments),
     /// Play a conversation and show what is remembered
     Demo(DemoArguments),
-    /// Measure: the memory store, Redis, start and memory of the process, each beside its floor
+    /// Measure: what an entry costs, each figure beside its floor, and how that grows
     Bench(BenchArguments),
     /// Write a completion script for a shell
     #[command(after_help = "For example: source <(keepline completions bash)")]
@@ -306,8 +306,18 @@ pub struct BenchArguments {
 pub enum BenchPart {
     /// What an entry costs, each figure beside its floor
     Speed,
-    /// How that grows with keys, history, sessions, sizes and pipes
+    /// How that grows: all of the curves below
     Growth,
+    /// With the keys of a session
+    Keys,
+    /// With the length of a session's history
+    History,
+    /// With the size of an answer
+    Sizes,
+    /// With the number of sessions
+    Sessions,
+    /// With the number of pipes
+    Pipes,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

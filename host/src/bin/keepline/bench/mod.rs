@@ -93,13 +93,13 @@ fn run(arguments: &BenchArguments) -> Result<Report> {
     // A core is left for Redis, which is on this machine too.
     let pool = runtime(cores.saturating_sub(1).max(1))?;
 
-    if arguments.only != Some(BenchPart::Growth) {
+    if matches!(arguments.only, None | Some(BenchPart::Speed)) {
         speed(&mut report, &plugin, &effort, &progress, (&single, &pool))?;
     }
     if arguments.only != Some(BenchPart::Speed) {
         let (plugin, effort, progress, all) = (&plugin, &effort.growth, &progress, &runtime(cores)?);
         let growth = Growth { plugin, effort, single: &single, pool: &pool, all, progress };
-        let (sections, plots) = growth.measure()?;
+        let (sections, plots) = growth.measure(arguments.only)?;
         report.sections.extend(sections);
         report.plots.extend(plots);
     }

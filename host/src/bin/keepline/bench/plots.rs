@@ -19,7 +19,7 @@ use super::report::{Axis, Ink, Line, Panel, Plot, Report};
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const WIDTH_OF_A_PANEL: u32 = 480;
-const HEIGHT: u32 = 400;
+const HEIGHT: u32 = 410;
 const FONT: &str = "sans-serif";
 const TEXT: u32 = 13;
 const DARK: RGBColor = RGBColor(31, 35, 40);
@@ -93,11 +93,11 @@ impl Scale {
         let least = values.iter().copied().min_by(f64::total_cmp)?;
         let most = values.iter().copied().max_by(f64::total_cmp)?;
         let (range, ticks): (_, Vec<f64>) = if axis.logarithmic {
-            let steps: &[f64] = if most / least > 100.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-            let ticks = (-6..12).flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)));
+            let steps: &[f64] = if most / least > 1000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+            let ticks = (-3..12).flat_map(|decade| steps.iter().map(move |step| step * 10_f64.powi(decade)));
             (least / 1.5..most * 1.5, ticks.collect())
         } else {
-            let step = round_step(most / 5.0);
+            let step = round_step(most / 7.0);
             (0.0..most * 1.1, (0..12).map(|n| f64::from(n) * step).collect())
         };
         let ticks = ticks.into_iter().filter(|tick| range.contains(tick)).collect();
@@ -130,8 +130,11 @@ impl Ranged for Scale {
 impl ValueFormatter<f64> for Scale {
     fn format(value: &f64) -> String {
         match *value {
-            value if value >= 999_999.5 => format!("{}M", rounded(value / 1e6)),
-            value if value >= 999.5 => format!("{}k", rounded(value / 1e3)),
+            value if value >= 1e6 => format!("{}M", rounded(value / 1e6)),
+            // 1024 is no round number of thousands.
+            value if value >= 1e4 || value == 1e3 || value == 2e3 || value == 5e3 => {
+                format!("{}k", rounded(value / 1e3))
+            }
             value => rounded(value).to_string(),
         }
     }
@@ -163,7 +166,7 @@ fn picture(plot: &Plot, panels: &[Curves<'_>]) -> Result<String> {
 }
 
 fn draw_panel(area: &Area<'_>, curves: &Curves<'_>) -> Result<()> {
-    let (head, body) = area.split_vertically(62);
+    let (head, body) = area.split_vertically(76);
     let text = (FONT, TEXT).into_font().color(&DARK);
     let centred = text.pos(Pos::new(HPos::Center, VPos::Center));
     let middle = i32::try_from(head.dim_in_pixel().0 / 2)?;
@@ -204,17 +207,17 @@ fn draw_legend(head: &Area<'_>, curves: &Curves<'_>) -> Result<()> {
     const SAMPLE: i32 = 24;
     let text = (FONT, TEXT - 1).into_font().color(&DARK).pos(Pos::new(HPos::Left, VPos::Center));
     let right = i32::try_from(head.dim_in_pixel().0)?;
-    let (mut x, mut y) = (66, 34);
+    let (mut x, mut y) = (66, 33);
     for (line, _) in &curves.lines {
         // Nobody here knows the reader's font: a guess on the safe side.
         let width = SAMPLE + 6 + 7 * i32::try_from(line.label.chars().count())?;
         if x + width > right {
-            (x, y) = (66, y + 18);
+            (x, y) = (66, y + 16);
         }
         let stroke = colour(line.ink).stroke_width(2);
-        let dash = if line.dashed { 9 } else { SAMPLE };
-        for from in (x..x + SAMPLE).step_by(15.min(dash.unsigned_abs() as usize + 6)) {
-            head.draw(&PathElement::new([(from, y), ((from + dash).min(x + SAMPLE), y)], stroke))?;
+        let dashes: &[(i32, i32)] = if line.dashed { &[(0, 6), (9, 15), (18, 24)] } else { &[(0, SAMPLE)] };
+        for (from, to) in dashes {
+            head.draw(&PathElement::new([(x + from, y), (x + to, y)], stroke))?;
         }
         head.draw(&Text::new(line.label.clone(), (x + SAMPLE + 6, y), text.clone()))?;
         x += width + 12;

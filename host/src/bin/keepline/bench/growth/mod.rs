@@ -29,6 +29,7 @@ use super::{
     redis::connect,
     report::{Axis, Ink, Line, Panel, Plot, Section, figure, thousands},
 };
+use crate::cli::BenchPart;
 
 /// How much work goes into the curves.
 pub struct Effort {
@@ -63,30 +64,38 @@ const A_FEW: u64 = 8;
 // Series.
 const MEMORY: &str = "memory";
 const REDIS: &str = "Redis";
-const NEW_IN_MEMORY: &str = "new in memory";
-const NEW_IN_REDIS: &str = "new in Redis";
-const BARE_MAP: &str = "bare map";
-const BARE_REDIS: &str = "bare Redis";
+const ANY: &str = "any session";
+const NEW: &str = "new sessions";
+const HOT: &str = "the same ten sessions";
+const BARE: &str = "nothing of ours";
 
 // Tables, and their columns.
 const KEYS_A_SESSION: &str = "Keys a session";
 const FOLDED: &str = "History, folded at 100 records";
 const WHOLE: &str = "History, kept whole";
 const ENTRY_SIZE: &str = "Size of an answer";
-const SESSIONS: &str = "Sessions";
+const SESSIONS_MEMORY: &str = "Sessions, memory store";
+const SESSIONS_REDIS: &str = "Sessions, Redis";
 const MEMORY_QUESTION: &str = "memory: question µs";
 const MEMORY_ANSWER: &str = "memory: answer µs";
 const REDIS_QUESTION: &str = "Redis: question µs";
 const REDIS_ANSWER: &str = "Redis: answer µs";
 const MEMORY_A_KEY: &str = "memory: question, µs a key";
 const REDIS_A_KEY: &str = "Redis: question, µs a key";
-const MEMORY_CREATION: &str = "memory: creation µs";
-const REDIS_CREATION: &str = "Redis: creation µs";
-const MAP_READ: &str = "bare map µs";
-const BARE_READS: &str = "Redis: bare reads µs";
-const BARE_WRITES: &str = "Redis: bare writes µs";
-const MEMORY_MIB: &str = "memory: MiB";
-const REDIS_MIB: &str = "Redis: MiB";
+const MEMORY_TITLE: &str = "memory store";
+const REDIS_TITLE: &str = "Redis on loopback";
+
+// Of a table with one store.
+const QUESTION: &str = "question µs";
+const ANSWER_TO_IT: &str = "answer µs";
+const CREATION: &str = "creation µs";
+const HOT_QUESTION: &str = "same ten: question µs";
+const HOT_ANSWER: &str = "same ten: answer µs";
+const MAP_READ: &str = "bare hash table: read µs";
+const MAP_WRITE: &str = "bare hash table: write µs";
+const BARE_READS: &str = "bare reads µs";
+const BARE_WRITES: &str = "bare writes µs";
+const MIB: &str = "MiB";
 
 /// With limits out of the way: none of them is what the curves are about.
 const ROOMY: &str = r#"{"session_ttl_hours": 24, "max_keys": 10000, "max_value_bytes": 8388608,
@@ -106,18 +115,35 @@ pub struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    pub fn measure(&self) -> Result<(Vec<Section>, Vec<Plot>)> {
+    /// All curves, or one.
+    pub fn measure(&self, only: Option<BenchPart>) -> Result<(Vec<Section>, Vec<Plot>)> {
         let server = if RedisServer::is_installed() { Some(RedisServer::start()?) } else { None };
         let server = server.as_ref();
-        let mut sections = vec![
-            self.single.block_on(self.keys(server))?,
-            self.single.block_on(self.history(server, FOLDED, EXPIRING, Some(MAX_HISTORY / 2)))?,
-            self.single.block_on(self.history(server, WHOLE, WHOLE_HISTORY, None))?,
-            self.single.block_on(self.sizes(server))?,
-            self.sessions(server.is_some())?,
-        ];
-        sections.push(load::pipes(self, server)?);
-        Ok((sections, plots()))
+        let wanted = |part| only.is_none_or(|only| only == BenchPart::Growth || only == part);
+        let mut sections = Vec::new();
+        if wanted(BenchPart::Keys) {
+            sections.push(self.single.block_on(self.keys(server))?);
+        }
+        if wanted(BenchPart::History) {
+            sections.push(self.single.block_on(self.history(server, FOLDED, EXPIRING, Some(MAX_HISTORY / 2)))?);
+            sections.push(self.single.block_on(self.history(server, WHOLE, WHOLE_HISTORY, None))?);
+        }
+        if wanted(BenchPart::Sizes) {
+            sections.push(self.single.block_on(self.sizes(server))?);
+        }
+        if wanted(BenchPart::Sessions) {
+            sections.push(self.sessions_in_memory()?);
+            if server.is_some() {
+                sections.push(self.sessions_in_redis()?);
+            }
+        }
+        if wanted(BenchPart::Pipes) {
+            sections.push(load::pipes(self, server)?);
+        }
+        let is_there = |line: &Line| sections.iter().any(|section| section.title == line.section);
+        let measured = |plot: &Plot| plot.panels.iter().flat_map(|panel| &panel.lines).any(is_there);
+        let plots = plots().into_iter().filter(measured).collect();
+        Ok((sections, plots))
     }
 
     async fn in_memory(&self, filter: &str, limits: MemoryLimits) -> Result<(Keepline, Arc<MemoryStore>)> {
@@ -224,26 +250,34 @@ impl Growth<'_> {
         Ok(section)
     }
 
-    /// Each point has a store of its own, or a server.
-    fn sessions(&self, with_redis: bool) -> Result<Section> {
+    fn sessions_in_memory(&self) -> Result<Section> {
         let text: Arc<str> = answer_of(ANSWER).into();
         let (mut points, mut sizes) = (Vec::new(), Vec::new());
+        // Each point has a store of its own.
         for count in self.effort.points(&SESSIONS_IN_MEMORY) {
             self.progress.set_message(format!("{} sessions in memory", thousands(count as f64)));
             let sessions = Sessions::new("s", count);
             let limits = MemoryLimits { max_sessions: u64::MAX, ..MemoryLimits::default() };
             let (keepline, store) = self.single.block_on(self.in_memory(EXPIRING, limits))?;
             self.all.block_on(fill::sessions(&keepline, &sessions, &text, self.progress))?;
-            sizes.push((MEMORY_MIB, count, store.used_bytes()));
-            let visit = |afterwards| PipeVisitor::new(&keepline, sessions.clone(), text.clone(), afterwards);
-            let pairs = self.effort.memory_pairs;
-            points.push(Point::new(MEMORY, count, visit(Afterwards::TakeRecordsOff(RECORDS_OF_AN_ANSWER)), pairs));
-            points.push(Point::new(NEW_IN_MEMORY, count, visit(Afterwards::Delete), pairs));
-            points.push(Point::new(BARE_MAP, count, BareMap::new(sessions.clone(), text.clone()), pairs));
+            sizes.push((count, store.used_bytes()));
+            points.extend(visits(&keepline, &sessions, &text, self.effort.memory_pairs));
+            points.push(Point::new(BARE, count, BareMap::new(sessions, text.clone()), self.effort.memory_pairs));
         }
-        let mut servers = Vec::new();
-        let counts =
-            self.effort.points(&SESSIONS_IN_REDIS).filter(|count| with_redis && *count <= self.effort.max_sessions);
+        let bare = [
+            Column { name: MAP_READ, series: BARE, figure: Figure::Question },
+            Column { name: MAP_WRITE, series: BARE, figure: Figure::Answer },
+        ];
+        let mut section = self.sessions(SESSIONS_MEMORY, points, bare, &sizes)?;
+        section.note("bare hash table: an answer copied out of one of the standard library, and replaced in it");
+        Ok(section)
+    }
+
+    fn sessions_in_redis(&self) -> Result<Section> {
+        let text: Arc<str> = answer_of(ANSWER).into();
+        let (mut points, mut sizes, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        // Each point has a server of its own.
+        let counts = self.effort.points(&SESSIONS_IN_REDIS).filter(|count| *count <= self.effort.max_sessions);
         for count in counts {
             self.progress.set_message(format!("{} sessions in Redis", thousands(count as f64)));
             let sessions = Sessions::new("s", count);
@@ -254,39 +288,62 @@ impl Growth<'_> {
                 fill::sessions(&keepline, &sessions, &text, self.progress).await
             })?;
             let (keepline, mut connection) = self.single.block_on(connect(self.plugin, &server, EXPIRING))?;
-            sizes.push((REDIS_MIB, count, self.single.block_on(used_memory(&mut connection))?));
-            let visit = |afterwards| PipeVisitor::new(&keepline, sessions.clone(), text.clone(), afterwards);
-            let pairs = self.effort.redis_pairs;
-            points.push(Point::new(REDIS, count, visit(Afterwards::TakeRecordsOff(RECORDS_OF_AN_ANSWER)), pairs));
-            points.push(Point::new(NEW_IN_REDIS, count, visit(Afterwards::Delete), pairs));
+            sizes.push((count, self.single.block_on(used_memory(&mut connection))?));
+            points.extend(visits(&keepline, &sessions, &text, self.effort.redis_pairs));
             let bare = BareRedis::new(connection, sessions, &text);
-            points.push(Point::new(BARE_REDIS, count, bare, pairs));
+            points.push(Point::new(BARE, count, bare, self.effort.redis_pairs));
             servers.push(server);
         }
-        self.progress.set_message("sessions");
-        self.single.block_on(take_turns(&mut points, self.effort.rounds, self.progress))?;
-
-        let mut columns = both_stores();
-        columns.extend([
-            Column { name: MEMORY_CREATION, series: NEW_IN_MEMORY, figure: Figure::Question },
-            Column { name: REDIS_CREATION, series: NEW_IN_REDIS, figure: Figure::Question },
-            Column { name: MAP_READ, series: BARE_MAP, figure: Figure::Question },
-            Column { name: BARE_READS, series: BARE_REDIS, figure: Figure::Question },
-            Column { name: BARE_WRITES, series: BARE_REDIS, figure: Figure::Answer },
-        ]);
-        let mut section = table(SESSIONS, "sessions", label, &points, &columns);
-        for store in [MEMORY_MIB, REDIS_MIB] {
-            let size = |at: f64| sizes.iter().find(|(of, count, _)| *of == store && *count as f64 == at);
-            section.column(store, |at| Some(size(at)?.2 as f64 / f64::from(1 << 20)));
-        }
-        section.note("any of the existing sessions, at random; a creation is the first question of a new one");
+        let bare = [
+            Column { name: BARE_READS, series: BARE, figure: Figure::Question },
+            Column { name: BARE_WRITES, series: BARE, figure: Figure::Answer },
+        ];
+        let mut section = self.sessions(SESSIONS_REDIS, points, bare, &sizes)?;
         section.note(
             "bare reads and writes: a round trip of plain commands on the keys that a question reads and an answer \
-             writes; bare map: an answer copied out of a hash table",
+             writes",
         );
+        Ok(section)
+    }
+
+    /// `sizes` are the bytes that the store holds at each point.
+    fn sessions(
+        &self,
+        title: &str,
+        mut points: Vec<Point>,
+        bare: [Column; 2],
+        sizes: &[(u64, u64)],
+    ) -> Result<Section> {
+        self.progress.set_message("sessions");
+        self.single.block_on(take_turns(&mut points, self.effort.rounds, self.progress))?;
+        let mut columns = vec![
+            Column { name: QUESTION, series: ANY, figure: Figure::Question },
+            Column { name: ANSWER_TO_IT, series: ANY, figure: Figure::Answer },
+            Column { name: CREATION, series: NEW, figure: Figure::Question },
+            Column { name: HOT_QUESTION, series: HOT, figure: Figure::Question },
+            Column { name: HOT_ANSWER, series: HOT, figure: Figure::Answer },
+        ];
+        columns.extend(bare);
+        let mut section = table(title, "sessions", label, &points, &columns);
+        let size = |at: f64| sizes.iter().find(|(count, _)| *count as f64 == at);
+        section.column(MIB, |at| Some(size(at)?.1 as f64 / f64::from(1 << 20)));
+        section.note("any of the existing sessions, at random; a creation is the first question of a new one");
+        section.note("same ten: always the same ten of all the sessions, which the CPU's caches hold");
         section.note("all sessions were created through pipes, by an answer each");
         Ok(section)
     }
+}
+
+/// Any session, new ones, and the same few.
+fn visits(keepline: &Keepline, sessions: &Sessions, text: &Arc<str>, pairs: u64) -> [Point; 3] {
+    let few = Sessions::new("s", sessions.count().min(10));
+    let off = Afterwards::TakeRecordsOff(RECORDS_OF_AN_ANSWER);
+    [(ANY, sessions, off), (NEW, sessions, Afterwards::Delete), (HOT, &few, off)].map(
+        |(series, visited, afterwards)| {
+            let visitor = PipeVisitor::new(keepline, visited.clone(), text.clone(), afterwards);
+            Point::new(series, sessions.count(), visitor, pairs)
+        },
+    )
 }
 
 fn both_stores() -> Vec<Column> {
@@ -345,8 +402,8 @@ fn plots() -> Vec<Plot> {
         let of_memory = lanes(section, MEMORY_QUESTION, MEMORY_ANSWER).into_iter().chain(memory);
         let of_redis = lanes(section, REDIS_QUESTION, REDIS_ANSWER).into_iter().chain(redis);
         vec![
-            panel("memory store", x, micros(logarithmic), of_memory.collect()),
-            panel("Redis on loopback", x, micros(logarithmic), of_redis.collect()),
+            panel(MEMORY_TITLE, x, micros(logarithmic), of_memory.collect()),
+            panel(REDIS_TITLE, x, micros(logarithmic), of_redis.collect()),
         ]
     };
     let whole = |question, answer| {
@@ -381,20 +438,19 @@ fn plots() -> Vec<Plot> {
         plot(
             "growth-sessions",
             "An entry's cost by the sessions that the store holds",
-            both(
-                "sessions in the store",
-                SESSIONS,
-                false,
-                vec![
-                    line("creation", SESSIONS, MEMORY_CREATION, Ink::Green, false),
-                    line("bare hash table", SESSIONS, MAP_READ, Ink::Grey, true),
-                ],
-                vec![
-                    line("creation", SESSIONS, REDIS_CREATION, Ink::Green, false),
-                    line("bare reads", SESSIONS, BARE_READS, Ink::Grey, true),
-                    line("bare writes", SESSIONS, BARE_WRITES, Ink::Grey, false),
-                ],
-            ),
+            [
+                (SESSIONS_MEMORY, MEMORY_TITLE, MAP_READ, "bare hash table"),
+                (SESSIONS_REDIS, REDIS_TITLE, BARE_READS, "bare reads"),
+            ]
+            .map(|(section, title, bare, bare_label)| {
+                let mut lines = lanes(section, QUESTION, ANSWER_TO_IT);
+                lines.push(line("creation", section, CREATION, Ink::Green, false));
+                lines.push(line("question, same ten", section, HOT_QUESTION, Ink::Blue, true));
+                lines.push(line("answer, same ten", section, HOT_ANSWER, Ink::Orange, true));
+                lines.push(line(bare_label, section, bare, Ink::Grey, true));
+                panel(title, "sessions in the store", micros(false), lines)
+            })
+            .into(),
         ),
         plot(
             "growth-entry-size",
