@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 #[path = "cli/a_store_that_fails.rs"]
 mod a_store_that_fails;
+#[path = "cli/bench.rs"]
+mod bench;
 #[path = "cli/configuration.rs"]
 mod configuration;
 #[path = "cli/coprocess.rs"]

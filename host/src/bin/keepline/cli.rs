@@ -1,8 +1,14 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
-use std::{ffi::OsString, fmt, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt,
+    num::{NonZeroU8, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use keepline::config::{FIELDS, Kind, Preset};
 
 use crate::ending::GRACE;
@@ -104,7 +110,7 @@ pub enum Command {
     Component(ComponentArguments),
     /// Play a conversation and show what is remembered
     Demo(DemoArguments),
-    /// Measure: the memory store, Redis, start and memory of the process, each beside its floor
+    /// Measure: what an entry costs, each figure beside its floor, and how that grows
     Bench(BenchArguments),
     /// Write a completion script for a shell
     #[command(after_help = "For example: source <(keepline completions bash)")]
@@ -337,6 +343,37 @@ pub struct BenchArguments {
     /// A tenth of the work: figures that tell little, soon
     #[arg(long)]
     pub quick: bool,
+    /// One part alone
+    #[arg(long, value_name = "PART")]
+    pub only: Option<BenchPart>,
+    /// Points of a growth curve at most, from its smallest
+    #[arg(long, value_name = "N")]
+    pub points: Option<NonZeroU8>,
+    /// Draw the growth curves into this directory, as SVG
+    #[arg(long, value_name = "DIRECTORY")]
+    pub plots: Option<PathBuf>,
+    /// Measure nothing: take the figures from a report that was written with --output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points"])]
+    pub from: Option<PathBuf>,
+}
+
+/// A part of `keepline bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchPart {
+    /// What an entry costs, each figure beside its floor
+    Speed,
+    /// How that grows: all of the curves below
+    Growth,
+    /// With the keys of a session
+    Keys,
+    /// With the length of a session's history
+    History,
+    /// With the size of an answer
+    Sizes,
+    /// With the number of sessions
+    Sessions,
+    /// With the number of pipes
+    Pipes,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -413,7 +413,7 @@ fn slot_cost(bucket: &str) -> u64 {
 }
 
 fn receipt(status: Status, life: &Life, outcomes: Vec<Outcome>) -> Receipt {
-    Receipt { status, created: false, incarnation: life.incarnation.clone(), outcomes }
+    Receipt { status, created: false, incarnation: life.incarnation.to_string(), outcomes }
 }
 
 fn receipt_without(status: Status) -> Receipt {

@@ -23,7 +23,12 @@ pub const ANSWER: usize = 400;
 pub const QUESTION_TEXT: &str = "Where is my parcel, and when will it be here?";
 
 pub fn answer_text() -> String {
-    "It is on its way. ".chars().cycle().take(ANSWER).collect()
+    answer_of(ANSWER)
+}
+
+/// An answer of so many characters, each of one byte.
+pub fn answer_of(characters: usize) -> String {
+    "It is on its way. ".chars().cycle().take(characters).collect()
 }
 
 /// Metadata of each session in turn.
@@ -59,19 +64,29 @@ impl Piped {
 
 impl Contender for Piped {
     async fn question(&mut self) -> Result<()> {
-        let passed = self.pipe.question(QUESTION_TEXT, self.turns.next()).await?;
-        match passed.effect {
-            Effect::Enriched | Effect::Resumed => Ok(()),
-            effect => bail!("a question came to {effect:?}: {:?}", passed.problem),
-        }
+        ask(&mut self.pipe, self.turns.next()).await
     }
 
     async fn answer(&mut self) -> Result<()> {
-        let passed = self.pipe.answer(&self.answer, "{}").await?;
-        match passed.effect {
-            Effect::Stored => Ok(()),
-            effect => bail!("an answer came to {effect:?}: {:?}", passed.problem),
-        }
+        answer(&mut self.pipe, &self.answer, "{}").await
+    }
+}
+
+/// A question that must meet with its session.
+pub async fn ask(pipe: &mut Pipe, metadata: &str) -> Result<()> {
+    let passed = pipe.question(QUESTION_TEXT, metadata).await?;
+    match passed.effect {
+        Effect::Enriched | Effect::Resumed => Ok(()),
+        effect => bail!("a question came to {effect:?}: {:?}", passed.problem),
+    }
+}
+
+/// An answer that must be stored.
+pub async fn answer(pipe: &mut Pipe, text: &str, metadata: &str) -> Result<()> {
+    let passed = pipe.answer(text, metadata).await?;
+    match passed.effect {
+        Effect::Stored => Ok(()),
+        effect => bail!("an answer came to {effect:?}: {:?}", passed.problem),
     }
 }
 

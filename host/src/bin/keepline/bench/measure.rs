@@ -8,6 +8,11 @@ use hdrhistogram::Histogram;
 
 /// Something that passes a question and its answer.
 pub trait Contender {
+    /// What comes before the next pair and is not timed.
+    async fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     async fn question(&mut self) -> Result<()>;
     async fn answer(&mut self) -> Result<()>;
 }
@@ -32,6 +37,7 @@ impl Samples {
     pub async fn round(&mut self, contender: &mut impl Contender, pairs: u64) -> Result<()> {
         let begin = Instant::now();
         for _ in 0..pairs {
+            contender.prepare().await?;
             let started = Instant::now();
             contender.question().await?;
             let asked = Instant::now();

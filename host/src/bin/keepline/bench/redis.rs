@@ -26,22 +26,26 @@ use super::{
 pub fn measure(plugin: &Plugin, effort: &Effort, single: &Runtime, pool: &Runtime) -> Result<Vec<Section>> {
     let server = RedisServer::start()?;
     let one = single.block_on(async {
-        let (keepline, connection) = connect(plugin, &server).await?;
+        let (keepline, connection) = connect(plugin, &server, OPTIONS).await?;
         one_pipe(&keepline, connection, effort).await
     })?;
     let many = pool.block_on(async {
-        let (keepline, connection) = connect(plugin, &server).await?;
+        let (keepline, connection) = connect(plugin, &server, OPTIONS).await?;
         saturated(&keepline, connection, &server, effort).await
     })?;
     Ok(vec![one, many])
 }
 
-async fn connect(plugin: &Plugin, server: &RedisServer) -> Result<(Keepline, MultiplexedConnection)> {
+/// The filter's options: sessions live as long as the profile `redis` has it.
+const OPTIONS: &str = r#"{"session_ttl_hours": 24}"#;
+
+/// A pipe's way and the bare client's to one server. `filter` are the component's options.
+pub async fn connect(plugin: &Plugin, server: &RedisServer, filter: &str) -> Result<(Keepline, MultiplexedConnection)> {
     let options = RedisOptions { host: "127.0.0.1".into(), port: server.port(), ..RedisOptions::default() };
     let store: Arc<dyn Store> = Arc::new(RedisStore::new(options)?);
-    let mut filter = Options::default();
-    filter.filter = r#"{"session_ttl_hours": 24}"#.into();
-    let keepline = Keepline::new(plugin.clone(), store, filter).await?;
+    let mut options = Options::default();
+    options.filter = filter.into();
+    let keepline = Keepline::new(plugin.clone(), store, options).await?;
     let client = redis::Client::open(server.url())?;
     Ok((keepline, client.get_multiplexed_async_connection().await?))
 }
@@ -139,7 +143,7 @@ async fn saturated(
 }
 
 /// Pipes at once, each with a session of its own, as conversations have. The pairs are shared out among them.
-async fn side_by_side(keepline: &Keepline, pipes: u64, pairs: u64, samples: &mut Samples) -> Result<()> {
+pub async fn side_by_side(keepline: &Keepline, pipes: u64, pairs: u64, samples: &mut Samples) -> Result<()> {
     let each = (pairs / pipes).max(1);
     let begin = Instant::now();
     let tasks: Vec<_> = (0..pipes)
