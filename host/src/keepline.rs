@@ -7,7 +7,7 @@ use std::sync::{
 
 use crate::{
     contract::filter::Effect,
-    lend::{Clock, Log, RateLimitedLog, SystemClock, TracingLog},
+    lend::{Clock, Log, MAX_MESSAGE, MAX_NAME, RateLimitedLog, SystemClock, TracingLog, tame},
     pipe::Pipe,
     plugin::Plugin,
     runtime::{Lent, Pool},
@@ -93,9 +93,12 @@ impl Keepline {
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
         let lent = Lent { store, clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
         let made = Pool::new(plugin, lent, options.filter).await;
-        let (pool, effective) = made
-            .map_err(|fault| KeeplineError::Plugin(fault.to_string()))?
-            .map_err(|problem| KeeplineError::Config { field: problem.field, message: problem.message })?;
+        let (pool, effective) =
+            made.map_err(|fault| KeeplineError::Plugin(fault.to_string()))?.map_err(|mut problem| {
+                tame(&mut problem.field, MAX_NAME);
+                tame(&mut problem.message, MAX_MESSAGE);
+                KeeplineError::Config { field: problem.field, message: problem.message }
+            })?;
         let shared = Shared {
             pool,
             effective,

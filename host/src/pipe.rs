@@ -5,12 +5,15 @@ use std::sync::Arc;
 use crate::{
     contract::filter::{AnswerReply, Problem, QuestionReply},
     keepline::{OnStoreError, Shared},
-    lend::LogLevel,
+    lend::{LogLevel, MAX_MESSAGE, MAX_NAME, tame},
     runtime::{Fault, Instance},
     store::Writer,
 };
 
 pub use crate::contract::filter::Effect;
+
+/// The longest turn state that is carried: there is one a pipe, and ours has some 150 bytes.
+const MAX_TURN: usize = 64 << 10;
 
 /// What the filter made of an entry. The text is the caller's and stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +73,11 @@ impl Pipe {
         let called = self.call(async |instance, writer| instance.question(writer, text, metadata).await).await;
         match called {
             Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
+                if turn.len() > MAX_TURN {
+                    let fault = Fault::of(format!("its turn state is over {MAX_TURN} bytes"));
+                    self.shared.report(&fault);
+                    return self.conclude(faulted(&fault));
+                }
                 self.turn = turn;
                 self.conclude(Passed { metadata, effect, attached, problem })
             }
@@ -120,7 +128,11 @@ impl Pipe {
         Ok(reply)
     }
 
-    fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
+    fn conclude(&self, mut passed: Passed) -> Result<Passed, EntryError> {
+        if let Some(problem) = &mut passed.problem {
+            tame(&mut problem.code, MAX_NAME);
+            tame(&mut problem.message, MAX_MESSAGE);
+        }
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
             let problem =
@@ -149,9 +161,11 @@ impl Shared {
             self.pool.give_back(instance);
             Ok(answer)
         };
-        called.await.inspect_err(|fault: &Fault| {
-            self.tally.count_fault();
-            self.pool.lent().log.report(LogLevel::Error, "keepline.plugin", &fault.to_string());
-        })
+        called.await.inspect_err(|fault: &Fault| self.report(fault))
+    }
+
+    fn report(&self, fault: &Fault) {
+        self.tally.count_fault();
+        self.pool.lent().log.report(LogLevel::Error, "keepline.plugin", &fault.to_string());
     }
 }
