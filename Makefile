@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test bench lint component setup
+.PHONY: run test fuzz bench lint component setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -15,6 +15,12 @@ run:
 test:
 	@.ci/setup wasm redis
 	cargo test --workspace
+
+## Look for input that breaks what must hold for all input: SECONDS for each of the targets.
+SECONDS ?= 10
+fuzz:
+	@.ci/setup wasm
+	@tests/fuzz/run $(SECONDS)
 
 ## Numbers: tables, side by side in one run.
 bench:

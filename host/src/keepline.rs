@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     contract::filter::{ConfigProblem, Effect},
-    lend::{Clock, Log, RateLimitedLog, SystemClock, TracingLog},
+    lend::{Clock, Log, MAX_MESSAGE, MAX_NAME, RateLimitedLog, SystemClock, TracingLog, tame},
     pipe::Pipe,
     plugin::Plugin,
     runtime::{Fault, Lent, Limits, Pool},
@@ -93,7 +93,9 @@ impl From<Fault> for KeeplineError {
 }
 
 impl From<ConfigProblem> for KeeplineError {
-    fn from(problem: ConfigProblem) -> Self {
+    fn from(mut problem: ConfigProblem) -> Self {
+        tame(&mut problem.field, MAX_NAME);
+        tame(&mut problem.message, MAX_MESSAGE);
         Self::Config { field: problem.field, message: problem.message }
     }
 }

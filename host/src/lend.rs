@@ -12,6 +12,10 @@ use tracing::Level;
 
 pub use crate::contract::wasi::logging::logging::Level as LogLevel;
 
+/// The longest message of a component, and the longest name of its making, that people see.
+pub(crate) const MAX_MESSAGE: usize = 4096;
+pub(crate) const MAX_NAME: usize = 64;
+
 /// The wall clock that the component sees.
 pub trait Clock: Send + Sync + 'static {
     /// Time since 1970-01-01T00:00:00Z.
@@ -86,7 +90,6 @@ impl RateLimitedLog {
     const PASS: u32 = 3;
     /// Contexts come from the component, so their number is bounded; the rest share one period.
     const MAX_CONTEXTS: usize = 32;
-    const MAX_MESSAGE: usize = 4096;
 
     pub(crate) fn new(inner: std::sync::Arc<dyn Log>) -> Self {
         Self { inner, periods: Mutex::default(), own_periods: Mutex::default() }
@@ -113,7 +116,7 @@ impl RateLimitedLog {
         if !self.inner.enabled(level) {
             return;
         }
-        let (context, message) = (printable(context, 64), printable(message, Self::MAX_MESSAGE));
+        let (context, message) = (printable(context, MAX_NAME), printable(message, MAX_MESSAGE));
         let urgent = matches!(level, LogLevel::Warn | LogLevel::Error | LogLevel::Critical);
         if !urgent {
             return self.inner.log(level, &context, &message);
@@ -157,6 +160,14 @@ enum Admission {
     Pass,
     PassAfter(u64),
     Suppress,
+}
+
+/// What a component tells people, made [`printable`].
+pub(crate) fn tame(text: &mut String, max: usize) {
+    let printable = printable(text, max);
+    if printable.len() != text.len() {
+        *text = printable.into_owned();
+    }
 }
 
 /// One line of bounded length, with control characters escaped: a component can't drive the terminal.

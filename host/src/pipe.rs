@@ -5,12 +5,15 @@ use std::sync::Arc;
 use crate::{
     contract::filter::{AnswerReply, Problem, QuestionReply},
     keepline::{OnStoreError, Shared},
-    lend::LogLevel,
+    lend::{LogLevel, MAX_MESSAGE, MAX_NAME, tame},
     runtime::{Fault, Instance, Refusal, Taken},
     store::Writer,
 };
 
 pub use crate::contract::filter::Effect;
+
+/// The longest turn state that is carried: there is one a pipe, and ours has some 150 bytes.
+const MAX_TURN: usize = 64 << 10;
 
 /// What the filter made of an entry. The text is the caller's and stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +75,11 @@ impl Pipe {
         let call = async |instance: &mut Instance, writer| instance.question(writer, text, metadata).await;
         match self.shared.call(&mut self.writer, call).await {
             Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
+                if turn.len() > MAX_TURN {
+                    let refusal = Refusal::from(Fault::of(format!("its turn state is over {MAX_TURN} bytes")));
+                    self.shared.report(&refusal);
+                    return self.conclude(without_memory(&refusal));
+                }
                 self.turn = turn;
                 self.conclude(Passed { metadata, effect, attached, problem })
             }
@@ -111,7 +119,11 @@ impl Pipe {
         Some(Passed { metadata: None, effect: Effect::Limited, attached: 0, problem })
     }
 
-    fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
+    fn conclude(&self, mut passed: Passed) -> Result<Passed, EntryError> {
+        if let Some(problem) = &mut passed.problem {
+            tame(&mut problem.code, MAX_NAME);
+            tame(&mut problem.message, MAX_MESSAGE);
+        }
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
             let problem =
@@ -148,19 +160,21 @@ impl Shared {
             self.pool.give_back(taken);
             Ok(reply)
         };
-        called.await.inspect_err(|refusal: &Refusal| {
-            let (level, context) = match refusal {
-                Refusal::Full(_) | Refusal::Late(_) => {
-                    self.tally.count_busy();
-                    (LogLevel::Warn, "keepline.busy")
-                }
-                Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
-                Refusal::Fault(_) => {
-                    self.tally.count_fault();
-                    (LogLevel::Error, "keepline.plugin")
-                }
-            };
-            self.pool.lent().log.report(level, context, &refusal.to_string());
-        })
+        called.await.inspect_err(|refusal| self.report(refusal))
+    }
+
+    fn report(&self, refusal: &Refusal) {
+        let (level, context) = match refusal {
+            Refusal::Full(_) | Refusal::Late(_) => {
+                self.tally.count_busy();
+                (LogLevel::Warn, "keepline.busy")
+            }
+            Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
+            Refusal::Fault(_) => {
+                self.tally.count_fault();
+                (LogLevel::Error, "keepline.plugin")
+            }
+        };
+        self.pool.lent().log.report(level, context, &refusal.to_string());
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         SessionState, ValueFound, ValueStored,
     },
     keepline::Shared,
+    lend::{MAX_MESSAGE, tame},
     store::Writer,
 };
 
@@ -25,7 +26,8 @@ pub struct SessionError {
 }
 
 impl From<SessionProblem> for SessionError {
-    fn from(problem: SessionProblem) -> Self {
+    fn from(mut problem: SessionProblem) -> Self {
+        tame(&mut problem.message, MAX_MESSAGE);
         Self { code: Some(problem.code), message: problem.message }
     }
 }

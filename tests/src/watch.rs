@@ -44,8 +44,17 @@ impl Log for KeptLog {
 
 /// What this process holds in memory, bytes.
 pub fn resident_bytes() -> u64 {
+    of_status("VmRSS:")
+}
+
+/// The most that this process ever held in memory, bytes.
+pub fn peak_bytes() -> u64 {
+    of_status("VmHWM:")
+}
+
+fn of_status(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 

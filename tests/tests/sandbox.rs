@@ -18,13 +18,13 @@ use keepline::{
     pipe::Effect,
     plugin::{BUNDLED, inspect},
     store::{
-        BucketPage, Deletion, Description, Failure, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore,
-        Store, StoreCapabilities, Transaction, Writer,
+        BucketPage, Deletion, Description, Failure, MemoryLimits, MemoryStore, NewLife, Opening, Receipt, RedisOptions,
+        RedisStore, Store, StoreCapabilities, Transaction, Writer,
     },
 };
 use keepline_tests::{
     guests::{HOSTILE, core_guest},
-    watch::{KeptLog, in_own_process, resident_bytes},
+    watch::{KeptLog, in_own_process, peak_bytes, resident_bytes},
 };
 use tokio::time::timeout;
 
@@ -292,6 +292,68 @@ fn the_host_does_not_grow_with_the_number_of_misdeeds() {
     });
 }
 
+/// What an instance may hold and copy, some more of it while it is at work, and nothing of it afterwards: however
+/// little it takes to ask for much.
+#[test]
+fn no_misdeed_takes_more_of_the_host_than_the_sandbox_allows() {
+    in_own_process("no_misdeed_takes_more_of_the_host_than_the_sandbox_allows", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut sandbox = sandbox();
+            (sandbox.cpu_time, sandbox.memory_bytes, sandbox.copy_bytes) = (Duration::from_secs(20), 32 << 20, 8 << 20);
+            let cell = Cell::of(HOSTILE, &sandbox).await;
+            let mut sessions = cell.keepline.sessions();
+            cell.ask("nothing").await;
+            let before = resident_bytes();
+            for misdeed in [
+                "get-again 10000",
+                "get-again 31",
+                "get-all-again 8",
+                "get-all-again 10000",
+                "keys-again 10000",
+                "read-again 8",
+                "read-again 10000",
+                "turn-of 7000000",
+                "turn-of 20000000",
+                "problem 7000000",
+                "problem 20000000",
+                "reply 7000000",
+                "reply 30000000",
+                "log-long-line 7000000",
+                "operations 10000",
+                "operations 200000",
+                "records 1000000",
+                "big-value 7000000",
+                "allocate",
+            ] {
+                let passed = cell.ask(misdeed).await;
+                let problem = passed.problem.map(|problem| (problem.code, problem.message)).unwrap_or_default();
+                assert!(problem.0.len() <= 300 && problem.1.len() <= 5000, "{misdeed}");
+                let peak = peak_bytes().saturating_sub(before) >> 20;
+                println!(
+                    "{misdeed}: {peak} MiB; {:?} {}",
+                    passed.effect,
+                    problem.1.chars().take(80).collect::<String>()
+                );
+                assert!(peak < 160, "{misdeed}: {peak} MiB");
+            }
+            for number in [100_000, 1_000_000, u32::MAX] {
+                let _ = sessions.list("", number).await;
+                let _ = sessions.history("x", number).await;
+                let peak = peak_bytes().saturating_sub(before) >> 20;
+                println!("lists of {number}: {peak} MiB");
+                assert!(peak < 160, "lists of {number}: {peak} MiB");
+            }
+            cell.store.delete_bucket(Writer::new().advance(), "again").await.unwrap();
+            for bucket in ["many", "big"] {
+                cell.store.delete_bucket(Writer::new().advance(), bucket).await.unwrap();
+            }
+            let after = resident_bytes().saturating_sub(before) >> 20;
+            assert!(after < 64, "{after} MiB stay");
+        });
+    });
+}
+
 // Traps and replies. ---------------------------------------------------------------------------------
 
 #[tokio::test]
@@ -362,13 +424,39 @@ async fn a_reply_that_is_no_reply_is_refused() {
 #[tokio::test]
 async fn whatever_a_plugin_takes_for_a_turn_is_handed_back_as_it_is() {
     let cell = Cell::hostile().await;
-    for turn in ["{\"session\":", "\u{0}\u{1b}[2J", "", &"é".repeat(100_000)] {
+    for turn in ["{\"session\":", "\u{0}\u{1b}[2J", "", &"é".repeat(32_768)] {
         let mut pipe = cell.keepline.pipe();
         pipe.question(&format!("turn {turn}"), METADATA).await.unwrap();
         let answer = pipe.answer("nothing", METADATA).await.unwrap();
         assert_eq!(answer.metadata.as_deref(), Some(turn));
         pipe.open();
         assert_eq!(pipe.answer("nothing", METADATA).await.unwrap().metadata.as_deref(), Some(""));
+    }
+}
+
+/// It would be kept as long as the pipe.
+#[tokio::test]
+async fn a_turn_that_is_no_turn_but_a_store_of_its_own_is_refused() {
+    let cell = Cell::hostile().await;
+    assert_eq!(cell.ask("turn-of 65536").await.effect, Effect::Passed);
+    cell.stops("turn-of 65537", "its turn state is over 65536 bytes").await;
+}
+
+#[tokio::test]
+async fn what_a_plugin_tells_people_is_short_and_harmless() {
+    let is_tame = |text: &str| text.len() <= 20_500 && !text.contains(|c: char| c.is_control());
+    let cell = Cell::hostile().await;
+    for length in ["5", "1000000"] {
+        let passed = cell.ask(&format!("problem {length}")).await;
+        let problem = passed.problem.unwrap();
+        assert_eq!(passed.effect, Effect::Failed);
+        assert!(is_tame(&problem.code) && is_tame(&problem.message), "{}", problem.message.len());
+        let error = cell.keepline.sessions().create(&format!("problem {length}")).await.unwrap_err();
+        assert!(is_tame(&error.message), "{}", error.message.len());
+        let refuses = |options: &mut Options| options.filter = format!("refuse at length {length}");
+        let refused = Cell::with(HOSTILE, &sandbox(), refuses).await.err().unwrap();
+        let KeeplineError::Config { field, message } = refused else { panic!("{refused}") };
+        assert!(is_tame(&field) && is_tame(&message), "{}", message.len());
     }
 }
 
@@ -511,6 +599,40 @@ async fn names_that_would_reach_beyond_a_bucket_are_refused() {
             }
         }
     }
+}
+
+/// Else a value that was stored once and read ten thousand times would be in the host's memory as often.
+#[tokio::test]
+async fn reading_again_and_again_brings_no_more_than_an_instance_can_hold() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    for read in ["get-again 10000", "get-again 1", "get-all-again 8", "keys-again 8", "read-again 8"] {
+        assert_eq!(cell.told(read).await, "done", "{read}");
+    }
+    for read in ["get-all-again 9", "keys-again 9", "read-again 9"] {
+        cell.stops(read, "asked for more than 8 lists of keys and ranges of logs").await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_buckets_has_an_end() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let limits = MemoryLimits { max_sessions: 100_000, ..MemoryLimits::default() };
+    let store = Arc::new(MemoryStore::new(limits));
+    let mut writer = Writer::new();
+    for number in 0..20_000 {
+        let opening = Opening::Create(NewLife { time_to_live: None });
+        let (expectations, operations) = (Vec::new(), Vec::new());
+        let transaction = Transaction { bucket: format!("s{number}"), opening, expectations, operations };
+        store.transact(writer.advance(), &transaction).await.unwrap();
+    }
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
+    let keepline = Keepline::new(plugin, store, Options::default()).await.unwrap();
+    let passed = keepline.pipe().question("count", METADATA).await.unwrap();
+    let counted: usize = passed.metadata.unwrap().parse().unwrap();
+    assert!((1..=11_000).contains(&counted), "{counted}");
 }
 
 #[tokio::test]

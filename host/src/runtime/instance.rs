@@ -32,6 +32,13 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+impl Fault {
+    /// What it answered can't be accepted.
+    pub(crate) fn of(why: String) -> Self {
+        Self(why)
+    }
+}
+
 impl From<wasmtime::Error> for Fault {
     /// One line: the trap if it is one, else the host's own words.
     fn from(error: wasmtime::Error) -> Self {

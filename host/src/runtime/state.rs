@@ -38,7 +38,16 @@ pub(crate) struct InstanceState {
     store_calls: Budget,
     log_lines: Budget,
     deadline: Deadline,
+    /// The most that an answer of the store may bring in: the instance could not hold more.
+    memory_bytes: u64,
 }
+
+/// More of a bucket's names and logs in one transaction nobody needs. A log's record comes whatever its size.
+const MAX_RANGES: usize = 8;
+/// More buckets on one page nobody needs.
+const MAX_PAGE: u32 = 10_000;
+/// The longest name of a key.
+const KEY_BYTES: u64 = 256;
 
 impl InstanceState {
     pub(super) fn new(lent: Lent, sandbox: &Sandbox) -> Self {
@@ -57,6 +66,7 @@ impl InstanceState {
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
             deadline: Deadline::new(sandbox.cpu_time),
+            memory_bytes: sandbox.memory_bytes as u64,
         }
     }
 
@@ -77,12 +87,40 @@ impl InstanceState {
         Ok(UpdateDeadline::Yield(1))
     }
 
+    /// Lowers the limits of all reads of a transaction so far that what they bring is no more than the instance
+    /// could hold. Else one value, stored once and read ten thousand times, would fill the host's memory.
+    fn limit_reads(&self, operations: &mut [Operation]) -> wasmtime::Result<()> {
+        let ranges = operations.iter().filter(|operation| is_range(operation)).count();
+        if ranges > MAX_RANGES {
+            bail!("it asked for more than {MAX_RANGES} lists of keys and ranges of logs in one transaction");
+        }
+        let reads = operations.iter().filter(|operation| matches!(operation, Operation::Get(_))).count() + ranges;
+        let share = self.memory_bytes / u64::try_from(reads).unwrap_or(u64::MAX).max(1);
+        for operation in operations {
+            match operation {
+                Operation::Get(get) => get.max_bytes = get.max_bytes.min(share),
+                Operation::GetAll(all) => all.max_bytes = all.max_bytes.min(share),
+                Operation::Read(read) => read.max_bytes = read.max_bytes.min(share),
+                Operation::Overflow(overflow) => overflow.max_bytes = overflow.max_bytes.min(share),
+                Operation::ListKeys(list) => list.max_keys = list.max_keys.min(share / KEY_BYTES),
+                Operation::RemoveAll(remove) => remove.max_names = remove.max_names.min(share / KEY_BYTES),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn begin_store_call(&mut self) -> wasmtime::Result<()> {
         if !self.store_calls.take() {
             bail!("it called the store more than {} times for one entry", self.store_calls.full);
         }
         Ok(())
     }
+}
+
+fn is_range(operation: &Operation) -> bool {
+    use Operation::{GetAll, ListKeys, Overflow, Read, RemoveAll};
+    matches!(operation, GetAll(_) | ListKeys(_) | Read(_) | Overflow(_) | RemoveAll(_))
 }
 
 /// So many times a call.
@@ -137,9 +175,10 @@ impl KeyValue for InstanceState {
         bucket: String,
         opening: Opening,
         expectations: Vec<Expectation>,
-        operations: Vec<Operation>,
+        mut operations: Vec<Operation>,
     ) -> wasmtime::Result<Result<Receipt, Failure>> {
         self.begin_store_call()?;
+        self.limit_reads(&mut operations)?;
         let transaction = Transaction { bucket, opening, expectations, operations };
         let answer = self.lent.store.transact(self.writer.advance(), &transaction).await;
         self.deadline.arm();
@@ -148,7 +187,7 @@ impl KeyValue for InstanceState {
 
     async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.list_buckets(&cursor, limit).await;
+        let answer = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE)).await;
         self.deadline.arm();
         Ok(answer)
     }

@@ -13,6 +13,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+#[doc(hidden)]
+pub use self::redis::fuzzing;
 pub use self::{
     memory::{MemoryClock, MemoryLimits, MemoryStore},
     redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred},

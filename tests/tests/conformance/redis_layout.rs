@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{FailureCode, Operation, Status, Transaction};
+use keepline::store::{FailureCode, Operation, Outcome, Status, Transaction};
 use keepline_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest},
@@ -294,6 +294,24 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
         assert_eq!(s.store.describe_bucket("b").await.unwrap().status, Status::Applied);
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert_eq!(keys_of_b(s.raw()), [""; 0]);
+    });
+}
+
+#[test]
+fn names_that_are_none_of_ours_are_told_to_nobody() {
+    run(async |s| {
+        seeded(&s, create()).await;
+        let logs = s.store.describe_bucket("b").await.unwrap().logs;
+        let Outcome::Names(held) = s.apply_one("b", list_keys(ALL)).await else { panic!("no names") };
+        s.raw().on::<()>("SADD", "b:__keys__", &["bad name", "a:b", "__x__", "line\nbreak", ""]);
+        for log in ["bad log", "Upper", "line\nbreak"] {
+            s.raw().on::<()>("HSET", "b:__meta__", &[&*format!("log:{log}"), "0"]);
+            s.raw().on::<()>("RPUSH", &format!("b:__{log}__"), &["x"]);
+        }
+        assert_eq!(s.store.describe_bucket("b").await.unwrap().logs, logs);
+        let (status, mut deleted) = s.delete("b").await;
+        deleted.sort_unstable();
+        assert_eq!((status, deleted), (Status::Applied, held.names));
     });
 }
 

@@ -321,7 +321,8 @@ fn status(code: i64) -> Option<Status> {
 }
 
 fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
-    let subject = reply.text()?;
+    // It goes into messages, which whoever answers there is not to write.
+    let subject = Some(reply.text()?).filter(|name| is_spelt_like_a_key(name)).unwrap_or_else(|| "?".to_owned());
     Err(match code {
         10 => failure(
             FailureCode::WrongType,
@@ -339,6 +340,11 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
         15 => return Ok(Said::Late),
         _ => return Err(garbled()),
     })
+}
+
+/// Like a key, a log, or bookkeeping.
+fn is_spelt_like_a_key(name: &str) -> bool {
+    name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
 fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure> {
@@ -429,8 +435,8 @@ impl Reply {
         text(self.next()?)
     }
 
-    pub(super) fn texts(&mut self) -> Result<Vec<String>, Failure> {
-        Self::new(self.next()?)?.rest().map(text).collect()
+    pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
+        Ok(Self::new(self.next()?)?.rest().filter_map(key).collect())
     }
 
     /// The next values, of which there must be so many.
@@ -481,4 +487,27 @@ fn lossy_text(value: Value) -> Result<String, Failure> {
 
 pub(super) fn garbled() -> Failure {
     failure(FailureCode::Other, "", "what Redis answered is not what the script answers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::NewLife;
+
+    #[test]
+    fn whoever_answers_writes_no_messages() {
+        let transaction = Transaction {
+            bucket: "b".into(),
+            opening: Opening::Create(NewLife { time_to_live: None }),
+            expectations: Vec::new(),
+            operations: Vec::new(),
+        };
+        let long = "x".repeat(1000);
+        for (name, told) in [("__meta__", "__meta__"), ("a.b", "a.b"), ("a\nb", "?"), ("a b", "?"), (&long, "?")] {
+            let reply = [Value::Int(10), Value::Int(1), Value::BulkString(name.into())];
+            let failure = receipt(Value::Array(reply.into()), &transaction).err().unwrap();
+            assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, told));
+            assert!(failure.message.contains(told) && failure.message.len() < 200, "{failure:?}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod breaker;
 mod clock;
 mod cluster;
 mod codec;
+pub mod fuzzing;
 mod layout;
 mod link;
 mod listing;
@@ -20,7 +21,7 @@ mod transfer;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use redis::Cmd;
+use redis::{Cmd, Value};
 
 use self::{
     breaker::BreakerOptions,
@@ -38,7 +39,9 @@ pub use self::{
 };
 use super::{
     BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,
-    Transaction, Writer, names::check_bucket, request,
+    Transaction, Writer,
+    names::{check_bucket, is_log},
+    request,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
@@ -115,12 +118,7 @@ impl Store for RedisStore {
             command.arg(&keys.base).arg(bucket).arg(writer.id()).arg(writer.sequence());
             command.arg(deadline);
         };
-        let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
-            let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
-            Ok((Said::Answer(Deletion { status, keys: reply.texts()? }), now))
-        };
-        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read).await
+        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read_deletion).await
     }
 
     async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
@@ -130,12 +128,7 @@ impl Store for RedisStore {
             self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket);
         };
-        let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
-            let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
-            Ok((Said::Answer(description(status, &mut reply)?), now))
-        };
-        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read).await
+        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read_description).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -151,6 +144,18 @@ impl Store for RedisStore {
     }
 }
 
+fn read_deletion(reply: Value) -> Result<(Said<Deletion>, u64), Failure> {
+    let (said, now) = codec::begun(reply)?;
+    let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
+    Ok((Said::Answer(Deletion { status, keys: reply.keys()? }), now))
+}
+
+fn read_description(reply: Value) -> Result<(Said<Description>, u64), Failure> {
+    let (said, now) = codec::begun(reply)?;
+    let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
+    Ok((Said::Answer(description(status, &mut reply)?), now))
+}
+
 fn description(status: Status, reply: &mut codec::Reply) -> Result<Description, Failure> {
     let incarnation = reply.text()?;
     let (ttl_seconds, sliding_ms) = (reply.text()?, reply.text()?);
@@ -158,8 +163,12 @@ fn description(status: Status, reply: &mut codec::Reply) -> Result<Description, 
     let keys = reply.unsigned()?;
     let mut logs = Vec::new();
     let mut pairs = codec::Reply::new(reply.next()?)?.rest();
-    while let (Some(log), Some(redis::Value::Int(length))) = (pairs.next(), pairs.next()) {
-        logs.push(LogDescription { log: codec::text(log)?, length: u64::try_from(length).unwrap_or(0) });
+    while let (Some(log), Some(Value::Int(length))) = (pairs.next(), pairs.next()) {
+        let log = codec::text(log)?;
+        // A field of the meta-data that somebody else put there is not seen.
+        if is_log(&log) {
+            logs.push(LogDescription { log, length: u64::try_from(length).unwrap_or(0) });
+        }
     }
     logs.sort_unstable_by(|a, b| a.log.cmp(&b.log));
     let time_to_live = match sliding_ms.parse() {

@@ -125,7 +125,8 @@ end
 
 local listed
 if creates then
-  listed = try('SRANDMEMBER', registry, 2)
+  -- Perhaps the same twice: two that differ cost Redis more the larger the set is.
+  listed = try('SRANDMEMBER', registry, -2)
   if listed.err then return { WRONG_TYPE, now, '__sessions__' } end
 end
 

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bindings::Component;
 use bindings::exports::keepline::memory::filter::{
-    AnswerReply, ConfigProblem, Configured, Effect, Guest, QuestionReply,
+    AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionReply,
 };
 use bindings::exports::keepline::memory::sessions;
 use bindings::keepline::memory::key_value::{
-    AppendOperation, Failure, NewLife, Opening, Operation, PutOperation, capabilities, delete_bucket, describe_bucket,
-    list_buckets, transact,
+    AppendOperation, Failure, GetAllOperation, GetOperation, ListKeysOperation, LogEnd, NewLife, Opening, Operation,
+    PutOperation, ReadOperation, capabilities, delete_bucket, describe_bucket, list_buckets, transact,
 };
 use bindings::wasi::clocks::wall_clock;
 use bindings::wasi::logging::logging::{Level, log};
@@ -34,16 +34,26 @@ impl Guest for Component {
         if options == "refuse" {
             return Err(ConfigProblem { field: "field".into(), message: "no".into() });
         }
+        if let Some(length) = options.strip_prefix("refuse at length ") {
+            return Err(ConfigProblem { field: absurd(length), message: absurd(length) });
+        }
         Ok(Configured { effective: options })
     }
 
     fn question(text: String, _: String) -> QuestionReply {
         SERVED.fetch_add(1, Ordering::Relaxed);
-        let (metadata, turn) = match text.split_once(' ') {
-            Some(("turn", turn)) => (None, turn.to_owned()),
-            _ => (do_it(&text), String::new()),
-        };
-        QuestionReply { metadata, turn, effect: Effect::Passed, attached: 0, problem: None }
+        let mut reply =
+            QuestionReply { metadata: None, turn: String::new(), effect: Effect::Passed, attached: 0, problem: None };
+        match text.split_once(' ') {
+            Some(("turn", turn)) => reply.turn = turn.to_owned(),
+            Some(("turn-of", length)) => reply.turn = "x".repeat(length.parse().unwrap_or(0)),
+            Some(("problem", length)) => {
+                reply.effect = Effect::Failed;
+                reply.problem = Some(Problem { code: absurd(length), message: absurd(length) });
+            }
+            _ => reply.metadata = do_it(&text),
+        }
+        reply
     }
 
     /// Tells which turn it was given.
@@ -112,6 +122,23 @@ fn do_it(text: &str) -> Option<String> {
             let records = vec!["1".to_owned(); number];
             return tell(put("many", vec![Operation::Append(AppendOperation { log: "history".into(), records })]));
         }
+        // A little is stored once, and asked for again and again.
+        "get-again" => return read_again(Operation::Get(get("a")), number),
+        "get-all-again" => {
+            let all = GetAllOperation { max_bytes: u64::MAX, max_keys: u64::MAX };
+            return read_again(Operation::GetAll(all), number);
+        }
+        "keys-again" => return read_again(Operation::ListKeys(ListKeysOperation { max_keys: u64::MAX }), number),
+        "read-again" => {
+            let read = ReadOperation {
+                log: "history".into(),
+                end: LogEnd::Newest,
+                skip: 0,
+                max_records: u64::MAX,
+                max_bytes: u64::MAX,
+            };
+            return read_again(Operation::Read(read), number);
+        }
         "big-value" => return tell(put("big", vec![value("a", &"1".repeat(number))])),
         // Names.
         "bucket" => return tell(put(argument, vec![value("a", "1")])),
@@ -122,6 +149,7 @@ fn do_it(text: &str) -> Option<String> {
         }
         "delete" => return tell(delete_bucket(argument).map(|_| ())),
         "describe" => return tell(describe_bucket(argument).map(|_| ())),
+        "count" => return list_buckets("", u32::MAX).ok().map(|page| page.buckets.len().to_string()),
         "list" => return tell(list_buckets(argument, u32::MAX).map(|_| ())),
         // Replies.
         "reply" => return Some("x".repeat(number)),
@@ -154,6 +182,27 @@ fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {
     transact(bucket, &Opening::Create(NewLife { time_to_live: None }), &[], &operations).map(|_| ())
 }
 
+/// Stores a megabyte as a value and as a record, and asks for it so many times in one transaction.
+fn read_again(read: Operation, times: usize) -> Option<String> {
+    let megabyte = "1".repeat(1 << 20);
+    let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()] };
+    let stored = put("again", vec![value("a", &megabyte), Operation::Append(append)]);
+    drop(megabyte);
+    if stored.is_err() {
+        return tell(stored);
+    }
+    tell(put("again", vec![read; times]))
+}
+
+fn get(key: &str) -> GetOperation {
+    GetOperation { key: key.into(), max_bytes: u64::MAX }
+}
+
+/// Long, and nothing that a terminal should see.
+fn absurd(length: &str) -> String {
+    "\u{1b}[2J\n".repeat(length.parse::<usize>().unwrap_or(0) / 5)
+}
+
 /// Told in the metadata of the reply.
 fn tell(done: Result<(), Failure>) -> Option<String> {
     Some(match done {
@@ -165,14 +214,17 @@ fn tell(done: Result<(), Failure>) -> Option<String> {
 /// Nobody asks it for sessions but to see what becomes of a misdeed there: the session's id names it.
 impl sessions::Guest for Component {
     fn create(session: String) -> Result<sessions::SessionCreated, sessions::SessionProblem> {
+        if let Some(length) = session.strip_prefix("problem ") {
+            return Err(sessions::SessionProblem { message: absurd(length), ..none() });
+        }
         do_it(&session);
         Err(none())
     }
     fn resume(_: String) -> Result<sessions::SessionState, sessions::SessionProblem> {
         Err(none())
     }
-    fn list(_: String, _: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
-        Err(none())
+    fn list(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
+        Ok(sessions::SessionPage { sessions: vec![String::new(); limit as usize], cursor })
     }
     fn delete(_: String) -> Result<sessions::SessionDeleted, sessions::SessionProblem> {
         Err(none())
@@ -192,8 +244,8 @@ impl sessions::Guest for Component {
     fn increment(_: String, _: String, _: i64) -> Result<sessions::KeyCounted, sessions::SessionProblem> {
         Err(none())
     }
-    fn history(_: String, _: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
-        Err(none())
+    fn history(record: String, limit: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
+        Ok(sessions::HistoryPage { session: String::new(), entries: vec![record; limit as usize] })
     }
 }
 

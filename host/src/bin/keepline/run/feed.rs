@@ -54,8 +54,7 @@ pub struct Reading {
 pub fn start(input: File, max_line: usize, reading: Arc<Reading>) -> mpsc::Receiver<io::Result<Vec<Piece>>> {
     let (batches, receiver) = mpsc::channel(WAITING);
     thread::spawn(move || {
-        let mut reader =
-            Reader { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false };
+        let mut reader = Reader::new(input, max_line);
         // Ends as well when nobody wants any more.
         while !reading.stop.load(Ordering::Relaxed) {
             let batch = reader.batch();
@@ -71,7 +70,8 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>) -> mpsc::Recei
     receiver
 }
 
-struct Reader<R> {
+/// The input, cut into lines.
+pub struct Reader<R> {
     input: BufReader<R>,
     max_line: usize,
     /// The line at hand, as far as it was read.
@@ -80,8 +80,13 @@ struct Reader<R> {
 }
 
 impl<R: io::Read> Reader<R> {
+    /// Lines longer than this come in pieces.
+    pub fn new(input: R, max_line: usize) -> Self {
+        Self { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false }
+    }
+
     /// At least one piece, and as many more as are there already. Empty: the end.
-    fn batch(&mut self) -> io::Result<Vec<Piece>> {
+    pub fn batch(&mut self) -> io::Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         loop {
             let chunk = match self.input.fill_buf() {
@@ -145,8 +150,7 @@ mod tests {
 
     fn batches(parts: &[&[u8]], max_line: usize) -> Vec<Vec<Piece>> {
         let parts = Parts(parts.iter().map(|part| part.to_vec()).collect());
-        let mut reader =
-            Reader { input: BufReader::with_capacity(CHUNK, parts), max_line, line: Vec::new(), too_long: false };
+        let mut reader = Reader::new(parts, max_line);
         let mut all = Vec::new();
         loop {
             let batch = reader.batch().unwrap();

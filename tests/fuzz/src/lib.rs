@@ -1,0 +1,53 @@
+//! What must hold for any bytes at all, for each place at which Keepline reads what strangers wrote.
+//!
+//! `tests/fuzz/run` looks for bytes for which it does not, guided by what they reach; `cargo test` replays what
+//! it found worth keeping (`corpus/`).
+
+mod entry;
+mod feed;
+mod metadata;
+mod options;
+mod python;
+mod reply;
+mod run;
+mod stored;
+mod turn;
+
+/// The store of the filter's own tests: it asserts the contract from the other side.
+#[path = "../../../guest/tests/logic/fake.rs"]
+#[allow(dead_code, reason = "of what it offers, the rest is for the filter's tests")]
+mod fake;
+
+/// Asserts what must hold for some bytes.
+pub type Target = fn(&[u8]);
+
+/// All of them. Each has a directory of its name in `corpus/`.
+pub const TARGETS: [(&str, Target); 8] = [
+    ("metadata", metadata::holds),
+    ("options", options::holds),
+    ("entry", entry::holds),
+    ("python", python::holds),
+    ("feed", feed::holds),
+    ("turn", turn::holds),
+    ("stored", stored::holds),
+    ("reply", reply::holds),
+];
+
+/// Several texts in one input: 0xff is in none.
+fn texts(data: &[u8]) -> Option<Vec<&str>> {
+    data.split(|byte| *byte == 0xff).map(|part| std::str::from_utf8(part).ok()).collect()
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
+}
+
+/// A tree, unless it is too deep for one or holds half a surrogate pair.
+fn tree(text: &str) -> Option<serde_json::Value> {
+    serde_json::from_str(text).ok()
+}
+
+/// What a session may be called, by the contract's own words.
+fn is_session(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}

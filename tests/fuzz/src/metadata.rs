@@ -1,0 +1,86 @@
+//! Metadata: nothing but `memory_context` changes, and JSON stays JSON.
+
+use keepline_filter::{
+    json::members,
+    metadata::{Metadata, Session},
+};
+use serde_json::Value;
+
+use crate::{is_json, is_session, tree};
+
+const NEW: &str = r#"{"k": [1]}"#;
+
+pub fn holds(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for unbound in [false, true] {
+        one(text, unbound);
+    }
+}
+
+fn one(text: &str, unbound: bool) {
+    let metadata = Metadata::parse(text, unbound);
+    let stripped = metadata.stripped();
+    let is_object = is_json(text) && text.trim_start().starts_with('{');
+    if !is_object {
+        assert_eq!((&metadata.session, &stripped), (&Session::None, &None));
+        return;
+    }
+    if let Some(tree) = tree(text) {
+        session_is_the_tree_s(&metadata.session, &tree["session_id"]);
+    }
+    let mut kept: Vec<_> = pairs(text);
+    let all = kept.len();
+    kept.retain(|(key, _)| !spells_context(key));
+    match &stripped {
+        Some(stripped) => {
+            assert!(kept.len() < all && is_json(stripped) && is_part(stripped, text), "{stripped}");
+            assert_eq!(pairs(stripped), kept);
+            assert_eq!(Metadata::parse(stripped, true).stripped(), None);
+        }
+        None => assert!(kept.len() == all || (!unbound && metadata.session == Session::None)),
+    }
+    if matches!(metadata.session, Session::Named(_)) {
+        let enriched = metadata.enriched(NEW.len(), |out| out.push_str(NEW));
+        assert!(is_json(&enriched), "{enriched}");
+        let base = stripped.as_deref().unwrap_or(text);
+        let comma = if kept.is_empty() { "" } else { "," };
+        let inserted = format!("{comma}\"memory_context\":{NEW}");
+        let at = enriched.rfind(&inserted).unwrap();
+        assert_eq!([&enriched[..at], &enriched[at + inserted.len()..]].concat(), base);
+        kept.push(("\"memory_context\"", NEW));
+        assert_eq!(pairs(&enriched), kept);
+    }
+}
+
+fn pairs(text: &str) -> Vec<(&str, &str)> {
+    let mut pairs = Vec::new();
+    members(text, |key, value| pairs.push((key, value))).unwrap();
+    pairs
+}
+
+fn spells_context(key: &str) -> bool {
+    serde_json::from_str::<String>(key).is_ok_and(|key| key == "memory_context")
+}
+
+/// Whether it comes about by leaving out.
+fn is_part(part: &str, whole: &str) -> bool {
+    let mut whole = whole.bytes();
+    part.bytes().all(|byte| whole.any(|other| other == byte))
+}
+
+fn session_is_the_tree_s(session: &Session<'_>, value: &Value) {
+    match (session, value) {
+        (Session::Named(name), Value::String(value)) => assert!(name == value && is_session(name)),
+        (Session::Named(_), _) => panic!("a session that is no text: {value}"),
+        (Session::Malformed(shown), Value::String(value)) => {
+            assert!(!value.is_empty() && !is_session(value));
+            assert!(shown.len() < 1000 && !shown.contains(|c: char| c.is_control()), "{shown}");
+        }
+        (Session::None, Value::String(value)) => assert_eq!(value, ""),
+        (_, Value::Null | Value::Bool(false)) => assert_eq!(session, &Session::None),
+        (_, Value::Bool(true)) => assert!(matches!(session, Session::Malformed(_))),
+        (_, Value::Number(number)) => assert_eq!(session == &Session::None, number.as_f64() == Some(0.0), "{number}"),
+        (_, Value::Array(items)) => assert_eq!(session == &Session::None, items.is_empty()),
+        (_, Value::Object(items)) => assert_eq!(session == &Session::None, items.is_empty()),
+    }
+}

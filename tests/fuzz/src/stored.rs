@@ -1,0 +1,114 @@
+//! What others left in a session's keys and its history: an enrichment is JSON and attaches what is, a summary
+//! counts all that there was, and neither grows without bound.
+
+use std::collections::BTreeMap;
+
+use keepline_filter::{Config, Effect, Filter, Sessions, history};
+use serde_json::Value;
+
+use crate::{fake::Fake, is_json, tree};
+
+const METADATA: &str = r#"{"session_id":"s"}"#;
+const MOST: u64 = (1 << 53) - 1;
+
+/// Parts between bytes of 0xff: values under keys that need not be any, and records of the history.
+pub fn holds(data: &[u8]) {
+    let fake = Fake::new();
+    let config = Config { max_history: 4, ..Config::default() };
+    let filter = Filter::new(&fake, config);
+    filter.question("", METADATA);
+    let mut records = Vec::new();
+    for part in data.split(|byte| *byte == 0xff) {
+        match part {
+            [b'=', rest @ ..] => {
+                let key: Vec<u8> = rest.iter().copied().take_while(|byte| *byte != b'=').collect();
+                let value = rest.get(key.len() + 1..).unwrap_or_default();
+                fake.set("s", &String::from_utf8_lossy(&key), value);
+            }
+            record => {
+                let record = String::from_utf8_lossy(record).into_owned();
+                fake.push("s", &record);
+                records.push(record);
+            }
+        }
+    }
+    enrichment(&fake, &filter);
+    summary(&records);
+    let before = fake.buckets.borrow()["s"].values.get("answer_count").cloned();
+    for round in 0..4 {
+        let reply = filter.answer("said", METADATA, "");
+        // A counter that is none is left alone, and the answer with it.
+        let counts = before.as_deref().is_none_or(|value| {
+            std::str::from_utf8(value).is_ok_and(|text| text.parse::<i64>().is_ok_and(|count| count < i64::MAX - 4))
+        });
+        assert_eq!(reply.effect == Effect::Stored, counts, "{round}: {reply:?}");
+    }
+    let history = fake.history("s");
+    assert!(history.len() <= records.len().max(4) + 8);
+    for record in &history {
+        assert!(records.contains(record) || is_json(record), "{record}");
+    }
+    let sessions = Sessions::new(&fake, config);
+    for entry in sessions.history("s", 0).unwrap() {
+        assert!(entry.len() <= 300_000);
+    }
+    for (_, _, line) in fake.lines.borrow().iter() {
+        assert!(line.len() < 5000, "{line}");
+    }
+}
+
+fn enrichment(fake: &Fake, filter: &Filter<&Fake>) {
+    let reply = filter.question("", METADATA);
+    let values = fake.buckets.borrow()["s"].values.clone();
+    let good: BTreeMap<String, String> = values
+        .into_iter()
+        .filter(|(key, _)| is_key(key))
+        .filter_map(|(key, value)| Some((key, String::from_utf8(value).ok()?)))
+        .filter(|(_, value)| is_json(value))
+        .collect();
+    let Some(metadata) = reply.metadata else {
+        return assert!(good.is_empty() && reply.effect == Effect::Resumed, "{reply:?}");
+    };
+    assert!(is_json(&metadata) && !metadata.contains(['\n', '\r']), "{metadata}");
+    assert_eq!((reply.effect, reply.attached as usize), (Effect::Enriched, good.len()));
+    let mut context = "";
+    keepline_filter::json::members(&metadata, |key, value| {
+        if key == "\"memory_context\"" {
+            context = value;
+        }
+    })
+    .unwrap();
+    let mut attached = BTreeMap::new();
+    keepline_filter::json::members(context, |key, value| {
+        attached.insert(key.trim_matches('"').to_owned(), value.to_owned());
+    })
+    .unwrap();
+    assert!(attached.keys().eq(good.keys()));
+    for (key, value) in &good {
+        assert_eq!(tree(value), tree(&attached[key]), "{key}");
+    }
+}
+
+/// The rule as the contract tells it.
+fn is_key(key: &str) -> bool {
+    (1..=256).contains(&key.len())
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        && !(key.starts_with("__") && key.ends_with("__"))
+}
+
+fn summary(records: &[String]) {
+    let read = |summary: &str| serde_json::from_str::<Value>(summary).unwrap();
+    let text = history::summarize(records, "1.0");
+    assert!(text.len() < 100_000);
+    let whole = read(&text);
+    let count = whole["summarized_count"].as_u64().unwrap();
+    let named = whole["op_counts"].as_object().unwrap().values().map(|count| count.as_u64().unwrap());
+    let named = named.fold(0, u64::saturating_add);
+    assert!(named == count || count == MOST, "{whole}");
+    assert!(count == MOST || count <= MOST);
+    // In two steps it comes to the same.
+    let (first, rest) = records.split_at(records.len() / 2);
+    let mut steps = vec![history::summarize(first, "1.0")];
+    steps.extend_from_slice(rest);
+    assert_eq!(read(&history::summarize(&steps, "1.0"))["summarized_count"], whole["summarized_count"]);
+}

@@ -1,0 +1,68 @@
+//! A turn state that a hostile host hands back: an answer lands in the session that it names, in the life that
+//! it names, or nowhere.
+
+use keepline_filter::{
+    Config, Effect, Filter,
+    metadata::{Metadata, Session},
+    turn::Turn,
+};
+
+use crate::{fake::Fake, is_session, texts};
+
+pub fn holds(data: &[u8]) {
+    let Some(parts) = texts(data) else { return };
+    let (state, text, metadata) = (part(&parts, 0), part(&parts, 1), part(&parts, 2));
+    // Each session with the life that a question would have seen.
+    let fake = Fake::new();
+    let filter = Filter::new(&fake, Config { max_history: 2, ..Config::default() });
+    for session in ["s", "other"] {
+        let reply = filter.question("", &format!("{{\"session_id\":\"{session}\"}}"));
+        let turn = Turn::parse(&reply.turn).unwrap();
+        assert_eq!((turn.session, turn.incarnation.is_some()), (session, true));
+    }
+
+    let turn = Turn::parse(state);
+    if let Some(turn) = turn {
+        assert!(is_session(turn.session));
+        assert_eq!(Turn::write(turn.session, turn.incarnation.unwrap_or_default()), state);
+    }
+    let read = Metadata::parse(metadata, false);
+    let named = match &read.session {
+        Session::Named(session) => Some(&**session),
+        Session::Malformed(_) => None,
+        Session::None => turn.map(|turn| turn.session),
+    };
+    let before = fake.buckets.borrow().clone();
+    let reply = filter.answer(text, metadata, state);
+    assert_eq!(reply.metadata, None);
+    let after = fake.buckets.borrow().clone();
+    for (session, bucket) in &after {
+        let was = before.get(session);
+        if reply.effect == Effect::Stored && named == Some(session) {
+            let stored: String = serde_json::from_slice(&bucket.values["last_answer"]).unwrap();
+            assert_eq!(stored, text);
+            // In the life that it names, if it names one.
+            if matches!(read.session, Session::None)
+                && let Some(incarnation) = turn.and_then(|turn| turn.incarnation)
+            {
+                assert_eq!(bucket.incarnation, incarnation);
+                assert!(was.is_some(), "{session} was revived");
+            }
+        } else {
+            let was = was.expect("a session that nobody named");
+            assert!(was.values == bucket.values && was.logs == bucket.logs, "{session}");
+        }
+    }
+    assert!(before.keys().all(|session| after.contains_key(session)));
+    match named {
+        Some(_) => assert!(matches!(reply.effect, Effect::Stored | Effect::Ended | Effect::Limited), "{reply:?}"),
+        None => assert!(matches!(reply.effect, Effect::Passed | Effect::Ignored), "{reply:?}"),
+    }
+    for (_, _, message) in fake.lines.borrow().iter() {
+        assert!(message.len() < 2000, "{message}");
+    }
+}
+
+fn part<'a>(parts: &[&'a str], number: usize) -> &'a str {
+    parts.get(number).copied().unwrap_or_default()
+}
