@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::call;
 
-const PLOTS: [&str; 5] = ["growth-entry-size", "growth-history", "growth-keys", "growth-pipes", "growth-sessions"];
+const PLOTS: [&str; 6] =
+    ["growth-entry-size", "growth-history", "growth-keys", "growth-masters", "growth-pipes", "growth-sessions"];
 
 /// Two points of each curve.
 fn measure(report: &Path, plots: &Path) -> String {

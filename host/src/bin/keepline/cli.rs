@@ -374,6 +374,8 @@ pub enum BenchPart {
     Sessions,
     /// With the number of pipes
     Pipes,
+    /// With the number of masters of a Redis Cluster
+    Masters,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {

@@ -42,12 +42,16 @@ const OPTIONS: &str = r#"{"session_ttl_hours": 24}"#;
 /// A pipe's way and the bare client's to one server. `filter` are the component's options.
 pub async fn connect(plugin: &Plugin, server: &RedisServer, filter: &str) -> Result<(Keepline, MultiplexedConnection)> {
     let options = RedisOptions { host: "127.0.0.1".into(), port: server.port(), ..RedisOptions::default() };
-    let store: Arc<dyn Store> = Arc::new(RedisStore::new(options)?);
+    let client = redis::Client::open(server.url())?;
+    Ok((keepline(plugin, options, filter).await?, client.get_multiplexed_async_connection().await?))
+}
+
+/// A Keepline over any Redis.
+pub async fn keepline(plugin: &Plugin, redis: RedisOptions, filter: &str) -> Result<Keepline> {
+    let store: Arc<dyn Store> = Arc::new(RedisStore::new(redis)?);
     let mut options = Options::default();
     options.filter = filter.into();
-    let keepline = Keepline::new(plugin.clone(), store, options).await?;
-    let client = redis::Client::open(server.url())?;
-    Ok((keepline, client.get_multiplexed_async_connection().await?))
+    Ok(Keepline::new(plugin.clone(), store, options).await?)
 }
 
 async fn one_pipe(keepline: &Keepline, connection: MultiplexedConnection, effort: &Effort) -> Result<Section> {

@@ -1,18 +1,26 @@
 //! Pipes side by side: what more of them give, and what more servers.
 
 use anyhow::Result;
-use keepline::{Keepline, local_redis::RedisServer, store::MemoryLimits};
+use keepline::{
+    Keepline,
+    local_redis::{RedisCluster, RedisServer},
+    store::{MemoryLimits, RedisOptions},
+};
 use tokio::runtime::Runtime;
 
 use super::{Growth, label};
 use crate::bench::{
     measure::{Samples, micros},
-    redis::{connect, side_by_side},
+    redis::{connect, keepline, side_by_side},
     report::{Row, Section},
 };
 
 pub const PIPES: &str = "Pipes side by side";
 const COUNTS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+pub const MASTERS: &str = "Masters of a Redis Cluster";
+const MASTER_COUNTS: [u64; 3] = [1, 2, 3];
+/// Enough to keep all masters at work.
+const MANY: u64 = 64;
 
 /// The columns of one store.
 pub struct Columns {
@@ -24,6 +32,8 @@ pub struct Columns {
 pub const MEMORY: Columns =
     Columns { rate: "memory: pairs/s", p50: "memory: pair p50 µs", p99: "memory: pair p99 µs" };
 pub const REDIS: Columns = Columns { rate: "Redis: pairs/s", p50: "Redis: pair p50 µs", p99: "Redis: pair p99 µs" };
+
+pub const CLUSTER: Columns = Columns { rate: "pairs/s", p50: "pair p50 µs", p99: "pair p99 µs" };
 
 /// So many pipes over one store, at one place of the x axis.
 struct Load<'a> {
@@ -60,6 +70,24 @@ pub fn pipes(growth: &Growth<'_>, server: Option<&RedisServer>) -> Result<Sectio
     let mut section = table(PIPES, "pipes", &loads);
     section.note("each pipe with a session of its own; a pair is a question and its answer");
     section.note("the memory store has all of this machine's cores; over Redis, it and the pipes share them");
+    Ok(section)
+}
+
+pub fn masters(growth: &Growth<'_>) -> Result<Section> {
+    let (mut loads, mut clusters) = (Vec::new(), Vec::new());
+    for at in growth.effort.points(&MASTER_COUNTS) {
+        growth.progress.set_message(format!("a cluster of {at}"));
+        let cluster = RedisCluster::start(usize::try_from(at)?, 0)?;
+        let options = RedisOptions { cluster: true, nodes: cluster.addresses(), ..RedisOptions::default() };
+        let keepline = growth.pool.block_on(keepline(growth.plugin, options, super::EXPIRING))?;
+        let (runtime, pairs, samples) = (growth.pool, growth.effort.loaded_pairs, Samples::new()?);
+        loads.push(Load { columns: &CLUSTER, at, pipes: MANY, keepline, runtime, pairs, samples });
+        clusters.push(cluster);
+    }
+    take_turns(growth, &mut loads)?;
+    let mut section = table(MASTERS, "masters", &loads);
+    section.note(format!("{MANY} pipes, each with a session of its own"));
+    section.note("masters and pipes share this machine's cores: a master of its own for each shows elsewhere only");
     Ok(section)
 }
 

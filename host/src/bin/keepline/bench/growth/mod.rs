@@ -140,6 +140,9 @@ impl Growth<'_> {
         if wanted(BenchPart::Pipes) {
             sections.push(load::pipes(self, server)?);
         }
+        if wanted(BenchPart::Masters) && server.is_some() {
+            sections.push(load::masters(self)?);
+        }
         let is_there = |line: &Line| sections.iter().any(|section| section.title == line.section);
         let measured = |plot: &Plot| plot.panels.iter().flat_map(|panel| &panel.lines).any(is_there);
         let plots = plots().into_iter().filter(measured).collect();
@@ -481,6 +484,27 @@ fn plots() -> Vec<Plot> {
                         line("p99", load::PIPES, load::REDIS.p99, Ink::Orange, true),
                     ],
                 ),
+            ],
+        ),
+        plot(
+            "growth-masters",
+            "Masters of a Redis Cluster, on the same two cores",
+            vec![
+                Panel {
+                    title: "throughput of 64 pipes".into(),
+                    x: Axis { title: "masters".into(), logarithmic: false },
+                    y: Axis { title: "pairs a second".into(), logarithmic: false },
+                    lines: vec![line("Redis Cluster", load::MASTERS, load::CLUSTER.rate, Ink::Orange, false)],
+                },
+                Panel {
+                    title: "latency of a pair".into(),
+                    x: Axis { title: "masters".into(), logarithmic: false },
+                    y: Axis { title: "µs".into(), logarithmic: false },
+                    lines: vec![
+                        line("p50", load::MASTERS, load::CLUSTER.p50, Ink::Orange, false),
+                        line("p99", load::MASTERS, load::CLUSTER.p99, Ink::Orange, true),
+                    ],
+                },
             ],
         ),
     ]
