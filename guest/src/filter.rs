@@ -193,7 +193,7 @@ impl<H: Host> Filter<H> {
             return;
         }
 
-        let size = entries.iter().map(|e| e.key.len() + e.json.len() + 4).sum();
+        let size = entries.iter().map(|entry| entry.key.len() + entry.json.len() + "{\"\":".len()).sum::<usize>() + 1;
         reply.metadata = Some(metadata.enriched(size, |out| {
             let mut before = "{\"";
             for entry in entries.iter() {

@@ -47,7 +47,8 @@ impl<'a> Metadata<'a> {
             Self { text, session: Session::None, unreadable: false, cuts: Vec::new(), end: 0, has_members: false };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that could be escaped otherwise than by its number.
-        let may_matter = text.contains(SESSION) || (unbound && text.contains(CONTEXT)) || text.contains("\\u");
+        let may_matter =
+            mentions(text, SESSION, '_') || (unbound && mentions(text, CONTEXT, '_')) || mentions(text, "\\u", '\\');
         if !may_matter {
             return metadata;
         }
@@ -103,10 +104,12 @@ impl<'a> Metadata<'a> {
         Some(out)
     }
 
-    /// The metadata with `memory_context` as its last member. `write` writes the value, of about
-    /// `size` bytes.
+    /// The metadata with `memory_context` as its last member. `write` writes the value, of `size` bytes as a
+    /// rule.
     pub fn enriched(&self, size: usize, write: impl FnOnce(&mut String)) -> String {
-        let mut out = String::with_capacity(self.text.len() + size + CONTEXT.len() + 4);
+        // Exact, unless something is cut: a component's strings leave it without slack.
+        let around = CONTEXT.len() + "\"\":".len() + usize::from(self.has_members);
+        let mut out = String::with_capacity(self.text.len() + around + size);
         self.push_kept(&mut out);
         if self.has_members {
             out.push(',');
@@ -128,6 +131,18 @@ impl<'a> Metadata<'a> {
         }
         out.push_str(self.text.get(from..self.end).unwrap_or_default());
     }
+}
+
+/// Whether the text holds that name, found by a character in it that is rare elsewhere: one byte is sooner
+/// looked for than a word, for which a search by `str` is prepared anew each time.
+fn mentions(text: &str, name: &str, rare: char) -> bool {
+    name.split_once(rare).is_some_and(|(before, after)| {
+        text.match_indices(rare).any(|(at, found)| {
+            text.split_at_checked(at).is_some_and(|(head, tail)| {
+                head.ends_with(before) && tail.strip_prefix(found).is_some_and(|tail| tail.starts_with(after))
+            })
+        })
+    })
 }
 
 fn read_session(raw: &str) -> Session<'_> {

@@ -15,7 +15,8 @@ use crate::{
 /// An instance, configured.
 pub(crate) struct Instance {
     store: Store<InstanceState>,
-    bindings: MemoryFilter,
+    /// Boxed: an instance changes hands with each call.
+    bindings: Box<MemoryFilter>,
     copy_bytes: usize,
     calls_left: u64,
 }
@@ -64,7 +65,7 @@ impl Instance {
         store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
         store.set_epoch_deadline(1);
         store.data_mut().begin(Writer::new());
-        let bindings = plugin.pre.instantiate_async(&mut store).await?;
+        let bindings = Box::new(plugin.pre.instantiate_async(&mut store).await?);
         Ok(Self { store, bindings, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
     }
 

@@ -111,29 +111,31 @@ fn twice(what: &str, name: &str) -> Failure {
     failure(FailureCode::Invalid, name, format!("a transaction writes each {what} once, {name} would be written twice"))
 }
 
-/// A set of names: a short list is searched, a long one hashed. A transaction mostly writes one or two.
+/// A set of names: a few are searched, and cost no allocation; more are hashed. A transaction mostly writes
+/// one or two.
 #[derive(Default)]
 struct Names<'a> {
-    few: Vec<&'a str>,
+    /// A free place is empty, as no name is.
+    few: [&'a str; 4],
     many: HashSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
-    const FEW: usize = 8;
-
     fn insert(&mut self, name: &'a str) -> bool {
-        if self.few.contains(&name) {
-            return false;
-        }
-        if self.few.len() < Self::FEW {
-            self.few.push(name);
-            return true;
+        for place in &mut self.few {
+            if place.is_empty() {
+                *place = name;
+                return true;
+            }
+            if *place == name {
+                return false;
+            }
         }
         self.many.insert(name)
     }
 
     fn is_empty(&self) -> bool {
-        self.few.is_empty()
+        self.few.iter().all(|name| name.is_empty())
     }
 }
 

@@ -135,7 +135,7 @@ impl Life {
             let (added, removed) = match operation {
                 Operation::Put(put) => (value_cost(&put.key, put.value.len()), self.cost_of_value(&put.key)),
                 Operation::Increment(increment) => {
-                    let length = self.counted(increment)?.to_string().len();
+                    let length = digits(self.counted(increment)?);
                     (value_cost(&increment.key, length), self.cost_of_value(&increment.key))
                 }
                 Operation::Remove(remove) => (0, self.cost_of_value(&remove.key)),
@@ -427,6 +427,12 @@ fn records_cost<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
         .fold(0, |sum: u64, record| sum.saturating_add(RECORD_OVERHEAD).saturating_add(record.as_ref().len() as u64))
 }
 
+/// How long a number's text is.
+fn digits(number: i64) -> usize {
+    let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+    digits + usize::from(number < 0)
+}
+
 /// What can't be addressed is more than there is.
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
@@ -440,5 +446,17 @@ fn integer(text: &str) -> Option<i64> {
         b'1'..=b'9' => text.parse().ok(),
         b'0' if text == "0" => Some(0),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_as_long_as_its_text() {
+        for number in [0, 1, -1, 9, 10, -10, 99, 100, i64::MAX, i64::MIN] {
+            assert_eq!(digits(number), number.to_string().len());
+        }
     }
 }
