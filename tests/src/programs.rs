@@ -29,7 +29,7 @@ pub fn program(kind: &str, name: &str) -> PathBuf {
         build.arg(directory.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
         // What cargo told this test of its own package would have build scripts of others run again.
         for (name, _) in env::vars_os() {
-            if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|of| name.to_string_lossy().starts_with(of)) {
+            if ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR"].iter().any(|of| name.to_string_lossy().starts_with(of)) {
                 build.env_remove(name);
             }
         }
