@@ -2,9 +2,12 @@
 //!
 //! Keeps nothing on disk unless asked to, and is stopped when it is dropped.
 
+mod cluster;
+
 use std::{
     io::{self, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -13,11 +16,15 @@ use std::{
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+pub use self::cluster::RedisCluster;
+
 /// A running redis-server.
 #[derive(Debug)]
 pub struct RedisServer {
     child: Child,
     port: u16,
+    /// Where a node of a cluster talks with the others.
+    bus_port: Option<u16>,
     arguments: Vec<String>,
     directory: TempDir,
 }
@@ -58,7 +65,7 @@ impl RedisServer {
         let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
         let port = free_port().context("no free port on loopback")?;
         let child = spawn(port, arguments, &directory)?;
-        let mut server = Self { child, port, arguments: arguments.to_vec(), directory };
+        let mut server = Self { child, port, bus_port: None, arguments: arguments.to_vec(), directory };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -68,9 +75,19 @@ impl RedisServer {
         self.port
     }
 
+    /// Where a node of a [`RedisCluster`] talks with the others.
+    pub fn bus_port(&self) -> Option<u16> {
+        self.bus_port
+    }
+
     /// The process's id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where it keeps its files, if any.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// As `redis_url` takes it.

@@ -3,7 +3,10 @@
 
 use std::fmt;
 
-use keepline::{local_redis::RedisServer, store::RedisOptions};
+use keepline::{
+    local_redis::{RedisCluster, RedisServer},
+    store::RedisOptions,
+};
 
 /// Keepline's user.
 pub const USER: &str = "keepline";
@@ -30,6 +33,18 @@ pub fn user_rules(name: &str, options: &RedisOptions) -> Vec<String> {
     let mut words = vec![name.to_owned(), "on".to_owned(), format!(">{PASSWORD}")];
     words.extend(options.least_acl().unwrap());
     words
+}
+
+/// Creates a user on every node of a cluster that may use a store with these options, and gives the options
+/// with that user.
+pub fn allowed_on_cluster(cluster: &RedisCluster, options: RedisOptions) -> RedisOptions {
+    let mut options = RedisOptions { cluster: true, nodes: cluster.addresses(), ..options };
+    (options.username, options.password) = (Some(options.key_prefix.clone()), Some(PASSWORD.into()));
+    let rules = user_rules(&options.key_prefix, &options).join(" ");
+    for node in 0..cluster.nodes().len() {
+        cluster.ask::<()>(node, &format!("ACL SETUSER {rules}")).unwrap();
+    }
+    options
 }
 
 /// As `redis_url` takes it.

@@ -4,12 +4,13 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Weak},
+    process::{Child, Command, Stdio},
+    sync::{Arc, LazyLock, Weak},
     time::Duration,
 };
 
 use keepline::{
-    local_redis::RedisServer,
+    local_redis::{RedisCluster, RedisServer},
     store::{
         Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
         RedisStore, Status, Store, Transaction, Writer,
@@ -24,10 +25,12 @@ use crate::{
 
 /// Long enough for a busy machine: here a time-out means that something hangs.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Of the cluster, each with a replica.
+pub const MASTERS: usize = 3;
 
 /// A store, empty and nobody else's.
 pub struct StoreUnderTest {
-    /// `memory` or `redis`.
+    /// `memory`, `redis` or `cluster`.
     pub name: &'static str,
     /// The store.
     pub store: Arc<dyn Store>,
@@ -49,8 +52,18 @@ impl StoreUnderTest {
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
     }
 
-    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it.
+    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it. Every short
+    /// transaction gets a script for its shape.
     pub fn redis() -> Self {
+        Self::redis_with_shapes(usize::MAX)
+    }
+
+    /// A store in Redis where the general script serves every transaction.
+    pub fn redis_general() -> Self {
+        Self::redis_with_shapes(0)
+    }
+
+    fn redis_with_shapes(most: usize) -> Self {
         let server = shared_server();
         let prefix = format!("test-{:016x}", fastrand::u64(..));
         let options = RedisOptions {
@@ -61,9 +74,23 @@ impl StoreUnderTest {
         };
         let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules(&prefix, &options)).exec(&mut connection).unwrap();
-        let store = Arc::new(RedisStore::new(options).unwrap());
-        let raw = RawRedis { prefix, connection: Mutex::new(connection), _server: server };
+        let store = Arc::new(RedisStore::new(options).unwrap().with_shapes(most));
+        let raw = RawRedis { prefix, connections: vec![Mutex::new(connection)], _server: Some(server) };
         Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
+    }
+
+    /// A store in a Redis Cluster of three masters, under a prefix of its own.
+    pub fn cluster() -> Self {
+        let cluster = shared_cluster();
+        let prefix = format!("test-{:016x}", fastrand::u64(..));
+        let options = RedisOptions { key_prefix: prefix.clone(), store_timeout: TIMEOUT, ..RedisOptions::default() };
+        let options = servers::allowed_on_cluster(cluster, options);
+        let store = Arc::new(RedisStore::new(options).unwrap());
+        let connect =
+            |node: &RedisServer| Mutex::new(redis::Client::open(node.url()).unwrap().get_connection().unwrap());
+        let connections = cluster.nodes().iter().take(MASTERS).map(connect).collect();
+        let raw = RawRedis { prefix, connections, _server: None };
+        Self { name: "cluster", store, backing: Backing::Redis(raw), writer: Mutex::default() }
     }
 
     /// What is behind a store in Redis.
@@ -202,11 +229,26 @@ fn shared_server() -> Arc<RedisServer> {
     server
 }
 
-/// A connection of one's own to the Redis behind a store, and the prefix of that store's keys.
+/// One cluster a test process: it takes seconds to come about, so it is kept until the process ends. Nothing
+/// drops what is static, so a shell waits for that end and stops the nodes then.
+pub fn shared_cluster() -> &'static RedisCluster {
+    static CLUSTER: LazyLock<(RedisCluster, Child)> = LazyLock::new(|| {
+        let cluster = RedisCluster::start(MASTERS, 1).unwrap();
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", r#"read -r _; for node in "$@"; do kill -9 "${node%%:*}"; rm -r "${node#*:}"; done"#, "sh"]);
+        keeper.args(cluster.nodes().iter().map(|node| format!("{}:{}", node.pid(), node.directory().display())));
+        let keeper = keeper.stdin(Stdio::piped()).spawn().unwrap();
+        (cluster, keeper)
+    });
+    &CLUSTER.0
+}
+
+/// A connection of one's own to the Redis behind a store, to each master of it, and the prefix of that
+/// store's keys.
 pub struct RawRedis {
     prefix: String,
-    connection: Mutex<redis::Connection>,
-    _server: Arc<RedisServer>,
+    connections: Vec<Mutex<redis::Connection>>,
+    _server: Option<Arc<RedisServer>>,
 }
 
 impl RawRedis {
@@ -215,9 +257,19 @@ impl RawRedis {
         format!("{}:{rest}", self.prefix)
     }
 
-    /// Run a command.
+    /// Run a command, in a cluster where its key is.
     pub fn run<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
-        command.query(&mut *self.connection.lock()).unwrap()
+        let moved = redis::ErrorKind::Server(redis::ServerErrorKind::Moved);
+        let mut answers = self.connections.iter().map(|connection| command.query(&mut *connection.lock()));
+        answers
+            .find(|answer: &Result<T, redis::RedisError>| !answer.as_ref().is_err_and(|e| e.kind() == moved))
+            .unwrap()
+            .unwrap()
+    }
+
+    /// Run a command on every master.
+    fn run_on_all<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Vec<T> {
+        self.connections.iter().map(|connection| command.query(&mut *connection.lock()).unwrap()).collect()
     }
 
     /// Run a command on one key of the store, `rest` being what comes after the prefix.
@@ -227,8 +279,8 @@ impl RawRedis {
 
     /// All keys of the store, without the prefix, sorted.
     pub fn keys(&self) -> Vec<String> {
-        let all: Vec<String> = self.run(redis::cmd("KEYS").arg(self.address("*")));
-        let mut keys: Vec<_> = all.iter().map(|key| key[self.prefix.len() + 1..].to_owned()).collect();
+        let all: Vec<Vec<String>> = self.run_on_all(redis::cmd("KEYS").arg(self.address("*")));
+        let mut keys: Vec<_> = all.iter().flatten().map(|key| key[self.prefix.len() + 1..].to_owned()).collect();
         keys.sort_unstable();
         keys
     }
@@ -289,7 +341,7 @@ impl RawRedis {
         let milliseconds = u64::try_from(time.as_millis()).unwrap();
         let mut command = redis::cmd("EVAL");
         command.arg(PASS).arg(0).arg(self.address("*")).arg(milliseconds);
-        self.run::<()>(&command);
+        self.run_on_all::<()>(&command);
     }
 }
 
@@ -305,7 +357,8 @@ pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl
     runtime.block_on(case(Arc::new(store)));
 }
 
-/// One test for each store and case, `memory::…` and `redis::…`, so that a failure names both.
+/// One test for each store and case, `memory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so that a
+/// failure names both.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident,)*) => {
@@ -317,6 +370,16 @@ macro_rules! on_every_store {
         mod redis {
             $(#[test] fn $case() {
                 $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
+            })*
+        }
+        mod redis_general {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis_general(), super::$case);
+            })*
+        }
+        mod cluster {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::cluster(), super::$case);
             })*
         }
     };

@@ -18,6 +18,8 @@ on_every_store! {
 /// A filter whose store knows its scripts.
 async fn warm(given: &StoreUnderTest, options: &str) -> Node {
     let mut node = Node::new(&given.store, options).await;
+    // A connection to each server that there is.
+    given.store.check().await.unwrap();
     node.ask("warm").await;
     node.sessions.resume("warm").await.unwrap();
     node.sessions.list("", 1).await.unwrap();
@@ -34,7 +36,7 @@ struct Meter {
 
 impl Meter {
     fn new(given: &StoreUnderTest, node: &Node) -> Self {
-        Self { is_remote: given.name == "redis", round_trips: node.store.round_trips() }
+        Self { is_remote: given.name != "memory", round_trips: node.store.round_trips() }
     }
 
     fn read(&mut self, node: &Node) -> u64 {
@@ -149,8 +151,11 @@ async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTes
     assert_eq!(meter.read(&node), 1);
     node.sessions.history("s1", 0).await.unwrap();
     assert_eq!(meter.read(&node), 1);
-    node.sessions.list("", 100).await.unwrap();
-    assert_eq!(meter.read(&node), 1);
+    if given.name != "cluster" {
+        // There each hash tag has a list of its own.
+        node.sessions.list("", 100).await.unwrap();
+        assert_eq!(meter.read(&node), 1);
+    }
     node.sessions.clear("s1", Some("k")).await.unwrap();
     assert_eq!(meter.read(&node), 1);
     // It looks at the keys first, and uses a session before it describes it.

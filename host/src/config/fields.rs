@@ -27,6 +27,8 @@ pub enum Kind {
     },
     /// Yes or no.
     Flag,
+    /// Texts: an array of them, or one text with commas between them.
+    List,
 }
 
 /// A literal in a table: the default of a field, or what a profile sets.
@@ -77,6 +79,8 @@ pub enum Setting {
     Number(u64),
     /// Yes or no.
     Flag(bool),
+    /// Texts, none of them empty.
+    List(Vec<String>),
 }
 
 impl Setting {
@@ -88,6 +92,7 @@ impl Setting {
             Self::Url(url) => Value::from(masked_url(url.expose())),
             Self::Number(number) => Value::from(*number),
             Self::Flag(flag) => Value::from(*flag),
+            Self::List(texts) => Value::from(texts.as_slice()),
         }
     }
 }
@@ -104,6 +109,7 @@ impl Field {
             Kind::Url => "a redis:// or rediss:// URL, or empty".to_owned(),
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Flag => "true or false".to_owned(),
+            Kind::List => "a list of texts, or one text with commas between them".to_owned(),
         }
     }
 
@@ -116,7 +122,13 @@ impl Field {
                 self.accept_number(whole)
             }
             (Kind::Flag, Value::Bool(flag)) => Some(Setting::Flag(*flag)),
-            (Kind::Choice(_) | Kind::Text | Kind::Secret | Kind::Url, Value::String(text)) => self.accept_text(text),
+            (Kind::List, Value::Array(texts)) => {
+                let texts: Option<Vec<_>> = texts.iter().map(|text| Some(text.as_str()?.trim().to_owned())).collect();
+                texts.filter(|texts| texts.iter().all(|text| !text.is_empty())).map(Setting::List)
+            }
+            (Kind::Choice(_) | Kind::Text | Kind::Secret | Kind::Url | Kind::List, Value::String(text)) => {
+                self.accept_text(text)
+            }
             _ => None,
         }
     }
@@ -131,6 +143,10 @@ impl Field {
             Kind::Url => Some(Setting::Url(Secret::new(text))),
             Kind::Number { .. } => text.trim().parse().ok().and_then(|whole| self.accept_number(whole)),
             Kind::Flag => text.trim().parse().ok().map(Setting::Flag),
+            Kind::List => {
+                let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+                Some(Setting::List(texts.map(str::to_owned).collect()))
+            }
         }
     }
 
@@ -190,6 +206,15 @@ impl Typed for bool {
     }
 }
 
+impl Typed for Vec<String> {
+    fn typed(setting: &Setting) -> Option<Self> {
+        match setting {
+            Setting::List(texts) => Some(texts.clone()),
+            _ => None,
+        }
+    }
+}
+
 macro_rules! host_fields {
     ($( #[doc = $about:literal] $name:ident: $type:ty = $default:expr, $kind:expr; )+) => {
         /// The values of the host's fields, checked.
@@ -235,6 +260,12 @@ host_fields! {
     redis_tls_ca: String = Preset::Text(""), Kind::Text;
     /// Redis server as one URL, redis://user:password@host:port/database (rediss:// with TLS), in place of host and port.
     redis_url: Secret = Preset::Text(""), Kind::Url;
+    /// Whether Redis is a Redis Cluster; its keys are laid out in 4096 hash tags then.
+    redis_cluster: bool = Preset::Flag(false), Kind::Flag;
+    /// Redis Cluster: some of its nodes, host:port each, in place of host and port. They tell of the others.
+    redis_nodes: Vec<String> = Preset::Text(""), Kind::List;
+    /// Redis: how many replicas must have what an entry writes before it counts as stored.
+    redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
     /// What the names of all keys in Redis begin with: one a tenant, and none that continues another's after a colon.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
     /// How long an entry may wait for the store, retries and reconnects included (ms).
@@ -356,6 +387,18 @@ mod tests {
             FIELDS.iter().map(|row| (row.name, row.accept(&row.default.json()).unwrap())).collect();
         let found = HostFields::collect(|name| defaults.iter().find(|(of, _)| *of == name).map(|(_, value)| value));
         assert!(found.is_some());
+    }
+
+    #[test]
+    fn a_list_is_an_array_or_one_text_with_commas() {
+        let nodes = field("redis_nodes").unwrap();
+        let two = Some(Setting::List(vec!["a:1".into(), "b:2".into()]));
+        assert_eq!(nodes.accept(&serde_json::json!(["a:1", " b:2 "])), two);
+        assert_eq!(nodes.accept_text(" a:1, b:2,"), two);
+        assert_eq!(nodes.accept_text(""), Some(Setting::List(vec![])));
+        for bad in [serde_json::json!([1]), serde_json::json!(["a", ""]), serde_json::json!({}), serde_json::json!(7)] {
+            assert_eq!(nodes.accept(&bad), None, "{bad}");
+        }
     }
 
     #[test]

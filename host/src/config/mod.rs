@@ -354,6 +354,9 @@ impl Config {
             database: i64::try_from(host.redis_database).unwrap_or(i64::MAX),
             tls: host.redis_tls,
             tls_ca: (!host.redis_tls_ca.is_empty()).then(|| host.redis_tls_ca.clone().into()),
+            cluster: host.redis_cluster,
+            nodes: host.redis_nodes.clone(),
+            wait_replicas: u32::try_from(host.redis_wait_replicas).unwrap_or(u32::MAX),
             key_prefix: host.key_prefix.clone(),
             store_timeout: Duration::from_millis(host.store_timeout_ms),
             breaker_failures: u32::try_from(host.breaker_failures).unwrap_or(u32::MAX),
@@ -486,7 +489,8 @@ impl Layers {
         })?;
         let origin = |name: &str| settings.get(name).map_or(Origin::Default, |(_, origin)| origin.clone());
         let redis = host.backend == "redis";
-        if redis && host.redis_url.is_empty() && host.redis_host.trim().is_empty() {
+        let names_server = !host.redis_url.is_empty() || !host.redis_host.trim().is_empty();
+        if redis && !names_server && host.redis_nodes.is_empty() {
             return Err(ConfigError::NoHost { origin: origin("redis_host") });
         }
         if redis && !host.redis_url.is_empty() {
@@ -499,7 +503,7 @@ impl Layers {
             }
         }
         if !redis && !origin("backend").is_chosen() {
-            for name in ["redis_url", "redis_host"] {
+            for name in ["redis_url", "redis_host", "redis_nodes"] {
                 let set = origin(name);
                 if set.is_chosen() {
                     warnings.push(format!(

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 pub use self::redis::fuzzing;
 pub use self::{
     memory::{MemoryClock, MemoryLimits, MemoryStore},
-    redis::{RedisOptions, RedisOptionsError, RedisStore},
+    redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred},
 };
 pub use crate::contract::key_value::*;
 

@@ -10,8 +10,9 @@ use keepline_tests::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn run<F: Future<Output = ()>>(case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
-    keepline_tests::stores::run(StoreUnderTest::redis(), case);
+fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
+    keepline_tests::stores::run(StoreUnderTest::redis(), &case);
+    keepline_tests::stores::run(StoreUnderTest::redis_general(), &case);
 }
 
 /// A bucket `b` with a value, a counter, the original's log and one of ours.

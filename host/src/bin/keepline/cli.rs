@@ -90,6 +90,9 @@ pub enum Command {
     Run(RunArguments),
     /// Look at sessions, and change them
     Session(SessionArguments),
+    /// Copy sessions from one Redis to another: a single server, a cluster, another prefix
+    #[command(after_help = MIGRATE_HELP)]
+    Migrate(MigrateArguments),
     /// Show the configuration in force, and where each value came from
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
@@ -236,6 +239,33 @@ pub enum SessionCommand {
     },
 }
 
+const MIGRATE_HELP: &str = r#"The source is the configuration in force. The target is the same with what --to changes, or the file of --to-config. For example, from a single server to a cluster:
+  keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
+
+Each session is copied with its expiry, and both sides are compared byte for byte; at the end the target's list is, too. What is there already is left alone, so the same command goes on after an interruption. Stop the pipes first: what they write meanwhile is found by the comparison and copied again, but what they write after it is not.
+
+Exit codes: 0 all sessions are in the target, 1 some are not (each is told with why), 2 the command line or the configuration is wrong."#;
+
+/// `keepline migrate`.
+#[derive(Debug, Args)]
+pub struct MigrateArguments {
+    /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present = "to_config")]
+    pub to: Vec<(String, String)>,
+    /// Read the target's configuration from this JSON file, in place of the source's
+    #[arg(long, value_name = "FILE")]
+    pub to_config: Option<PathBuf>,
+    /// Replace sessions of the target that have other contents
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Delete each session in the source, once both sides were found to be the same
+    #[arg(long)]
+    pub delete: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `keepline config`.
 #[derive(Debug, Args)]
 pub struct ConfigArguments {
@@ -312,7 +342,7 @@ fn fields_help() -> String {
             Preset::Flag(flag) => flag.to_string(),
         };
         let allowed = match field.kind {
-            Kind::Text | Kind::Secret | Kind::Url => String::new(),
+            Kind::Text | Kind::Secret | Kind::Url | Kind::List => String::new(),
             _ => format!(", {}", field.allowed()),
         };
         help.push_str(&format!("  {}\n      {} [{default}{allowed}]\n", field.name, field.about));

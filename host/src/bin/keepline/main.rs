@@ -10,6 +10,7 @@ mod component;
 mod config;
 mod demo;
 mod inspect;
+mod migrate;
 mod run;
 mod session;
 mod setup;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
+        Command::Migrate(arguments) => migrate::main(&cli.global, &arguments),
         Command::Config(arguments) => config::main(&cli.global, &arguments),
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),

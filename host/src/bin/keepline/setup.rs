@@ -14,7 +14,10 @@ use keepline::{
     store::{MemoryStore, RedisOptionsError, Store},
 };
 
-use crate::{cli::Global, terminal};
+use crate::{
+    cli::{Global, MigrateArguments},
+    terminal,
+};
 
 /// The command line asks for something that can't be.
 #[derive(Debug)]
@@ -50,11 +53,29 @@ pub fn is_closed_output(error: &anyhow::Error) -> bool {
 
 /// The configuration that the flags, the environment and the file make together. Warnings are told.
 pub fn config(global: &Global) -> Result<Config> {
+    resolve(sources(global)?)
+}
+
+/// Where `keepline migrate` copies to: the configuration with some fields set otherwise, or one of its own.
+pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Config> {
+    let mut sources = match &arguments.to_config {
+        Some(path) => Sources::default().with_file(path)?,
+        None => sources(global)?.with_environment(std::env::vars_os())?,
+    };
+    sources.set.extend(arguments.to.iter().cloned());
+    Ok(Config::resolve(sources)?)
+}
+
+fn sources(global: &Global) -> Result<Sources> {
     let mut sources = Sources { set: global.set.clone(), ..Sources::default() };
     sources.profile = global.profile.clone().map(|name| (name, Origin::CommandLine));
-    if let Some(path) = file(global.config.as_deref(), "KEEPLINE_CONFIG") {
-        sources = sources.with_file(&path)?;
+    match file(global.config.as_deref(), "KEEPLINE_CONFIG") {
+        Some(path) => Ok(sources.with_file(&path)?),
+        None => Ok(sources),
     }
+}
+
+fn resolve(sources: Sources) -> Result<Config> {
     let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
     for warning in &config.warnings {
         terminal::warning(warning);

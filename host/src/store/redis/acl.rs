@@ -25,8 +25,7 @@ impl RedisOptions {
     /// # Errors
     /// As [`RedisStore::new`](super::RedisStore::new).
     pub fn acl_user(&self) -> Result<Option<String>, RedisOptionsError> {
-        let client = self.client()?;
-        Ok(client.get_connection_info().redis_settings().username().map(str::to_owned))
+        Ok(self.clients()?.settings().username().map(str::to_owned))
     }
 
     /// The rules of a user that suffice for a store with these options, as `ACL SETUSER` takes them after the
@@ -43,12 +42,18 @@ impl RedisOptions {
     /// # Errors
     /// As [`RedisStore::new`](super::RedisStore::new).
     pub fn least_acl(&self) -> Result<Vec<String>, RedisOptionsError> {
-        let client = self.client()?;
+        let clients = self.clients()?;
         let mut commands: Vec<&str> = CALLED.split(' ').collect();
         commands.extend(CALLED_BY_SCRIPTS.split(' ').filter(|command| *command != "time"));
         // What only some options need.
-        if client.get_connection_info().redis_settings().db() != 0 {
+        if clients.settings().db() != 0 {
             commands.push("select");
+        }
+        if self.cluster {
+            commands.push("cluster|slots");
+        }
+        if self.wait_replicas > 0 {
+            commands.push("wait");
         }
         let mut rules = ["resetkeys", "resetchannels", "-@all"].map(str::to_owned).to_vec();
         rules.push(format!("~{}:*", self.key_prefix));
@@ -67,9 +72,12 @@ mod tests {
     fn what_the_scripts_call_is_allowed_and_nothing_else() {
         let scripts = concat!(
             include_str!("transact.lua"),
+            include_str!("operations.lua"),
             include_str!("delete.lua"),
             include_str!("describe.lua"),
-            include_str!("list.lua")
+            include_str!("list.lua"),
+            include_str!("export.lua"),
+            include_str!("import.lua")
         );
         let mut called = BTreeSet::new();
         for call in ["call('", "try('"] {
@@ -84,6 +92,13 @@ mod tests {
         assert!(!selects(RedisOptions::default()));
         assert!(selects(RedisOptions { database: 1, ..RedisOptions::default() }));
         assert!(selects(RedisOptions { url: Some("redis://h/1".into()), ..RedisOptions::default() }));
+    }
+
+    #[test]
+    fn a_cluster_s_map_and_the_wait_for_replicas_are_allowed_where_they_are_wanted() {
+        let last = |options: RedisOptions| options.least_acl().unwrap().pop().unwrap();
+        assert_eq!(last(RedisOptions { cluster: true, ..RedisOptions::default() }), "+cluster|slots");
+        assert_eq!(last(RedisOptions { wait_replicas: 1, ..RedisOptions::default() }), "+wait");
     }
 
     #[test]

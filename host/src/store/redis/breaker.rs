@@ -7,12 +7,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+/// When it opens, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BreakerOptions {
+    pub(super) failures: u32,
+    pub(super) cooldown: Duration,
+}
+
 /// Open after so many failures in a row; then, after a cool-down that doubles each time, one transaction
 /// is let through to look.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    failures_to_open: u32,
-    cooldown: Duration,
+    options: BreakerOptions,
     state: Mutex<State>,
 }
 
@@ -39,8 +45,13 @@ impl Breaker {
     /// A cool-down never grows beyond this many times the first.
     const MAX_GROWTH: u32 = 10;
 
-    pub(super) fn new(failures_to_open: u32, cooldown: Duration) -> Self {
-        Self { failures_to_open: failures_to_open.max(1), cooldown, state: Mutex::default() }
+    pub(super) fn new(options: BreakerOptions) -> Self {
+        Self { options, state: Mutex::default() }
+    }
+
+    /// Whether the last transaction failed.
+    pub(super) fn has_failures(&self) -> bool {
+        self.state.lock().failures > 0
     }
 
     pub(super) fn admit(&self) -> Admission {
@@ -77,7 +88,7 @@ impl Breaker {
         state.failures = state.failures.saturating_add(1);
         // One outage that stops many pipes at once is one: those that were under way don't prolong it.
         let is_open = state.open_until.is_some();
-        if state.failures >= self.failures_to_open && (!is_open || state.probing) {
+        if state.failures >= self.options.failures.max(1) && (!is_open || state.probing) {
             state.probing = false;
             let cooldown = self.cooldown_after(state.openings);
             state.openings = state.openings.saturating_add(1);
@@ -86,7 +97,7 @@ impl Breaker {
     }
 
     fn cooldown_after(&self, openings: u32) -> Duration {
-        self.cooldown * 2u32.saturating_pow(openings.min(8)).min(Self::MAX_GROWTH)
+        self.options.cooldown * 2u32.saturating_pow(openings.min(8)).min(Self::MAX_GROWTH)
     }
 }
 
@@ -94,9 +105,13 @@ impl Breaker {
 mod tests {
     use super::*;
 
+    fn breaker(failures: u32) -> Breaker {
+        Breaker::new(BreakerOptions { failures, cooldown: Duration::from_millis(100) })
+    }
+
     #[test]
     fn it_opens_after_failures_in_a_row_and_lets_one_probe_through_after_the_cooldown() {
-        let breaker = Breaker::new(3, Duration::from_millis(100));
+        let breaker = breaker(3);
         let start = Instant::now();
         breaker.failed_at(start);
         breaker.failed_at(start);
@@ -115,7 +130,7 @@ mod tests {
 
     #[test]
     fn many_pipes_that_fail_at_once_open_it_once() {
-        let breaker = Breaker::new(3, Duration::from_millis(100));
+        let breaker = breaker(3);
         let start = Instant::now();
         (0..16).for_each(|_| breaker.failed_at(start));
         assert_eq!(breaker.admit_at(start + Duration::from_millis(99)), Admission::Refused);
@@ -129,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_cooldown_grows_but_not_without_end() {
-        let breaker = Breaker::new(1, Duration::from_millis(100));
+        let breaker = breaker(1);
         let mut now = Instant::now();
         for _ in 0..100 {
             breaker.failed_at(now);

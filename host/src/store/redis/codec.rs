@@ -1,122 +1,213 @@
 //! Requests as the scripts read them, and replies as the scripts write them.
 //!
-//! Both sides of this are in this directory: change an argument here and in the script of that name.
+//! Both sides of this are in this directory: change an argument here and in the script of that name, a step of
+//! a transaction here and in `operations.lua`.
 //! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
+
+use std::{borrow::Cow, collections::HashMap};
 
 use redis::{Cmd, Value};
 
 use crate::store::{
     AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
-    LogRecords, Opening, Operation, Outcome, Receipt, Size, Status, Transaction, WriteDone, failure, names::is_key,
-    request,
+    LogRecords, NewLife, Opening, Operation, Outcome, Receipt, Size, Status, Transaction, WriteDone, Writer, failure,
+    names::is_key, request,
 };
 
 /// What a script said.
 pub(super) enum Said<T> {
     Answer(T),
+    /// An answer to what has changed something.
+    Written(T),
     /// The transaction's time had passed on the store's clock; nothing was changed.
     Late,
 }
 
-/// The arguments of `transact.lua` after the keys.
-pub(super) fn transact_arguments(command: &mut Cmd, writer: (&str, u64), deadline: u64, transaction: &Transaction) {
-    let touched = Touched::by(transaction);
-    let (opening, incarnation, ttl) = match &transaction.opening {
-        Opening::Existing(life) => (u8::from(life.incarnation.is_some()), life.incarnation.as_deref(), None),
-        Opening::Create(life) => (2, None, life.time_to_live),
-        Opening::CreateNew(life) => (3, None, life.time_to_live),
-    };
-    let flags = opening
-        + 4 * u8::from(request::writes(&transaction.operations))
-        + 8 * u8::from(ttl.is_some_and(|ttl| ttl.sliding))
-        + 16 * u8::from(touched.whole);
-    command.arg(writer.0).arg(writer.1).arg(deadline).arg(flags);
-    match ttl {
-        Some(ttl) => command.arg(ttl.milliseconds),
-        None => command.arg(incarnation.unwrap_or_default()),
-    };
-    command.arg(touched.logs.len()).arg(touched.logs);
-    command.arg(touched.keys.len()).arg(touched.keys);
-    for expectation in &transaction.expectations {
-        match expectation {
-            Expectation::Oldest(expected) => {
-                command.arg("expect-oldest").arg(&expected.log);
-                texts(command, &expected.records);
-            }
-            Expectation::Keys(expected) => {
-                command.arg("expect-keys");
-                texts(command, &expected.keys);
-            }
-            Expectation::Room(expected) => {
-                command.arg("expect-room").arg(&expected.key).arg(number(expected.limit));
-            }
+/// A transaction as `transact.lua` reads it.
+pub(super) struct Request<'a> {
+    /// The incarnation that it must be, or how long a new bucket lives, milliseconds.
+    wanted: Cow<'a, str>,
+    parts: Vec<Part<'a>>,
+}
+
+/// A part of a request. The first two kinds are the request's shape: a process sees few of them, again and
+/// again, and they come from here or are small numbers, so that a script may hold them (see `transact.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Part<'a> {
+    /// An operation or expectation begins.
+    Step(&'static str),
+    /// A limit, a count, or the place of a key or log among those that are touched.
+    Fixed(u64),
+    Number(u64),
+    Integer(i64),
+    Text(&'a str),
+}
+
+impl Part<'_> {
+    /// What there is of it in the request's shape.
+    pub(super) fn fixed(self) -> Option<Part<'static>> {
+        match self {
+            Self::Step(name) => Some(Part::Step(name)),
+            Self::Fixed(number) => Some(Part::Fixed(number)),
+            Self::Number(_) | Self::Integer(_) | Self::Text(_) => None,
         }
-    }
-    for operation in &transaction.operations {
-        self::operation(command, operation);
     }
 }
 
-fn texts(command: &mut Cmd, texts: &[String]) {
-    command.arg(texts.len());
-    for text in texts {
-        command.arg(text);
+impl<'a> Request<'a> {
+    pub(super) fn new(transaction: &'a Transaction) -> Self {
+        let touched = Touched::by(transaction);
+        let (opening, wanted, sliding) = match &transaction.opening {
+            Opening::Existing(life) => match &life.incarnation {
+                None => (0, Cow::Borrowed(""), false),
+                Some(incarnation) => (1, Cow::Borrowed(&**incarnation), false),
+            },
+            Opening::Create(life) => created(2, life),
+            Opening::CreateNew(life) => created(3, life),
+        };
+        let flags = opening
+            + 4 * u64::from(request::writes(&transaction.operations))
+            + 8 * u64::from(sliding)
+            + 16 * u64::from(touched.whole);
+        let mut parts = Parts { parts: Vec::with_capacity(48), touched };
+        parts.header(flags);
+        transaction.expectations.iter().for_each(|expectation| parts.expectation(expectation));
+        transaction.operations.iter().for_each(|operation| parts.operation(operation));
+        Self { wanted, parts: parts.parts }
+    }
+
+    pub(super) fn parts(&self) -> &[Part<'a>] {
+        &self.parts
+    }
+
+    /// Writes the arguments after the keys, for a script that holds the request's shape or for one that is
+    /// told it.
+    pub(super) fn write(&self, command: &mut Cmd, writer: &Writer, deadline: u64, holds_shape: bool) {
+        let stamp = format!("{}.{deadline}", writer.sequence());
+        command.arg(writer.id()).arg(stamp).arg(deadline).arg(&*self.wanted);
+        for part in &self.parts {
+            if holds_shape && part.fixed().is_some() {
+                continue;
+            }
+            match part {
+                Part::Step(text) | Part::Text(text) => command.arg(text),
+                Part::Fixed(number) | Part::Number(number) => command.arg(number),
+                Part::Integer(number) => command.arg(number),
+            };
+        }
+    }
+}
+
+fn created(opening: u64, life: &NewLife) -> (u64, Cow<'static, str>, bool) {
+    match life.time_to_live {
+        None => (opening, Cow::Borrowed(""), false),
+        Some(ttl) => (opening, Cow::Owned(ttl.milliseconds.to_string()), ttl.sliding),
     }
 }
 
 /// Lua's numbers are exact up to 2^53, and no log or bucket comes near: a larger limit is no limit.
-fn number(limit: u64) -> u64 {
+fn exact(limit: u64) -> u64 {
     limit.min(1 << 53)
 }
 
-fn operation(command: &mut Cmd, operation: &Operation) {
-    match operation {
-        Operation::Get(get) => command.arg("get").arg(&get.key).arg(number(get.max_bytes)),
-        Operation::GetAll(all) => command.arg("get-all").arg(number(all.max_bytes)).arg(number(all.max_keys)),
-        Operation::ListKeys(list) => command.arg("list-keys").arg(number(list.max_keys)),
-        Operation::Put(put) => command.arg("put").arg(&put.key).arg(&put.value),
-        Operation::Increment(increment) => command.arg("increment").arg(&increment.key).arg(increment.amount),
-        Operation::Remove(remove) => command.arg("remove").arg(&remove.key),
-        Operation::RemoveAll(remove) => command.arg("remove-all").arg(number(remove.max_names)),
-        Operation::Append(append) => {
-            texts(command.arg("append").arg(&append.log), &append.records);
-            command
-        }
-        Operation::Read(read) => command
-            .arg("read")
-            .arg(&read.log)
-            .arg(match read.end {
-                LogEnd::Oldest => "oldest",
-                LogEnd::Newest => "newest",
-            })
-            .arg(number(read.skip))
-            .arg(number(read.max_records))
-            .arg(number(read.max_bytes)),
-        Operation::Overflow(overflow) => command
-            .arg("overflow")
-            .arg(&overflow.log)
-            .arg(number(overflow.limit))
-            .arg(number(overflow.keep))
-            .arg(number(overflow.max_records))
-            .arg(number(overflow.max_bytes)),
-        Operation::ReplaceOldest(replace) => {
-            texts(command.arg("replace-oldest").arg(&replace.log).arg(number(replace.count)), &replace.records);
-            command
-        }
-        Operation::Rewrite(rewrite) => {
-            command.arg("rewrite").arg(&rewrite.log).arg(number(rewrite.position)).arg(&rewrite.record_text)
-        }
-        Operation::Count(count) => command.arg("count").arg(&count.log),
-    };
+/// Requests in the making. The order of the parts is that of the parameters in `operations.lua`.
+struct Parts<'a> {
+    parts: Vec<Part<'a>>,
+    touched: Touched<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn header(&mut self, flags: u64) {
+        let Touched { logs, keys, .. } = &self.touched;
+        self.parts.extend([Part::Fixed(flags), Part::Fixed(logs.len() as u64), Part::Fixed(keys.len() as u64)]);
+        self.parts.extend(logs.iter().chain(keys.iter()).map(Part::Text));
+    }
+
+    fn expectation(&mut self, expectation: &'a Expectation) {
+        match expectation {
+            Expectation::Oldest(expected) => self.step("expect-oldest").log(&expected.log).texts(&expected.records),
+            Expectation::Keys(expected) => self.step("expect-keys").texts(&expected.keys),
+            Expectation::Room(expected) => self.step("expect-room").key(&expected.key).limit(expected.limit),
+        };
+    }
+
+    fn operation(&mut self, operation: &'a Operation) {
+        match operation {
+            Operation::Get(get) => self.step("get").key(&get.key).limit(get.max_bytes),
+            Operation::GetAll(all) => self.step("get-all").limit(all.max_bytes).limit(all.max_keys),
+            Operation::ListKeys(list) => self.step("list-keys").number(list.max_keys),
+            Operation::Put(put) => self.step("put").key(&put.key).text(&put.value),
+            Operation::Increment(increment) => {
+                self.step("increment").key(&increment.key).part(Part::Integer(increment.amount))
+            }
+            Operation::Remove(remove) => self.step("remove").key(&remove.key),
+            Operation::RemoveAll(remove) => self.step("remove-all").number(remove.max_names),
+            Operation::Append(append) => self.step("append").log(&append.log).texts(&append.records),
+            Operation::Read(read) => self
+                .step("read")
+                .log(&read.log)
+                .part(Part::Fixed(u64::from(read.end == LogEnd::Newest)))
+                .number(read.skip)
+                .number(read.max_records)
+                .number(read.max_bytes),
+            Operation::Overflow(overflow) => self
+                .step("overflow")
+                .log(&overflow.log)
+                .limit(overflow.limit)
+                .limit(overflow.keep)
+                .limit(overflow.max_records)
+                .limit(overflow.max_bytes),
+            Operation::ReplaceOldest(replace) => {
+                self.step("replace-oldest").log(&replace.log).number(replace.count).texts(&replace.records)
+            }
+            Operation::Rewrite(rewrite) => {
+                self.step("rewrite").log(&rewrite.log).number(rewrite.position).text(&rewrite.record_text)
+            }
+            Operation::Count(count) => self.step("count").log(&count.log),
+        };
+    }
+
+    fn part(&mut self, part: Part<'a>) -> &mut Self {
+        self.parts.push(part);
+        self
+    }
+
+    fn step(&mut self, name: &'static str) -> &mut Self {
+        self.part(Part::Step(name))
+    }
+
+    fn key(&mut self, key: &str) -> &mut Self {
+        self.part(Part::Fixed(self.touched.keys.place(key)))
+    }
+
+    fn log(&mut self, log: &str) -> &mut Self {
+        self.part(Part::Fixed(self.touched.logs.place(log)))
+    }
+
+    fn limit(&mut self, limit: u64) -> &mut Self {
+        self.part(Part::Fixed(exact(limit)))
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        self.part(Part::Number(exact(number)))
+    }
+
+    fn text(&mut self, text: &'a str) -> &mut Self {
+        self.part(Part::Text(text))
+    }
+
+    fn texts(&mut self, texts: &'a [String]) -> &mut Self {
+        self.part(Part::Fixed(texts.len() as u64));
+        self.parts.extend(texts.iter().map(|text| Part::Text(text)));
+        self
+    }
 }
 
 /// What a transaction will touch: the script looks at all of it before it begins.
 #[derive(Default)]
 struct Touched<'a> {
-    /// Each once.
-    logs: Vec<&'a str>,
-    /// A key that is read and written is here twice.
-    keys: Vec<&'a str>,
+    logs: Names<'a>,
+    keys: Names<'a>,
     /// Whether it touches the set of all keys.
     whole: bool,
 }
@@ -126,38 +217,62 @@ impl<'a> Touched<'a> {
         let mut touched = Self::default();
         for expectation in &transaction.expectations {
             match expectation {
-                Expectation::Oldest(expected) => touched.log(&expected.log),
-                Expectation::Room(expected) => touched.keys.push(&expected.key),
+                Expectation::Oldest(expected) => touched.logs.insert(&expected.log),
+                Expectation::Room(expected) => touched.keys.insert(&expected.key),
                 Expectation::Keys(_) => touched.whole = true,
             }
         }
         for operation in &transaction.operations {
             match operation {
-                Operation::Get(get) => touched.keys.push(&get.key),
-                Operation::Put(put) => touched.keys.push(&put.key),
-                Operation::Increment(increment) => touched.keys.push(&increment.key),
-                Operation::Remove(remove) => touched.keys.push(&remove.key),
+                Operation::Get(get) => touched.keys.insert(&get.key),
+                Operation::Put(put) => touched.keys.insert(&put.key),
+                Operation::Increment(increment) => touched.keys.insert(&increment.key),
+                Operation::Remove(remove) => touched.keys.insert(&remove.key),
                 Operation::GetAll(_) | Operation::ListKeys(_) | Operation::RemoveAll(_) => touched.whole = true,
-                Operation::Append(append) => touched.log(&append.log),
-                Operation::Read(read) => touched.log(&read.log),
-                Operation::Overflow(overflow) => touched.log(&overflow.log),
-                Operation::ReplaceOldest(replace) => touched.log(&replace.log),
-                Operation::Rewrite(rewrite) => touched.log(&rewrite.log),
-                Operation::Count(count) => touched.log(&count.log),
+                Operation::Append(append) => touched.logs.insert(&append.log),
+                Operation::Read(read) => touched.logs.insert(&read.log),
+                Operation::Overflow(overflow) => touched.logs.insert(&overflow.log),
+                Operation::ReplaceOldest(replace) => touched.logs.insert(&replace.log),
+                Operation::Rewrite(rewrite) => touched.logs.insert(&rewrite.log),
+                Operation::Count(count) => touched.logs.insert(&count.log),
             }
-        }
-        // What an expectation names is mostly written too, and asked for once.
-        if touched.keys.len() <= 16 {
-            touched.keys.sort_unstable();
-            touched.keys.dedup();
         }
         touched
     }
+}
 
-    fn log(&mut self, log: &'a str) {
-        if !self.logs.contains(&log) {
-            self.logs.push(log);
+/// Names, each once, with their places from 1: a few are searched, many hashed.
+#[derive(Default)]
+struct Names<'a> {
+    names: Vec<&'a str>,
+    /// Places of those after the first few.
+    later: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    const FEW: usize = 8;
+
+    fn insert(&mut self, name: &'a str) {
+        if self.place(name) == 0 {
+            self.names.push(name);
+            if self.names.len() > Self::FEW {
+                self.later.insert(name, self.names.len());
+            }
         }
+    }
+
+    fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &'a str> {
+        self.names.iter().copied()
+    }
+
+    /// 0: nowhere.
+    fn place(&self, name: &str) -> u64 {
+        let early = self.names.iter().take(Self::FEW).position(|known| *known == name).map(|index| index + 1);
+        early.or_else(|| self.later.get(name).copied()).unwrap_or(0) as u64
     }
 }
 
@@ -173,10 +288,12 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
     if matches!(status, Status::Applied | Status::Repeated) {
         outcomes.reserve(transaction.operations.len());
         for operation in &transaction.operations {
-            outcomes.push(outcome(operation, reply.next()?)?);
+            outcomes.push(outcome(operation, &mut reply)?);
         }
     }
-    Ok((Said::Answer(Receipt { status, created, incarnation, outcomes }), now))
+    let has_written = status == Status::Applied && (created || request::writes(&transaction.operations));
+    let receipt = Receipt { status, created, incarnation, outcomes };
+    Ok((if has_written { Said::Written(receipt) } else { Said::Answer(receipt) }, now))
 }
 
 /// What the other scripts answer, begun: a status, the store's clock, and the rest.
@@ -230,11 +347,11 @@ fn is_spelt_like_a_key(name: &str) -> bool {
     name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
-fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
+fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure> {
     Ok(match operation {
-        Operation::Put(_) => Outcome::Done(WriteDone { created: integer(&value)? == 1 }),
+        Operation::Put(_) => Outcome::Done(WriteDone { created: reply.integer()? == 1 }),
         Operation::Increment(_) => {
-            let value = match value {
+            let value = match reply.next()? {
                 Value::Int(value) => value,
                 // As text where Lua's numbers would not be exact. A repeated increment finds what is there
                 // by now, which may be no counter any more, and then counts as 0.
@@ -246,43 +363,37 @@ fn outcome(operation: &Operation, value: Value) -> Result<Outcome, Failure> {
             Outcome::Counter(CounterValue { value })
         }
         Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::Count(_) => {
-            let mut extent = Reply::new(value)?;
-            Outcome::Extent(LogExtent { first: extent.unsigned()?, length: extent.unsigned()? })
+            Outcome::Extent(LogExtent { first: reply.unsigned()?, length: reply.unsigned()? })
         }
         Operation::Read(_) | Operation::Overflow(_) => {
-            let mut range = Reply::new(value)?;
-            let (first, length) = (range.unsigned()?, range.unsigned()?);
-            let records = range.rest().map(lossy_text).collect::<Result<_, _>>()?;
+            let (first, length) = (reply.unsigned()?, reply.unsigned()?);
+            let records = reply.list()?.map(lossy_text).collect::<Result<_, _>>()?;
             Outcome::Records(LogRecords { first, length, records })
         }
-        Operation::Get(_) => {
-            let mut found = Reply::new(value)?;
-            match found.values.next() {
-                None => Outcome::Value(FoundValue { json: None, unreadable: false }),
-                Some(Value::Nil) => Outcome::Oversize(Size { bytes: found.unsigned()?, keys: found.unsigned()? }),
-                Some(value) => {
-                    let json = String::from_utf8(bytes(value)?).ok();
-                    Outcome::Value(FoundValue { unreadable: json.is_none(), json })
-                }
+        Operation::Get(_) => match reply.next()? {
+            Value::Nil => Outcome::Value(FoundValue { json: None, unreadable: false }),
+            Value::Int(bytes) => Outcome::Oversize(Size { bytes: u64::try_from(bytes).unwrap_or(0), keys: 1 }),
+            value => {
+                let json = String::from_utf8(bytes(value)?).ok();
+                Outcome::Value(FoundValue { unreadable: json.is_none(), json })
             }
-        }
-        Operation::GetAll(_) => all_values(Reply::new(value)?)?,
+        },
+        Operation::GetAll(_) => all_values(reply)?,
         Operation::ListKeys(_) | Operation::Remove(_) | Operation::RemoveAll(_) => {
-            let mut names = Reply::new(value)?;
-            let total = names.unsigned()?;
-            Outcome::Names(KeyNames { total, names: names.rest().filter_map(key).collect() })
+            let total = reply.unsigned()?;
+            Outcome::Names(KeyNames { total, names: reply.list()?.filter_map(key).collect() })
         }
     })
 }
 
-fn all_values(mut reply: Reply) -> Result<Outcome, Failure> {
-    let names = match reply.next()? {
-        Value::Nil => return Ok(Outcome::Oversize(Size { bytes: reply.unsigned()?, keys: reply.unsigned()? })),
-        names => Reply::new(names)?,
+fn all_values(reply: &mut Reply) -> Result<Outcome, Failure> {
+    let Ok(count) = usize::try_from(reply.integer()?) else {
+        return Ok(Outcome::Oversize(Size { bytes: reply.unsigned()?, keys: reply.unsigned()? }));
     };
-    let mut entries = Vec::with_capacity(names.values.len());
+    let names = reply.take(count)?.collect::<Vec<_>>();
+    let mut entries = Vec::with_capacity(count);
     let mut unreadable = Vec::new();
-    for (key, value) in names.rest().zip(Reply::new(reply.next()?)?.rest()) {
+    for (key, value) in names.into_iter().zip(reply.take(count)?) {
         // A value that was evicted, or is no string, is not seen.
         let (Some(key), Value::BulkString(value)) = (self::key(key), value) else { continue };
         match String::from_utf8(value) {
@@ -328,6 +439,17 @@ impl Reply {
         Ok(Self::new(self.next()?)?.rest().filter_map(key).collect())
     }
 
+    /// The next values, of which there must be so many.
+    fn take(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
+        if count > self.values.len() { Err(garbled()) } else { Ok(self.values.by_ref().take(count)) }
+    }
+
+    /// Values after their number.
+    fn list(&mut self) -> Result<impl Iterator<Item = Value> + '_, Failure> {
+        let count = usize::try_from(self.integer()?).map_err(|_| garbled())?;
+        self.take(count)
+    }
+
     pub(super) fn rest(self) -> impl Iterator<Item = Value> {
         self.values
     }
@@ -340,7 +462,7 @@ fn integer(value: &Value) -> Result<i64, Failure> {
     }
 }
 
-fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
     match value {
         Value::BulkString(bytes) => Ok(bytes),
         _ => Err(garbled()),

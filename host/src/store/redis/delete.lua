@@ -20,7 +20,7 @@ local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
 
 -- A server that is out of memory refuses this and still deletes: a deletion repeated does no harm.
-if type(try('HSET', writers, writer, sequence .. '.' .. now)) == 'number' then
+if type(try('HSET', writers, writer, sequence .. '.' .. deadline)) == 'number' then
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
 end
 

@@ -35,7 +35,7 @@ pub fn description(reply: Value) -> Result<Option<Description>, Failure> {
 
 fn said<T>((said, _): (Said<T>, u64)) -> Option<T> {
     match said {
-        Said::Answer(answer) => Some(answer),
+        Said::Answer(answer) | Said::Written(answer) => Some(answer),
         Said::Late => None,
     }
 }

@@ -3,31 +3,44 @@
 //! What it refuses: to wait longer than the time-out, to apply anything twice, and to apply anything late.
 
 mod acl;
+mod address;
 mod breaker;
+mod clock;
+mod cluster;
 mod codec;
 pub mod fuzzing;
 mod layout;
 mod link;
+mod listing;
+mod node;
 mod options;
 mod script;
+mod transact;
+mod transfer;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
-pub use self::options::{RedisOptions, RedisOptionsError};
 use self::{
-    breaker::Breaker,
+    breaker::BreakerOptions,
+    cluster::{Cluster, Servers},
     codec::Said,
     layout::{BucketKeys, Layout},
     link::Link,
+    node::{Node, Wire},
     script::Scripts,
+    transact::Transact,
+};
+pub use self::{
+    options::{RedisOptions, RedisOptionsError},
+    transfer::{Transfer, Transferred},
 };
 use super::{
     BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,
     Transaction, Writer,
-    names::{check_bucket, is_bucket, is_log},
+    names::{check_bucket, is_log},
     request,
 };
 
@@ -44,18 +57,32 @@ impl RedisStore {
     /// When the options contradict each other or the URL is no Redis URL. That nobody answers there is
     /// told by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
-        let client = options.client()?;
-        let breaker = Breaker::new(options.breaker_failures, options.breaker_cooldown);
-        Ok(Self {
-            layout: Layout::new(&options.key_prefix),
-            scripts: Scripts::new(),
-            link: Link::new(client, options.store_timeout, breaker),
-        })
+        let clients = options.clients()?;
+        let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
+        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas);
+        let (layout, servers) = match options.cluster {
+            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Cluster::new(clients))),
+            false => {
+                let (address, client) = clients.only()?;
+                (Layout::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
+            }
+        };
+        Ok(Self { layout, scripts: Scripts::new(), link: Link::new(servers, wire, options.store_timeout) })
     }
 
-    fn keys(&self, command: &mut Cmd, keys: &BucketKeys) {
-        command.arg(4).arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(self.layout.registry());
+    /// How many shapes of transactions get a script of their own, 64 unless told. All others are served by one
+    /// script that is sent the shape, too: slower, but Redis never forgets a script.
+    #[must_use]
+    pub fn with_shapes(mut self, most: usize) -> Self {
+        self.scripts.transact = Transact::new(most);
+        self
     }
+}
+
+/// The keys of a script on one bucket, with their count.
+fn keys(command: &mut Cmd, keys: &BucketKeys) {
+    command.arg(4 + usize::from(keys.registry.guard.is_some()));
+    command.arg(&keys.meta).arg(&keys.keys).arg(&keys.writers).arg(&keys.registry.key).arg(&keys.registry.guard);
 }
 
 impl fmt::Debug for RedisStore {
@@ -69,53 +96,39 @@ impl Store for RedisStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         request::check(transaction)?;
         let keys = self.layout.bucket(&transaction.bucket);
+        let request = codec::Request::new(transaction);
+        let chosen = self.scripts.transact.choose(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
-            self.keys(command, &keys);
-            let writer = (writer.id(), writer.sequence());
-            codec::transact_arguments(command, writer, deadline, transaction);
+            self::keys(command, &keys);
+            request.write(command, writer, deadline, chosen.holds_shape);
         };
-        self.link.run(&self.scripts.transact, arguments, |reply| codec::receipt(reply, transaction)).await
+        let read = |reply| codec::receipt(reply, transaction);
+        self.link.run(keys.registry.slot, &chosen.script, arguments, read).await
     }
 
     async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        // SSCAN takes a number, and begins anew with what is none.
-        let cursor = cursor.parse::<u64>().unwrap_or(0);
-        let arguments = |command: &mut Cmd, _| {
-            command.arg(1).arg(self.layout.registry()).arg(self.layout.prefix()).arg(cursor).arg(limit.max(1));
-        };
-        let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
-            let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
-            let cursor = reply.text()?;
-            // Names are not checked by whoever else writes to this set.
-            let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
-            let mut buckets: Vec<_> = names.filter(|name| is_bucket(name)).collect();
-            buckets.sort_unstable();
-            let cursor = if cursor == "0" { String::new() } else { cursor };
-            Ok((Said::Answer(BucketPage { buckets, cursor }), now))
-        };
-        self.link.run(&self.scripts.list, arguments, read).await
+        self.page(cursor, limit).await
     }
 
     async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
-            self.keys(command, &keys);
+            self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket).arg(writer.id()).arg(writer.sequence());
             command.arg(deadline);
         };
-        self.link.run(&self.scripts.delete, arguments, read_deletion).await
+        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read_deletion).await
     }
 
     async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, _| {
-            self.keys(command, &keys);
+            self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket);
         };
-        self.link.run(&self.scripts.describe, arguments, read_description).await
+        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read_description).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {

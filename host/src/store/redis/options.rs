@@ -2,9 +2,10 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 use rustls::crypto::CryptoProvider;
 
+use super::address::Address;
 use crate::secret::Secret;
 
 /// Half as long as a bucket remembers its writers.
@@ -31,6 +32,15 @@ pub struct RedisOptions {
     /// A file of certificates (PEM) that are trusted to sign the server's, in place of the public
     /// authorities. Only with TLS.
     pub tls_ca: Option<PathBuf>,
+    /// Whether this is a Redis Cluster, which has a layout of its own. Default false.
+    pub cluster: bool,
+    /// Some nodes of the cluster, `host:port` each: whichever answers tells of the others. None: what the URL
+    /// or host and port name.
+    pub nodes: Vec<String>,
+    /// How many replicas must have what an entry writes before it counts as stored. Default 0: none. It costs
+    /// a round trip to the replicas. What was found to be stored already, after a cut connection, is not
+    /// waited for.
+    pub wait_replicas: u32,
     /// What all keys begin with, before a colon. Default `rr:memory`, the original's.
     pub key_prefix: String,
     /// How long a transaction may take, with its retries and reconnects. Default 1 s.
@@ -52,6 +62,9 @@ impl Default for RedisOptions {
             database: 0,
             tls: false,
             tls_ca: None,
+            cluster: false,
+            nodes: Vec::new(),
+            wait_replicas: 0,
             key_prefix: "rr:memory".into(),
             store_timeout: Duration::from_secs(1),
             breaker_failures: 3,
@@ -79,6 +92,15 @@ pub enum RedisOptionsError {
     /// The certificates can't be used.
     #[error("redis_tls_ca: {0}")]
     TlsCa(String),
+    /// A node's address that is none.
+    #[error("redis_nodes: {0:?} is no address: each is host:port, the port from 1 to 65535")]
+    Node(String),
+    /// Nodes of what is no cluster.
+    #[error("redis_nodes is for a cluster: set redis_cluster to true, or name the server by redis_host and redis_port")]
+    NodesOfNoCluster,
+    /// A cluster has one database.
+    #[error("a Redis Cluster has database 0 and no other: leave redis_database out")]
+    Database,
     /// A prefix that would not stay one.
     #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
     Prefix,
@@ -87,7 +109,8 @@ pub enum RedisOptionsError {
 const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 impl RedisOptions {
-    pub(super) fn client(&self) -> Result<Client, RedisOptionsError> {
+    /// Checks them all, and makes of them what connects.
+    pub(super) fn clients(&self) -> Result<Clients, RedisOptionsError> {
         if self.store_timeout.is_zero() || self.store_timeout > MAX_TIMEOUT {
             return Err(RedisOptionsError::Timeout);
         }
@@ -96,23 +119,45 @@ impl RedisOptions {
             return Err(RedisOptionsError::Prefix);
         }
         let info = self.connection_info()?;
-        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) && CryptoProvider::get_default().is_none() {
+        if self.cluster && info.redis_settings().db() != 0 {
+            return Err(RedisOptionsError::Database);
+        }
+        if !self.cluster && !self.nodes.is_empty() {
+            return Err(RedisOptionsError::NodesOfNoCluster);
+        }
+        let parse = |node: &String| node.parse().map_err(|()| RedisOptionsError::Node(node.clone()));
+        let mut seeds = self.nodes.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        if seeds.is_empty() {
+            seeds.push(address(info.addr()));
+        }
+        let clients = Clients { certificates: self.certificates(&info)?, info, seeds };
+        clients.only()?;
+        Ok(clients)
+    }
+
+    fn certificates(&self, info: &ConnectionInfo) -> Result<Option<TlsCertificates>, RedisOptionsError> {
+        let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+        if is_tls && CryptoProvider::get_default().is_none() {
             // Without one rustls panics. That somebody else was quicker is fine, too.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let Some(file) = &self.tls_ca else {
-            return Client::open(info).map_err(|error| RedisOptionsError::Client(error.category().to_owned()));
-        };
-        if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        let Some(file) = &self.tls_ca else { return Ok(None) };
+        if !is_tls {
             return Err(RedisOptionsError::TlsCa("it is of no use without redis_tls or a rediss:// URL".into()));
         }
-        let unusable = |why: String| RedisOptionsError::TlsCa(format!("can't use {}: {why}", file.display()));
-        let pem = fs::read(file).map_err(|error| unusable(error.to_string()))?;
+        let pem = fs::read(file).map_err(|error| self.unusable_ca(&error))?;
         if !pem.windows(PEM_BEGIN.len()).any(|window| window == PEM_BEGIN) {
-            return Err(unusable("it holds no certificate in PEM form".into()));
+            return Err(self.unusable_ca(&"it holds no certificate in PEM form"));
         }
         let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
-        Client::build_with_tls(info, certificates).map_err(|error| unusable(error.category().to_owned()))
+        Client::build_with_tls(info.clone(), certificates.clone())
+            .map_err(|error| self.unusable_ca(&error.category()))?;
+        Ok(Some(certificates))
+    }
+
+    fn unusable_ca(&self, why: &dyn std::fmt::Display) -> RedisOptionsError {
+        let file = self.tls_ca.as_deref().unwrap_or("".as_ref());
+        RedisOptionsError::TlsCa(format!("can't use {}: {why}", file.display()))
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, RedisOptionsError> {
@@ -126,10 +171,13 @@ impl RedisOptions {
     }
 
     fn info_of_parts(&self) -> Result<ConnectionInfo, RedisOptionsError> {
-        if self.host.trim().is_empty() {
+        // A cluster's nodes stand for host and port; each gets the address that is its own.
+        let first = self.nodes.first().and_then(|node| node.parse().ok());
+        let Address { host, port } = first.unwrap_or(Address { host: self.host.trim().to_owned(), port: self.port });
+        if host.is_empty() {
             return Err(RedisOptionsError::NoHost);
         }
-        let info = (self.host.as_str(), self.port)
+        let info = (host.as_str(), port)
             .into_connection_info()
             .map_err(|error| RedisOptionsError::Client(error.category().to_owned()))?;
         let mut settings = info.redis_settings().clone().set_db(self.database);
@@ -143,8 +191,60 @@ impl RedisOptions {
         if !self.tls {
             return Ok(info);
         }
-        let address =
-            ConnectionAddr::TcpTls { host: self.host.clone(), port: self.port, insecure: false, tls_params: None };
+        let address = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
         Ok(info.set_addr(address))
     }
+}
+
+/// What connects to servers, all with the same settings.
+pub(super) struct Clients {
+    info: ConnectionInfo,
+    certificates: Option<TlsCertificates>,
+    /// Where somebody is known to be: at least one.
+    seeds: Vec<Address>,
+}
+
+impl Clients {
+    /// Whom they log in as, and where.
+    pub(super) fn settings(&self) -> &RedisConnectionInfo {
+        self.info.redis_settings()
+    }
+
+    pub(super) fn seeds(&self) -> &[Address] {
+        &self.seeds
+    }
+
+    /// For the one server that the options name.
+    pub(super) fn only(&self) -> Result<(Address, Client), RedisOptionsError> {
+        Ok((address(self.info.addr()), self.client(self.info.clone())?))
+    }
+
+    /// For the server at an address.
+    pub(super) fn at(&self, address: &Address) -> Result<Client, RedisOptionsError> {
+        let Address { host, port } = address.clone();
+        let addr = match self.info.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure: *insecure, tls_params: tls_params.clone() }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        self.client(self.info.clone().set_addr(addr))
+    }
+
+    fn client(&self, info: ConnectionInfo) -> Result<Client, RedisOptionsError> {
+        match self.certificates.clone() {
+            Some(certificates) => Client::build_with_tls(info, certificates),
+            None => Client::open(info),
+        }
+        .map_err(|error| RedisOptionsError::Client(error.category().to_owned()))
+    }
+}
+
+fn address(addr: &ConnectionAddr) -> Address {
+    let (host, port) = match addr {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.as_str(), *port),
+        // A socket in the file system has neither, and needs none.
+        _ => ("localhost", 0),
+    };
+    Address { host: host.to_owned(), port }
 }

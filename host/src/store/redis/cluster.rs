@@ -1,0 +1,269 @@
+//! Which server has which part of the data: one server has it all, or a cluster's masters share its slots.
+//!
+//! The map of a cluster is asked for when it is needed first and whenever a node lets us down; in between,
+//! each redirection corrects one slot of it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use redis::Value;
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    address::Address,
+    codec,
+    layout::Slot,
+    node::{Node, Unanswered, Wire},
+    options::Clients,
+};
+use crate::store::Failure;
+
+const SLOTS: usize = 16_384;
+/// The map is not asked for more often than this, however many pipes suspect it.
+const REFRESH_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) enum Servers {
+    One(Arc<Node>),
+    Cluster(Cluster),
+}
+
+pub(super) struct Cluster {
+    clients: Clients,
+    map: RwLock<Map>,
+    /// Something said that the map is not as it was.
+    suspect: AtomicBool,
+    /// Held while asking for it; with when that was done last.
+    refreshing: Mutex<Option<Instant>>,
+}
+
+#[derive(Default)]
+struct Map {
+    nodes: HashMap<Address, Arc<Node>>,
+    /// The master of each slot; empty before anybody has told.
+    owners: Vec<Option<Arc<Node>>>,
+}
+
+impl Servers {
+    /// The server that has a slot, as far as it is known without asking.
+    pub(super) fn owner(&self, slot: Slot) -> Option<Arc<Node>> {
+        match self {
+            Self::One(node) => Some(node.clone()),
+            Self::Cluster(cluster) => cluster.owner(slot),
+        }
+    }
+
+    /// The server that has a slot.
+    pub(super) async fn find(&self, slot: Slot, wire: &Wire, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
+        match self {
+            Self::One(node) => Ok(node.clone()),
+            Self::Cluster(cluster) => cluster.find(slot, wire, deadline).await,
+        }
+    }
+
+    /// Servers that answer for some part of the data.
+    pub(super) async fn all(&self, wire: &Wire, deadline: Instant) -> Result<Vec<Arc<Node>>, Unanswered> {
+        match self {
+            Self::One(node) => Ok(vec![node.clone()]),
+            Self::Cluster(cluster) => {
+                cluster.refresh(wire, deadline).await?;
+                let map = cluster.map.read();
+                let owns = |node: &&Arc<Node>| map.owners.iter().flatten().any(|owner| Arc::ptr_eq(owner, node));
+                Ok(map.nodes.values().filter(owns).cloned().collect())
+            }
+        }
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(clients: Clients) -> Self {
+        Self { clients, map: RwLock::default(), suspect: AtomicBool::new(false), refreshing: Mutex::default() }
+    }
+
+    fn owner(&self, slot: Slot) -> Option<Arc<Node>> {
+        self.map.read().owners.get(usize::from(slot.0)).cloned().flatten()
+    }
+
+    async fn find(&self, slot: Slot, wire: &Wire, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
+        let known = self.owner(slot);
+        match known {
+            Some(owner) if !self.suspect.load(Ordering::Relaxed) => Ok(owner),
+            // One looks; meanwhile the old map is as good as any.
+            Some(owner) if self.refreshing.try_lock().is_err() => Ok(owner),
+            known => {
+                let refreshed = self.refresh(wire, deadline).await;
+                match (self.owner(slot).or(known), refreshed) {
+                    (Some(owner), _) => Ok(owner),
+                    (None, Err(error)) => Err(error),
+                    (None, Ok(())) => Err(Unanswered::NoOwner),
+                }
+            }
+        }
+    }
+
+    /// Somebody had trouble that another map may end.
+    pub(super) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Relaxed);
+    }
+
+    /// `MOVED`: this slot is there now. An address without a host is on the host of whoever said so.
+    pub(super) fn moved(&self, slot: u16, to: &str, said_by: &Address, wire: &Wire) {
+        let host = to.starts_with(':').then_some(said_by.host.as_str()).unwrap_or_default();
+        let Ok(address) = format!("{host}{to}").parse::<Address>() else { return self.suspect() };
+        let mut map = self.map.write();
+        let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect() };
+        if let Some(owner) = map.owners.get_mut(usize::from(slot)) {
+            *owner = Some(node);
+        }
+    }
+
+    /// Asks for the map, the nodes that are known first and the configured ones then, until one answers.
+    async fn refresh(&self, wire: &Wire, deadline: Instant) -> Result<(), Unanswered> {
+        let mut last = self.refreshing.lock().await;
+        if last.is_some_and(|last| last.elapsed() < REFRESH_PAUSE) && !self.map.read().owners.is_empty() {
+            return Ok(());
+        }
+        let mut nodes: Vec<Arc<Node>> = self.map.read().nodes.values().cloned().collect();
+        // Whoever is asked first every time would be missed most; and who failed of late, may again.
+        fastrand::shuffle(&mut nodes);
+        nodes.sort_by_key(|node| node.breaker.has_failures());
+        {
+            let mut map = self.map.write();
+            nodes.extend(self.clients.seeds().iter().filter_map(|seed| map.node(seed.clone(), &self.clients, wire)));
+        }
+        let mut outcome = Err(Unanswered::NotConnected);
+        for node in nodes {
+            // A node that is silent must not take all the time that there is.
+            let until = deadline.min(Instant::now() + wire.patience);
+            outcome = self.ask(&node, wire, until).await;
+            if outcome.is_ok() {
+                self.suspect.store(false, Ordering::Relaxed);
+                break;
+            }
+        }
+        *last = Some(Instant::now());
+        outcome
+    }
+
+    async fn ask(&self, node: &Node, wire: &Wire, deadline: Instant) -> Result<(), Unanswered> {
+        let mut command = redis::cmd("CLUSTER");
+        command.arg("SLOTS");
+        let reply = node.command(wire, &command, deadline).await?;
+        let ranges = slot_ranges(reply, &node.address).map_err(Unanswered::Garbled)?;
+        let mut map = self.map.write();
+        let mut owners = vec![None; SLOTS];
+        for Range { first, last, master } in ranges {
+            let Some(node) = map.node(master, &self.clients, wire) else { continue };
+            for slot in first..=last {
+                if let Some(owner) = owners.get_mut(usize::from(slot)) {
+                    *owner = Some(node.clone());
+                }
+            }
+        }
+        map.owners = owners;
+        map.forget_the_idle(self.clients.seeds());
+        Ok(())
+    }
+}
+
+impl Map {
+    fn node(&mut self, address: Address, clients: &Clients, wire: &Wire) -> Option<Arc<Node>> {
+        if let Some(node) = self.nodes.get(&address) {
+            return Some(node.clone());
+        }
+        let client = clients.at(&address).ok()?;
+        let node = Arc::new(Node::new(address.clone(), client, wire));
+        self.nodes.insert(address, node.clone());
+        Some(node)
+    }
+
+    /// Nodes that have no slots any more are not held on to; replicas and such.
+    fn forget_the_idle(&mut self, seeds: &[Address]) {
+        let owning: HashSet<&Address> = self.owners.iter().flatten().map(|node| &node.address).collect();
+        self.nodes.retain(|address, _| owning.contains(address) || seeds.contains(address));
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Range {
+    first: u16,
+    last: u16,
+    master: Address,
+}
+
+/// What `CLUSTER SLOTS` answers: `[first, last, [host, port, …], replicas…]` for each range of slots.
+fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, Failure> {
+    let mut ranges = Vec::new();
+    for range in codec::Reply::new(reply)?.rest() {
+        let mut range = codec::Reply::new(range)?;
+        let number = |value: u64| u16::try_from(value).ok().filter(|slot| usize::from(*slot) < SLOTS);
+        let (first, last) = (number(range.unsigned()?), number(range.unsigned()?));
+        let mut master = codec::Reply::new(range.next()?)?;
+        // No host, or an empty one: the one that was asked. `?`: a node that does not know its own name.
+        let host = match master.next()? {
+            Value::Nil => asked.host.clone(),
+            host => match codec::text(host)? {
+                host if host.is_empty() || host == "?" => asked.host.clone(),
+                host => host,
+            },
+        };
+        let port = u16::try_from(master.unsigned()?).ok().filter(|port| *port != 0);
+        let (Some(first), Some(last), Some(port)) = (first, last, port) else { return Err(codec::garbled()) };
+        ranges.push(Range { first, last, master: Address { host, port } });
+    }
+    Ok(ranges)
+}
+
+impl fmt::Debug for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(node) => f.debug_tuple("One").field(node).finish(),
+            Self::Cluster(cluster) => {
+                f.debug_struct("Cluster").field("nodes", &cluster.map.read().nodes.len()).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn the_map_is_read_whatever_way_nodes_are_named_in_it() {
+        let asked: Address = "asked:7000".parse().unwrap();
+        let node = |host, port| Value::Array(vec![host, Value::Int(port), text("id"), Value::Array(vec![])]);
+        let range = |first, last, node| Value::Array(vec![Value::Int(first), Value::Int(last), node]);
+        let reply = Value::Array(vec![
+            range(0, 99, node(text("10.0.0.1"), 7001)),
+            range(100, 199, node(Value::Nil, 7002)),
+            range(200, 16_383, node(text(""), 7003)),
+        ]);
+        let read = slot_ranges(reply, &asked).unwrap();
+        let masters: Vec<_> = read.iter().map(|range| range.master.to_string()).collect();
+        assert_eq!(masters, ["10.0.0.1:7001", "asked:7002", "asked:7003"]);
+        assert_eq!((read[2].first, read[2].last), (200, 16_383));
+        for bad in [
+            Value::Nil,
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![range(0, 16_384, node(text("a"), 1))]),
+            Value::Array(vec![range(-1, 3, node(text("a"), 1))]),
+            Value::Array(vec![range(0, 3, node(text("a"), 0))]),
+            Value::Array(vec![range(0, 3, node(text("a"), 70_000))]),
+            Value::Array(vec![range(0, 3, Value::Array(vec![]))]),
+        ] {
+            assert!(slot_ranges(bad, &asked).is_err());
+        }
+    }
+}
