@@ -32,7 +32,7 @@ const REFRESH_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) enum Servers {
     One(Arc<Node>),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 pub(super) struct Cluster {
@@ -115,7 +115,7 @@ impl Cluster {
 
     /// `MOVED`: this slot is there now. An address without a host is on the host of whoever said so.
     pub(super) fn moved(&self, slot: u16, to: &str, said_by: &Address, wire: &Wire) {
-        let host = to.starts_with(':').then_some(said_by.host.as_str()).unwrap_or_default();
+        let host = if to.starts_with(':') { said_by.host.as_str() } else { "" };
         let Ok(address) = format!("{host}{to}").parse::<Address>() else { return self.suspect() };
         let mut map = self.map.write();
         let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect() };

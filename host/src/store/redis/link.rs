@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     breaker::{Admission, Breaker},
-    cluster::{Cluster, Servers},
+    cluster::Servers,
     codec::Said,
     layout::Slot,
     node::{Answer, Connected, Node, Unanswered, Wire},
@@ -197,7 +197,7 @@ impl Link {
             Servers::One(_) => None,
             Servers::Cluster(cluster) => Some(cluster),
         };
-        let suspect = || cluster.into_iter().for_each(Cluster::suspect);
+        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect());
         let refused = |code, message: &str| Tried::Refused(failure(code, "", message));
         let error = match unanswered {
             Unanswered::Error(error) => error,

@@ -61,7 +61,7 @@ impl RedisStore {
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
         let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas);
         let (layout, servers) = match options.cluster {
-            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Cluster::new(clients))),
+            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Box::new(Cluster::new(clients)))),
             false => {
                 let (address, client) = clients.only()?;
                 (Layout::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
