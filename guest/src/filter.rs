@@ -273,12 +273,6 @@ impl<H: Host> Filter<H> {
     }
 
     fn store(&self, session: &str, opening: Opening<'_>, value: &str, stamp: &str) -> Result<Receipt, Failure> {
-        // Room for both keys. (The first is a little strict: it is written with the other, as a rule.)
-        let max_keys = self.config.max_keys;
-        let room = [
-            Expectation::Room { key: ANSWER_COUNT, limit: max_keys.saturating_sub(1) },
-            Expectation::Room { key: LAST_ANSWER, limit: max_keys },
-        ];
         let put = history::record("put", LAST_ANSWER, stamp);
         let increment = history::record("increment", ANSWER_COUNT, stamp);
         history::write(
@@ -286,7 +280,7 @@ impl<H: Host> Filter<H> {
             &self.config,
             session,
             opening,
-            &room,
+            &[Expectation::Room { limit: self.config.max_keys }],
             &[Operation::Put { key: LAST_ANSWER, value }, Operation::Increment { key: ANSWER_COUNT, amount: 1 }],
             &[&put, &increment],
         )

@@ -330,14 +330,10 @@ impl<H: Host> Sessions<H> {
     /// Write to one key, with its history record.
     fn write(&self, session: &str, key: &str, write: Operation<'_>, op: &str) -> Answer<Receipt> {
         let limit = self.config.max_keys;
-        let room = [Expectation::Room { key, limit }];
-        let expectations: &[_] = match write {
-            Operation::Remove { .. } => &[],
-            _ => &room,
-        };
+        let room = [Expectation::Room { limit }];
         let stamp = history::timestamp(self.host.now_micros());
         let record = history::record(op, key, &stamp);
-        let receipt = history::write(&self.host, &self.config, session, ANY, expectations, &[write], &[&record])
+        let receipt = history::write(&self.host, &self.config, session, ANY, &room, &[write], &[&record])
             .map_err(|failure| store_problem(session, &failure))?;
         if receipt.status == Status::Unmet {
             let session = repr(session);

@@ -55,10 +55,8 @@ pub enum Expectation<'a> {
         /// In any order.
         keys: &'a [&'a str],
     },
-    /// The key is there, or the bucket holds fewer keys than the limit.
+    /// The keys that the transaction creates leave the bucket with no more than the limit.
     Room {
-        /// The key that may be new.
-        key: &'a str,
         /// How many keys are allowed.
         limit: u64,
     },

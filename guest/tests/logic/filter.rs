@@ -302,6 +302,12 @@ fn answers_never_make_a_session_too_big_to_be_remembered() {
     assert_eq!(four.answer("x", S, "").effect, Effect::Stored);
     assert_eq!(four.answer("y", S, "").effect, Effect::Stored);
     assert_eq!(four.question("q", S).attached, 4);
+
+    // Room for what is missing is enough.
+    fake.set("t", "a", "1");
+    fake.set("t", "last_answer", "1");
+    assert_eq!(three.answer("x", r#"{"session_id":"t"}"#, "").effect, Effect::Stored);
+    assert_eq!(three.question("q", r#"{"session_id":"t"}"#).attached, 3);
 }
 
 #[test]

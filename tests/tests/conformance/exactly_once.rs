@@ -122,7 +122,7 @@ async fn what_was_not_applied_is_not_taken_for_applied(s: Arc<StoreUnderTest>) {
 
 async fn a_write_that_undid_its_own_expectation_is_repeated_not_unmet(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), [append("l", &["x", "y"])]).await;
-    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_for("k", 1)];
+    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_within(1)];
     let summary = expecting("b", existing(), expectations, [replace_oldest("l", 2, &["xy"]), put("k", "1")]);
     let writer = new_writer();
     assert_eq!(s.ask_as(&writer, &summary).await.status, Status::Applied);

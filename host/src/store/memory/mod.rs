@@ -198,7 +198,7 @@ impl State {
                 // Before all else that could tell an earlier try from this one.
                 _ if seen => None,
                 Opening::CreateNew(_) => Some(Status::Exists),
-                _ if !life.meets(&transaction.expectations) => Some(Status::Unmet),
+                _ if !life.meets(transaction) => Some(Status::Unmet),
                 _ => None,
             };
             if let Some(status) = refused {
@@ -242,7 +242,7 @@ impl State {
         let now_ms = now / 1000;
         let stamp = now.max(self.last_stamp.saturating_add(1));
         let mut life = Life::new(stamp, now_ms, new.time_to_live);
-        if !life.meets(&transaction.expectations) {
+        if !life.meets(transaction) {
             return Ok(receipt_without(Status::Unmet));
         }
         let growth = life.probe(&transaction.operations)?;
