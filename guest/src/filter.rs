@@ -250,7 +250,7 @@ impl<H: Host> Filter<H> {
             incarnation => Opening::Existing { incarnation },
         };
         match self.store(session, opening, &value, &stamp) {
-            Ok(receipt) => self.stored(session, receipt, &stamp),
+            Ok(receipt) => self.stored(session, opening, receipt, &stamp),
             Err(failure) => {
                 let problem = Problem::store(&failure);
                 self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
@@ -286,14 +286,14 @@ impl<H: Host> Filter<H> {
         )
     }
 
-    fn stored(&self, session: &str, receipt: Receipt, stamp: &str) -> AnswerReply {
+    fn stored(&self, session: &str, opening: Opening<'_>, receipt: Receipt, stamp: &str) -> AnswerReply {
         match receipt.status {
             Status::Applied | Status::Repeated => {
                 self.debug(|line| {
                     line.push_str("Stored answer in session ");
                     line.push_str(session);
                 });
-                history::tidy(&self.host, &self.config, session, &receipt, stamp);
+                history::tidy(&self.host, &self.config, session, opening, &receipt, stamp);
                 AnswerReply::of(Effect::Stored)
             }
             Status::Absent | Status::Expired | Status::AnotherLife => {

@@ -314,7 +314,10 @@ impl Host for Fake {
             bucket.expires_at = Some(self.millis() + life.milliseconds);
         }
         let outcomes = operations.iter().map(|o| apply(&mut bucket, o)).collect::<Result<_, _>>()?;
-        let incarnation = bucket.incarnation.clone();
+        let incarnation = match opening {
+            Opening::Existing { incarnation: Some(_) } => String::new(),
+            _ => bucket.incarnation.clone(),
+        };
         self.buckets.borrow_mut().insert(name.to_owned(), bucket);
         Ok(Receipt { status: Status::Applied, created, incarnation, outcomes })
     }

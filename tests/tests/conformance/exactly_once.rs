@@ -90,6 +90,12 @@ async fn a_creation_sent_twice_creates_once(s: Arc<StoreUnderTest>) {
         assert_eq!((again.status, again.created), (Status::Repeated, false), "{bucket}");
         assert_eq!((again.incarnation, again.outcomes), (first.incarnation, vec![counter(1), found("1")]));
     }
+    let life = life(&s.store.describe_bucket("a").await.unwrap().incarnation);
+    let (writer, named) = (new_writer(), transaction("a", life, [increment("n", 1)]));
+    for status in [Status::Applied, Status::Repeated] {
+        let receipt = s.ask_as(&writer, &named).await;
+        assert_eq!((receipt.status, &*receipt.incarnation), (status, ""), "who named it knows it");
+    }
     // Also one that writes nothing into the bucket.
     let (writer, transaction) = (new_writer(), transaction("d", create_new(), []));
     assert!(s.ask_as(&writer, &transaction).await.created);

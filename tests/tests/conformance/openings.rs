@@ -60,6 +60,9 @@ async fn each_life_has_an_incarnation_of_its_own_that_can_be_asked_for(s: Arc<St
         }
         let accepted = s.ask(&transaction("b", life(&receipt.incarnation), [get("k")])).await;
         assert_eq!((accepted.status, accepted.outcomes), (Status::Applied, vec![found("1")]));
+        assert_eq!(accepted.incarnation, "", "who named it knows it");
+        let unmet = s.ask(&expecting("b", life(&receipt.incarnation), [keys_are(NONE)], [])).await;
+        assert_eq!((unmet.status, &*unmet.incarnation), (Status::Unmet, ""));
         lives.push(receipt.incarnation);
         s.delete("b").await;
     }
