@@ -272,7 +272,7 @@ fn lower_expectation<'a>(expectation: &Expectation<'a>) -> wit::Expectation<'a> 
     match *expectation {
         Expectation::Oldest { log, records } => wit::Expectation::Oldest(wit::ExpectedOldest { log, records }),
         Expectation::Keys { keys } => wit::Expectation::Keys(wit::ExpectedKeys { keys }),
-        Expectation::Room { key, limit } => wit::Expectation::Room(wit::ExpectedRoom { key, limit }),
+        Expectation::Room { limit } => wit::Expectation::Room(wit::ExpectedRoom { limit }),
     }
 }
 

@@ -250,7 +250,7 @@ impl<H: Host> Filter<H> {
             incarnation => Opening::Existing { incarnation },
         };
         match self.store(session, opening, &value, &stamp) {
-            Ok(receipt) => self.stored(session, receipt, &stamp),
+            Ok(receipt) => self.stored(session, opening, receipt, &stamp),
             Err(failure) => {
                 let problem = Problem::store(&failure);
                 self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
@@ -273,12 +273,6 @@ impl<H: Host> Filter<H> {
     }
 
     fn store(&self, session: &str, opening: Opening<'_>, value: &str, stamp: &str) -> Result<Receipt, Failure> {
-        // Room for both keys. (The first is a little strict: it is written with the other, as a rule.)
-        let max_keys = self.config.max_keys;
-        let room = [
-            Expectation::Room { key: ANSWER_COUNT, limit: max_keys.saturating_sub(1) },
-            Expectation::Room { key: LAST_ANSWER, limit: max_keys },
-        ];
         let put = history::record("put", LAST_ANSWER, stamp);
         let increment = history::record("increment", ANSWER_COUNT, stamp);
         history::write(
@@ -286,20 +280,20 @@ impl<H: Host> Filter<H> {
             &self.config,
             session,
             opening,
-            &room,
+            &[Expectation::Room { limit: self.config.max_keys }],
             &[Operation::Put { key: LAST_ANSWER, value }, Operation::Increment { key: ANSWER_COUNT, amount: 1 }],
             &[&put, &increment],
         )
     }
 
-    fn stored(&self, session: &str, receipt: Receipt, stamp: &str) -> AnswerReply {
+    fn stored(&self, session: &str, opening: Opening<'_>, receipt: Receipt, stamp: &str) -> AnswerReply {
         match receipt.status {
             Status::Applied | Status::Repeated => {
                 self.debug(|line| {
                     line.push_str("Stored answer in session ");
                     line.push_str(session);
                 });
-                history::tidy(&self.host, &self.config, session, &receipt, stamp);
+                history::tidy(&self.host, &self.config, session, opening, &receipt, stamp);
                 AnswerReply::of(Effect::Stored)
             }
             Status::Absent | Status::Expired | Status::AnotherLife => {

@@ -303,7 +303,7 @@ fn overflow(config: &Config) -> Option<Operation<'static>> {
 }
 
 /// Write to a session, with the records that tell of it and the question for surplus, in one
-/// transaction. The receipt goes to [`tidy`].
+/// transaction. The opening and the receipt go to [`tidy`].
 pub(crate) fn write(
     host: &impl Host,
     config: &Config,
@@ -321,14 +321,21 @@ pub(crate) fn write(
 }
 
 /// Summarise what a write found to be too much. The write stands whatever comes of that.
-pub(crate) fn tidy(host: &impl Host, config: &Config, session: &str, receipt: &Receipt, timestamp: &str) {
+pub(crate) fn tidy(
+    host: &impl Host,
+    config: &Config,
+    session: &str,
+    opening: Opening<'_>,
+    receipt: &Receipt,
+    timestamp: &str,
+) {
     if !config.auto_summarize {
         return;
     }
     let Some(Outcome::Records(surplus)) = receipt.outcomes.last() else {
         return;
     };
-    let folded = fold(host, config, session, &receipt.incarnation, surplus, timestamp);
+    let folded = fold(host, config, session, opening.again(receipt), surplus, timestamp);
     if let Err(failure) = folded
         && host.logs(Level::Warn)
     {
@@ -343,14 +350,13 @@ fn fold(
     host: &impl Host,
     config: &Config,
     session: &str,
-    incarnation: &str,
+    opening: Opening<'_>,
     surplus: &Records,
     timestamp: &str,
 ) -> Result<(), Failure> {
     let Some(oldest) = surplus.records.first() else {
         return Ok(());
     };
-    let opening = Opening::life(incarnation);
     let next;
     let mut summary = Summary::of(&surplus.records);
     let mut count = surplus.records.len() as u64;

@@ -209,11 +209,12 @@ impl<H: Host> Sessions<H> {
             let (keys, incarnation) = self.list_keys(session)?;
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
             let stamp = history::timestamp(self.host.now_micros());
+            let opening = Opening::life(&incarnation);
             let receipt = history::write(
                 &self.host,
                 &self.config,
                 session,
-                Opening::life(&incarnation),
+                opening,
                 &[Expectation::Keys { keys: &keys }],
                 &[Operation::RemoveAll { max_names: MAX_KEYS }],
                 &[&history::record_clear_all(&keys, &stamp)],
@@ -223,7 +224,7 @@ impl<H: Host> Sessions<H> {
                 continue;
             }
             check_status(session, receipt.status)?;
-            history::tidy(&self.host, &self.config, session, &receipt, &stamp);
+            history::tidy(&self.host, &self.config, session, opening, &receipt, &stamp);
             // A repeated call finds nothing left to remove: the expectation tells what was there.
             return Ok(keys.into_iter().map(str::to_owned).collect());
         }
@@ -330,21 +331,17 @@ impl<H: Host> Sessions<H> {
     /// Write to one key, with its history record.
     fn write(&self, session: &str, key: &str, write: Operation<'_>, op: &str) -> Answer<Receipt> {
         let limit = self.config.max_keys;
-        let room = [Expectation::Room { key, limit }];
-        let expectations: &[_] = match write {
-            Operation::Remove { .. } => &[],
-            _ => &room,
-        };
+        let room = [Expectation::Room { limit }];
         let stamp = history::timestamp(self.host.now_micros());
         let record = history::record(op, key, &stamp);
-        let receipt = history::write(&self.host, &self.config, session, ANY, expectations, &[write], &[&record])
+        let receipt = history::write(&self.host, &self.config, session, ANY, &room, &[write], &[&record])
             .map_err(|failure| store_problem(session, &failure))?;
         if receipt.status == Status::Unmet {
             let session = repr(session);
             return Err(self.limit(format!("Session {session} holds max_keys ({limit}) keys")));
         }
         check_status(session, receipt.status)?;
-        history::tidy(&self.host, &self.config, session, &receipt, &stamp);
+        history::tidy(&self.host, &self.config, session, ANY, &receipt, &stamp);
         Ok(receipt)
     }
 

@@ -38,6 +38,14 @@ impl<'a> Opening<'a> {
     pub(crate) fn life(incarnation: &'a str) -> Self {
         Self::Existing { incarnation: Some(incarnation).filter(|stamp| !stamp.is_empty()) }
     }
+
+    /// The life that a transaction with this opening met: its receipt names what the opening did not.
+    pub(crate) fn again(self, receipt: &'a Receipt) -> Self {
+        match self {
+            Self::Existing { incarnation: Some(_) } => self,
+            _ => Self::life(&receipt.incarnation),
+        }
+    }
 }
 
 /// What must hold, before it, for a transaction to be applied.
@@ -55,10 +63,8 @@ pub enum Expectation<'a> {
         /// In any order.
         keys: &'a [&'a str],
     },
-    /// The key is there, or the bucket holds fewer keys than the limit.
+    /// The keys that the transaction creates leave the bucket with no more than the limit.
     Room {
-        /// The key that may be new.
-        key: &'a str,
         /// How many keys are allowed.
         limit: u64,
     },
@@ -179,7 +185,7 @@ pub struct Receipt {
     pub status: Status,
     /// Whether it created the bucket.
     pub created: bool,
-    /// The bucket's creation stamp; empty when absent.
+    /// The bucket's creation stamp; empty when absent, and when it is the one that the opening named.
     pub incarnation: String,
     /// One for each operation, in order.
     pub outcomes: Vec<Outcome>,

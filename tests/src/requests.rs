@@ -81,9 +81,9 @@ pub fn keys_are<T: AsRef<str>>(keys: &[T]) -> Expectation {
     Expectation::Keys(ExpectedKeys { keys: strings(keys) })
 }
 
-/// There is room for a key.
-pub fn room_for(key: &str, limit: u64) -> Expectation {
-    Expectation::Room(ExpectedRoom { key: key.into(), limit })
+/// There is room for the keys that are created.
+pub fn room_within(limit: u64) -> Expectation {
+    Expectation::Room(ExpectedRoom { limit })
 }
 
 // Operations.

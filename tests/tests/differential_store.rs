@@ -285,7 +285,7 @@ impl Episode {
                 let keys: Vec<_> = KEYS.into_iter().filter(|_| self.rng.bool()).collect();
                 keys_are(&keys)
             }
-            1 => room_for(self.pick(&KEYS), self.rng.u64(0..7)),
+            1 => room_within(self.rng.u64(0..7)),
             _ => {
                 let records = self.records(0..3);
                 oldest_are(self.pick(&LOGS), &records)

@@ -23,7 +23,7 @@ use keepline_tests::{
     proxy::{Cut, Proxy, Weather},
     requests::{
         append, count, create, create_sliding, existing, expecting, get, get_all, increment, keys_are, list_keys,
-        oldest_are, overflow, put, read_newest, remove, remove_all, replace_oldest, rewrite, room_for, transaction,
+        oldest_are, overflow, put, read_newest, remove, remove_all, replace_oldest, rewrite, room_within, transaction,
     },
     servers,
     watch::{in_own_process, peak_bytes},
@@ -752,12 +752,7 @@ async fn use_all_of(options: &RedisOptions) {
     let mut writer = Writer::new();
     store.check().await.unwrap();
     let everything = [
-        expecting(
-            "b",
-            create(),
-            [room_for("a", 9)],
-            [put("a", "1"), increment("n", 1), append("history", &["1", "2"])],
-        ),
+        expecting("b", create(), [room_within(9)], [put("a", "1"), increment("n", 1), append("history", &["1", "2"])]),
         transaction("b", create(), [put("a", "2"), increment("n", 1), get("a"), get_all(), list_keys(9)]),
         expecting("b", existing(), [oldest_are("history", &["1"]), keys_are(&["a", "n"])], [count("history")]),
         transaction("b", existing(), [append("turns", &["1", "2", "3"]), overflow("history", 1, 1, 9, 99)]),

@@ -229,7 +229,7 @@ fn apply(bucket: &mut Bucket, operation: &Operation<'_>) -> Result<Outcome, Fail
     })
 }
 
-fn holds(bucket: &Bucket, expectation: &Expectation<'_>) -> bool {
+fn holds(bucket: &Bucket, expectation: &Expectation<'_>, operations: &[Operation<'_>]) -> bool {
     match *expectation {
         Expectation::Oldest { log, records } => {
             bucket.logs.get(log).is_some_and(|(_, all)| all.len() >= records.len() && all[..records.len()] == *records)
@@ -238,7 +238,14 @@ fn holds(bucket: &Bucket, expectation: &Expectation<'_>) -> bool {
             let wanted: HashSet<&str> = keys.iter().copied().collect();
             bucket.values.keys().map(String::as_str).collect::<HashSet<_>>() == wanted
         }
-        Expectation::Room { key, limit } => bucket.values.contains_key(key) || (bucket.values.len() as u64) < limit,
+        Expectation::Room { limit } => {
+            let is_new = |operation: &&Operation<'_>| match **operation {
+                Operation::Put { key, .. } | Operation::Increment { key, .. } => !bucket.values.contains_key(key),
+                _ => false,
+            };
+            let created = operations.iter().filter(is_new).count();
+            created == 0 || (bucket.values.len() + created) as u64 <= limit
+        }
     }
 }
 
@@ -298,7 +305,7 @@ impl Host for Fake {
                 self.create(time_to_live)
             }
         };
-        if !expectations.iter().all(|e| holds(&bucket, e)) {
+        if !expectations.iter().all(|e| holds(&bucket, e, operations)) {
             return Ok(unapplied(Status::Unmet));
         }
         if let Some(life) = bucket.time_to_live
@@ -307,7 +314,10 @@ impl Host for Fake {
             bucket.expires_at = Some(self.millis() + life.milliseconds);
         }
         let outcomes = operations.iter().map(|o| apply(&mut bucket, o)).collect::<Result<_, _>>()?;
-        let incarnation = bucket.incarnation.clone();
+        let incarnation = match opening {
+            Opening::Existing { incarnation: Some(_) } => String::new(),
+            _ => bucket.incarnation.clone(),
+        };
         self.buckets.borrow_mut().insert(name.to_owned(), bucket);
         Ok(Receipt { status: Status::Applied, created, incarnation, outcomes })
     }

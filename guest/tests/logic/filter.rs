@@ -1,7 +1,7 @@
 //! The two lanes.
 
 use keepline_filter::store::FailureCode;
-use keepline_filter::{Config, Effect, Filter};
+use keepline_filter::{Config, Effect, Filter, Host};
 use serde_json::{Value, json};
 
 use crate::fake::Fake;
@@ -302,6 +302,12 @@ fn answers_never_make_a_session_too_big_to_be_remembered() {
     assert_eq!(four.answer("x", S, "").effect, Effect::Stored);
     assert_eq!(four.answer("y", S, "").effect, Effect::Stored);
     assert_eq!(four.question("q", S).attached, 4);
+
+    // Room for what is missing is enough.
+    fake.set("t", "a", "1");
+    fake.set("t", "last_answer", "1");
+    assert_eq!(three.answer("x", r#"{"session_id":"t"}"#, "").effect, Effect::Stored);
+    assert_eq!(three.question("q", r#"{"session_id":"t"}"#).attached, 3);
 }
 
 #[test]
@@ -417,6 +423,33 @@ fn whoever_summarises_first_is_right() {
     assert_eq!(told(&fake.history("s")), 6);
     assert_eq!(fake.get("s", "answer_count").unwrap(), "3");
     assert!(fake.lines().iter().all(|line| line.starts_with("Debug")));
+}
+
+#[test]
+fn a_summary_never_lands_in_another_life_of_the_session() {
+    let fake = Fake::new();
+    let summarising = filter(&fake, r#"{"max_history":2}"#);
+    let turn = summarising.question("q", S).turn;
+    for bound in [true, false] {
+        let (metadata, turn) = if bound { ("{}", &*turn) } else { (S, "") };
+        summarising.answer("a", metadata, turn);
+        let summary = fake.transactions.get() + 2;
+        fake.before_each(move |fake, n| {
+            if n == summary {
+                // Its history begins with the very same record.
+                fake.delete_bucket("s").unwrap();
+                let other = filter(fake, r#"{"auto_summarize":false}"#);
+                for _ in 0..2 {
+                    other.answer("theirs", S, "");
+                }
+            }
+        });
+        assert_eq!(summarising.answer("b", metadata, turn).effect, Effect::Stored);
+        assert!(fake.transactions.get() > summary, "there was a summary to write");
+        assert_eq!(fake.history("s").len(), 4);
+        *fake.hook.borrow_mut() = None;
+        fake.delete_bucket("s").unwrap();
+    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ async fn an_opening_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
 async fn an_expectation_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
-    let unmet = [keys_are(&["a"]), room_for("new", 5), oldest_are("l", &["1"])];
+    let unmet = [keys_are(&["a"]), room_within(5), oldest_are("l", &["1"])];
     for expectation in unmet {
         let transaction: Transaction = expecting("b", existing(), [expectation], harmless());
         assert_eq!(s.ask(&transaction).await.status, Status::Unmet);

@@ -34,8 +34,11 @@ async fn a_bucket_of_20_000_keys_is_served_like_any_other(s: Arc<StoreUnderTest>
     assert!(matches!(too_many, Outcome::Oversize(size) if size.keys == MANY as u64));
     let too_long = s.apply_one("b", get_all_within(10 * MANY as u64 - 1, ALL)).await;
     assert!(matches!(too_long, Outcome::Oversize(size) if size.keys == MANY as u64));
-    let expectations = [keys_are(&keys), room_for("new", MANY as u64 + 1)];
-    assert_eq!(s.ask(&expecting("b", existing(), expectations, [])).await.status, Status::Applied);
+    let with_room = |limit| [keys_are(&keys), room_within(limit)];
+    for (limit, status) in [(MANY as u64, Status::Unmet), (MANY as u64 + 1, Status::Applied)] {
+        assert_eq!(s.ask(&expecting("b", existing(), with_room(limit), [put("new", "1")])).await.status, status);
+    }
+    s.apply_one("b", remove("new")).await;
     let missing_one = [keys_are(&keys[1..])];
     assert_eq!(s.ask(&expecting("b", existing(), missing_one, [])).await.status, Status::Unmet);
 
@@ -98,6 +101,13 @@ async fn a_transaction_of_10_000_operations_is_applied_in_full(s: Arc<StoreUnder
     let removed = s.apply("b", existing(), each(remove)).await;
     assert!((0..MOST).zip(&removed).all(|(n, outcome)| *outcome == names(&[key(n)], 1)));
     assert_eq!(s.apply_one("b", list_keys(ALL)).await, names(NONE, 0));
+
+    // An expectation has the place of one.
+    let created = MOST as u64 - 1;
+    for (limit, status) in [(created - 1, Status::Unmet), (created, Status::Applied), (0, Status::Applied)] {
+        let puts = each(|key| put(key, "1")).split_off(1);
+        assert_eq!(s.ask(&expecting("b", existing(), [room_within(limit)], puts)).await.status, status);
+    }
 }
 
 async fn a_transaction_may_speak_of_10_000_logs(s: Arc<StoreUnderTest>) {

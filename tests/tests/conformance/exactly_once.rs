@@ -90,6 +90,12 @@ async fn a_creation_sent_twice_creates_once(s: Arc<StoreUnderTest>) {
         assert_eq!((again.status, again.created), (Status::Repeated, false), "{bucket}");
         assert_eq!((again.incarnation, again.outcomes), (first.incarnation, vec![counter(1), found("1")]));
     }
+    let life = life(&s.store.describe_bucket("a").await.unwrap().incarnation);
+    let (writer, named) = (new_writer(), transaction("a", life, [increment("n", 1)]));
+    for status in [Status::Applied, Status::Repeated] {
+        let receipt = s.ask_as(&writer, &named).await;
+        assert_eq!((receipt.status, &*receipt.incarnation), (status, ""), "who named it knows it");
+    }
     // Also one that writes nothing into the bucket.
     let (writer, transaction) = (new_writer(), transaction("d", create_new(), []));
     assert!(s.ask_as(&writer, &transaction).await.created);
@@ -122,7 +128,7 @@ async fn what_was_not_applied_is_not_taken_for_applied(s: Arc<StoreUnderTest>) {
 
 async fn a_write_that_undid_its_own_expectation_is_repeated_not_unmet(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), [append("l", &["x", "y"])]).await;
-    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_for("k", 1)];
+    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_within(1)];
     let summary = expecting("b", existing(), expectations, [replace_oldest("l", 2, &["xy"]), put("k", "1")]);
     let writer = new_writer();
     assert_eq!(s.ask_as(&writer, &summary).await.status, Status::Applied);

@@ -60,6 +60,9 @@ async fn each_life_has_an_incarnation_of_its_own_that_can_be_asked_for(s: Arc<St
         }
         let accepted = s.ask(&transaction("b", life(&receipt.incarnation), [get("k")])).await;
         assert_eq!((accepted.status, accepted.outcomes), (Status::Applied, vec![found("1")]));
+        assert_eq!(accepted.incarnation, "", "who named it knows it");
+        let unmet = s.ask(&expecting("b", life(&receipt.incarnation), [keys_are(NONE)], [])).await;
+        assert_eq!((unmet.status, &*unmet.incarnation), (Status::Unmet, ""));
         lives.push(receipt.incarnation);
         s.delete("b").await;
     }
@@ -89,16 +92,14 @@ async fn expectations_that_hold_let_a_transaction_through(s: Arc<StoreUnderTest>
         keys_are(&["a", "b"]),
         keys_are(&["b", "a"]),
         keys_are(&["b", "a", "b"]),
-        room_for("a", 0),
-        room_for("a", 2),
-        room_for("new", 3),
-        room_for("new", ALL),
+        room_within(0),
+        room_within(2),
+        room_within(ALL),
     ] {
         let receipt = s.ask(&expecting("b", existing(), [expectation.clone()], [increment("a", 1)])).await;
         assert_eq!(receipt.status, Status::Applied, "{expectation:?}");
     }
-    let receipt =
-        s.ask(&expecting("new", create(), [keys_are(NONE), room_for("k", 1), oldest_are("l", NONE)], [])).await;
+    let receipt = s.ask(&expecting("new", create(), [keys_are(NONE), room_within(0), oldest_are("l", NONE)], [])).await;
     assert_eq!((receipt.status, receipt.created), (Status::Applied, true));
 }
 
@@ -118,20 +119,20 @@ async fn expectations_that_do_not_hold_are_an_outcome_and_change_nothing(s: Arc<
         keys_are(&["a", "a"]),
         keys_are(&["a", "c"]),
         keys_are(&["a", "b", "c"]),
-        room_for("new", 2),
-        room_for("new", 1),
-        room_for("new", 0),
+        room_within(2),
+        room_within(1),
+        room_within(0),
     ] {
         // One that holds, before and after, makes no difference.
-        let expectations = [keys_are(&["a", "b"]), expectation.clone(), room_for("a", 0)];
+        let expectations = [keys_are(&["a", "b"]), expectation.clone(), room_within(3)];
         let operations = [put("a", "2"), put("new", "1"), append("l", &["z"]), get("a")];
         let receipt = s.ask(&expecting("b", existing(), expectations, operations)).await;
         assert_eq!((receipt.status, receipt.created), (Status::Unmet, false), "{expectation:?}");
         assert_eq!((receipt.outcomes, &receipt.incarnation), (vec![], &incarnation));
     }
-    let receipt = s.ask(&expecting("empty", create(), [room_for("k", 0)], [put("k", "1")])).await;
+    let receipt = s.ask(&expecting("empty", create(), [room_within(0)], [put("k", "1")])).await;
     assert_eq!(receipt.status, Status::Unmet);
-    for expectation in [keys_are(&["k"]), room_for("k", 0), oldest_are("l", &["x"])] {
+    for expectation in [keys_are(&["k"]), room_within(0), oldest_are("l", &["x"])] {
         let receipt = s.ask(&expecting("absent", create(), [expectation.clone()], [put("k", "1")])).await;
         assert_eq!((receipt.status, receipt.created, &*receipt.incarnation), (Status::Unmet, false, ""));
         assert!(!s.is_there("absent").await, "{expectation:?}");
@@ -142,10 +143,44 @@ async fn expectations_that_do_not_hold_are_an_outcome_and_change_nothing(s: Arc<
 async fn expectations_speak_of_the_state_before_the_transaction(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), [append("l", &["x", "y"])]).await;
     let operations = [put("k", "1"), replace_oldest("l", 2, &["xy"])];
-    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_for("k", 1)];
+    let expectations = [oldest_are("l", &["x", "y"]), keys_are(NONE), room_within(1)];
     assert_eq!(s.ask(&expecting("b", existing(), expectations, operations)).await.status, Status::Applied);
     let receipt = s.ask(&expecting("b", existing(), [keys_are(NONE)], [remove_all(ALL)])).await;
     assert_eq!(receipt.status, Status::Unmet);
+}
+
+async fn room_is_for_the_keys_that_the_transaction_creates(s: Arc<StoreUnderTest>) {
+    let two = || vec![get("x"), remove("y"), put("c", "1"), get_all(), increment("d", 1)];
+    let cases = [
+        // None.
+        (0, vec![], Status::Applied),
+        (0, vec![get("c"), remove("c"), append("l", &["x"]), increment("a", 1), put("b", "2")], Status::Applied),
+        (0, vec![remove_all(ALL)], Status::Applied),
+        // One.
+        (2, vec![put("c", "1")], Status::Unmet),
+        (3, vec![put("c", "1")], Status::Applied),
+        (2, vec![put("a", "2"), increment("c", 1)], Status::Unmet),
+        (3, vec![put("a", "2"), increment("c", 1)], Status::Applied),
+        // Two.
+        (3, two(), Status::Unmet),
+        (4, two(), Status::Applied),
+        (ALL, two(), Status::Applied),
+        // What is removed leaves no room for what comes at the same time.
+        (2, vec![remove("a"), put("c", "1")], Status::Unmet),
+        (3, vec![remove("a"), put("c", "1")], Status::Applied),
+    ];
+    for (limit, operations, status) in cases {
+        s.apply("b", create_new(), [put("a", "1"), put("b", "1")]).await;
+        let asked = expecting("b", existing(), [room_within(limit)], operations);
+        assert_eq!(s.ask(&asked).await.status, status, "{asked:?}");
+        s.delete("b").await;
+    }
+    // In a bucket that is created, and of several limits the lowest.
+    for (limits, status) in [([1, 9], Status::Unmet), ([9, 1], Status::Unmet), ([2, 9], Status::Applied)] {
+        let asked = expecting("b", create_new(), limits.map(room_within), two());
+        assert_eq!(s.ask(&asked).await.status, status, "{asked:?}");
+        assert_eq!(s.is_there("b").await, status == Status::Applied);
+    }
 }
 
 async fn a_deleted_bucket_names_its_keys_and_is_gone(s: Arc<StoreUnderTest>) {
@@ -229,9 +264,7 @@ async fn names_outside_their_rules_are_refused(s: Arc<StoreUnderTest>) {
         for operation in [get(name), put(name, "1"), increment(name, 1), remove(name)] {
             refused("key", name, transaction("b", existing(), [operation])).await;
         }
-        for expectation in [keys_are(&["k", name]), room_for(name, 5)] {
-            refused("key", name, expecting("b", existing(), [expectation], [])).await;
-        }
+        refused("key", name, expecting("b", existing(), [keys_are(&["k", name])], [])).await;
     }
     for name in ["", "a\n", "History", "1st", "-a", "a_b", "a.b", "a b", "é", "a\0", "__a__", &long_log] {
         for operation in [
@@ -314,6 +347,7 @@ on_every_store![
     expectations_that_hold_let_a_transaction_through,
     expectations_that_do_not_hold_are_an_outcome_and_change_nothing,
     expectations_speak_of_the_state_before_the_transaction,
+    room_is_for_the_keys_that_the_transaction_creates,
     a_deleted_bucket_names_its_keys_and_is_gone,
     a_description_tells_all_about_a_bucket,
     names_outside_their_rules_are_refused,

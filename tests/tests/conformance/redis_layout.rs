@@ -231,17 +231,17 @@ fn values_of_a_wrong_type_do_not_hide_the_others() {
 #[test]
 fn expectations_that_meet_a_wrong_type_say_so_too() {
     run(async |s| {
-        for (address, subject, expectation) in [
-            ("b:__keys__", "__keys__", keys_are(&["k", "n"])),
-            ("b:__keys__", "__keys__", room_for("new", 10)),
-            ("b:__keys__", "__keys__", room_for("k", 10)),
-            ("b:__l__", "l", oldest_are("l", &["l0"])),
-            ("b:__history__", "history", oldest_are("history", &["h0"])),
+        for (address, subject, expectation, operations) in [
+            ("b:__keys__", "__keys__", keys_are(&["k", "n"]), vec![]),
+            ("b:__keys__", "__keys__", room_within(10), vec![put("new", "1")]),
+            ("b:__keys__", "__keys__", room_within(10), vec![put("k", "1")]),
+            ("b:__l__", "l", oldest_are("l", &["l0"]), vec![]),
+            ("b:__history__", "history", oldest_are("history", &["h0"]), vec![]),
         ] {
             seeded(&s, create_for(HOUR)).await;
             break_it(s.raw(), address, "string");
             let before = s.raw().dump();
-            let asked = expecting("b", existing(), [expectation.clone()], []);
+            let asked = expecting("b", existing(), [expectation.clone()], operations);
             let failure = s.try_send(&asked).await.unwrap_err();
             assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, subject), "{expectation:?}");
             s.assert_unchanged(&before, ()).await;

@@ -1,6 +1,7 @@
 //! One life of a bucket: its values, its logs, its expiry, and what each operation does to them.
 
 use std::{
+    cell::LazyCell,
     collections::{BTreeMap, HashSet, VecDeque},
     ops::Range,
 };
@@ -9,8 +10,8 @@ use compact_str::{CompactString, ToCompactString, format_compact};
 
 use crate::store::{
     AllValues, CounterValue, Description, Entry, Expectation, Failure, FailureCode, FoundValue, IncrementOperation,
-    KeyNames, LogDescription, LogEnd, LogExtent, LogRecords, Operation, Outcome, Size, Status, TimeToLive, WriteDone,
-    failure,
+    KeyNames, LogDescription, LogEnd, LogExtent, LogRecords, Operation, Outcome, Size, Status, TimeToLive, Transaction,
+    WriteDone, failure, request::set_key,
 };
 
 /// What a value takes beside key and text: two allocations and a place in a tree.
@@ -110,8 +111,11 @@ impl Life {
         }
     }
 
-    pub(super) fn meets(&self, expectations: &[Expectation]) -> bool {
-        expectations.iter().all(|expectation| match expectation {
+    pub(super) fn meets(&self, transaction: &Transaction) -> bool {
+        let is_new = |key: &&str| !self.values.contains_key(*key);
+        // Counted once, however many expectations speak of room.
+        let created = LazyCell::new(|| transaction.operations.iter().filter_map(set_key).filter(is_new).count());
+        transaction.expectations.iter().all(|expectation| match expectation {
             Expectation::Oldest(expected) => {
                 let records = self.logs.get(&*expected.log).map(|log| &log.records);
                 records.map_or(0, VecDeque::len) >= expected.records.len()
@@ -121,9 +125,7 @@ impl Life {
                 expected.keys.iter().all(|key| self.values.contains_key(&**key))
                     && expected.keys.iter().collect::<HashSet<_>>().len() == self.values.len()
             }
-            Expectation::Room(expected) => {
-                (self.values.len() as u64) < expected.limit || self.values.contains_key(&*expected.key)
-            }
+            Expectation::Room(expected) => *created == 0 || (self.values.len() + *created) as u64 <= expected.limit,
         })
     }
 

@@ -198,11 +198,11 @@ impl State {
                 // Before all else that could tell an earlier try from this one.
                 _ if seen => None,
                 Opening::CreateNew(_) => Some(Status::Exists),
-                _ if !life.meets(&transaction.expectations) => Some(Status::Unmet),
+                _ if !life.meets(transaction) => Some(Status::Unmet),
                 _ => None,
             };
             if let Some(status) = refused {
-                return Ok(receipt(status, life, Vec::new()));
+                return Ok(receipt(status, &transaction.opening, life, Vec::new()));
             }
             let growth = if seen { 0 } else { life.probe(&transaction.operations)? };
             if growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
@@ -218,12 +218,12 @@ impl State {
                 self.expiries.insert((new, slot.name.clone()));
             }
             if seen {
-                return Ok(receipt(Status::Repeated, life, outcomes));
+                return Ok(receipt(Status::Repeated, &transaction.opening, life, outcomes));
             }
             if writes {
                 self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
             }
-            return Ok(receipt(Status::Applied, life, outcomes));
+            return Ok(receipt(Status::Applied, &transaction.opening, life, outcomes));
         }
         match creates {
             Some(new) => self.create(now, writer, transaction, new),
@@ -242,7 +242,7 @@ impl State {
         let now_ms = now / 1000;
         let stamp = now.max(self.last_stamp.saturating_add(1));
         let mut life = Life::new(stamp, now_ms, new.time_to_live);
-        if !life.meets(&transaction.expectations) {
+        if !life.meets(transaction) {
             return Ok(receipt_without(Status::Unmet));
         }
         let growth = life.probe(&transaction.operations)?;
@@ -273,7 +273,7 @@ impl State {
 
         self.last_stamp = stamp;
         let outcomes = transaction.operations.iter().map(|operation| life.apply(operation)).collect();
-        let receipt = Receipt { created: true, ..receipt(Status::Applied, &life, outcomes) };
+        let receipt = Receipt { created: true, ..receipt(Status::Applied, &transaction.opening, &life, outcomes) };
         let expires_at = life.expires_at;
         self.bytes = self.bytes.saturating_add_signed(growth);
         let slot = self.slot_to_write(now_ms, writer, &transaction.bucket);
@@ -412,8 +412,12 @@ fn slot_cost(bucket: &str) -> u64 {
     SLOT_OVERHEAD.saturating_add(bucket.len() as u64)
 }
 
-fn receipt(status: Status, life: &Life, outcomes: Vec<Outcome>) -> Receipt {
-    Receipt { status, created: false, incarnation: life.incarnation.to_string(), outcomes }
+fn receipt(status: Status, opening: &Opening, life: &Life, outcomes: Vec<Outcome>) -> Receipt {
+    // Who named the incarnation is told it only if it is another.
+    let is_named = matches!(opening, Opening::Existing(asked) if asked.incarnation.is_some());
+    let is_known = is_named && status != Status::AnotherLife;
+    let incarnation = if is_known { String::new() } else { life.incarnation.to_string() };
+    Receipt { status, created: false, incarnation, outcomes }
 }
 
 fn receipt_without(status: Status) -> Receipt {

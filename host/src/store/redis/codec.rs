@@ -127,7 +127,10 @@ impl<'a> Parts<'a> {
         match expectation {
             Expectation::Oldest(expected) => self.step("expect-oldest").log(&expected.log).texts(&expected.records),
             Expectation::Keys(expected) => self.step("expect-keys").texts(&expected.keys),
-            Expectation::Room(expected) => self.step("expect-room").key(&expected.key).limit(expected.limit),
+            Expectation::Room(expected) => {
+                let set_count = self.touched.set_count;
+                self.step("expect-room").limit(expected.limit).part(Part::Fixed(set_count))
+            }
         };
     }
 
@@ -207,7 +210,9 @@ impl<'a> Parts<'a> {
 #[derive(Default)]
 struct Touched<'a> {
     logs: Names<'a>,
+    /// Those that are set come first.
     keys: Names<'a>,
+    set_count: u64,
     /// Whether it touches the set of all keys.
     whole: bool,
 }
@@ -215,18 +220,19 @@ struct Touched<'a> {
 impl<'a> Touched<'a> {
     fn by(transaction: &'a Transaction) -> Self {
         let mut touched = Self::default();
+        transaction.operations.iter().filter_map(request::set_key).for_each(|key| touched.keys.insert(key));
+        touched.set_count = touched.keys.len() as u64;
         for expectation in &transaction.expectations {
             match expectation {
                 Expectation::Oldest(expected) => touched.logs.insert(&expected.log),
-                Expectation::Room(expected) => touched.keys.insert(&expected.key),
                 Expectation::Keys(_) => touched.whole = true,
+                Expectation::Room(_) => {}
             }
         }
         for operation in &transaction.operations {
             match operation {
                 Operation::Get(get) => touched.keys.insert(&get.key),
-                Operation::Put(put) => touched.keys.insert(&put.key),
-                Operation::Increment(increment) => touched.keys.insert(&increment.key),
+                Operation::Put(_) | Operation::Increment(_) => {}
                 Operation::Remove(remove) => touched.keys.insert(&remove.key),
                 Operation::GetAll(_) | Operation::ListKeys(_) | Operation::RemoveAll(_) => touched.whole = true,
                 Operation::Append(append) => touched.logs.insert(&append.log),

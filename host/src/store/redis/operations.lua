@@ -10,10 +10,17 @@
 -- `--@ NAME` stands for the fragment of that name. Probes return what keeps the transaction from being
 -- applied; an operation that is applied adds to the reply and can't fail any more.
 
---- expect-room: key, limit most
+--- expect-room: limit most, limit set_count
 --- probe
-if not repeated and members[slot] ~= 1 and (exists and call('SCARD', keys) or 0) >= most then
-  return { UNMET, now, 0, incarnation }
+if not repeated then
+  -- The keys that are set have the first slots.
+  local created = 0
+  for slot = 1, set_count do
+    if members[slot] ~= 1 then created = created + 1 end
+  end
+  if created > 0 and (exists and call('SCARD', keys) or 0) + created > most then
+    return { UNMET, now, 0, incarnation }
+  end
 end
 
 --- expect-oldest: log, texts

@@ -83,7 +83,10 @@ if not exists and (repeated or not creates) then
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
 if opening == CREATE_NEW and exists and not repeated then return { EXISTS, now, 0, incarnation } end
-if opening == LIFE and wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, incarnation } end
+if opening == LIFE then
+  if wanted ~= incarnation then return { ANOTHER_LIFE, now, 0, incarnation } end
+  incarnation = '' -- who named it knows it
+end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
 -- Operations speak of logs and keys by number, so that each is looked at once. `members` tells with 1 which

@@ -302,7 +302,7 @@ mod tests {
             vec![
                 Expectation::Oldest(ExpectedOldest { log: log(), records: records() }),
                 Expectation::Keys(ExpectedKeys { keys: records() }),
-                Expectation::Room(ExpectedRoom { key: key(), limit: 1 }),
+                Expectation::Room(ExpectedRoom { limit: 1 }),
             ],
             vec![
                 get(1),

@@ -209,9 +209,7 @@ fn lower_expectation(expectation: &logic::Expectation<'_>) -> store::Expectation
             store::Expectation::Oldest(store::ExpectedOldest { log: log.into(), records: texts(records) })
         }
         logic::Expectation::Keys { keys } => store::Expectation::Keys(store::ExpectedKeys { keys: texts(keys) }),
-        logic::Expectation::Room { key, limit } => {
-            store::Expectation::Room(store::ExpectedRoom { key: key.into(), limit })
-        }
+        logic::Expectation::Room { limit } => store::Expectation::Room(store::ExpectedRoom { limit }),
     }
 }
 
