@@ -3,6 +3,7 @@
 //! Each curve is a table and a plot. What should be flat is measured beside a control: the same data touched
 //! by bare commands, which shows what a larger store costs by itself.
 
+mod apart;
 mod curve;
 mod fill;
 mod load;
@@ -21,6 +22,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::runtime::Runtime;
 
 use self::{
+    apart::Apart,
     curve::{Column, Figure, Point, table, take_turns},
     visitors::{Afterwards, BareMap, BareRedis, PipeVisitor, RECORDS_OF_AN_ANSWER, Sessions},
 };
@@ -301,6 +303,8 @@ impl Growth<'_> {
             Column { name: BARE_READS, series: BARE, figure: Figure::Question },
             Column { name: BARE_WRITES, series: BARE, figure: Figure::Answer },
         ];
+        let apart = Apart::begin();
+        servers.iter().for_each(|server| apart.put(server));
         let mut section = self.sessions(SESSIONS_REDIS, points, bare, &sizes)?;
         section.note(
             "bare reads and writes: a round trip of plain commands on the keys that a question reads and an answer \
