@@ -132,9 +132,7 @@ impl ValueFormatter<f64> for Scale {
         match *value {
             value if value >= 1e6 => format!("{}M", rounded(value / 1e6)),
             // 1024 is no round number of thousands.
-            value if value >= 1e4 || value == 1e3 || value == 2e3 || value == 5e3 => {
-                format!("{}k", rounded(value / 1e3))
-            }
+            value if value >= 1e3 && value % 1e2 == 0.0 => format!("{}k", rounded(value / 1e3)),
             value => rounded(value).to_string(),
         }
     }
