@@ -31,7 +31,7 @@ fn grows_in_tables_json_and_plots() {
 
     let json: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
     let sections = json["sections"].as_array().unwrap();
-    assert_eq!(sections.len(), 7);
+    assert_eq!(sections.len(), 8);
     for section in sections {
         let (title, columns) = (section["title"].as_str().unwrap(), section["columns"].as_array().unwrap());
         assert!(tables.contains(title), "{title}");

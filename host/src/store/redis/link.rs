@@ -164,7 +164,7 @@ impl Link {
     }
 
     /// Waits until as many replicas as wanted have what was written.
-    async fn confirm(&self, node: &Node, connected: Connected, deadline: Instant) -> Result<(), Failure> {
+    async fn confirm(&self, node: &Node, connected: Arc<Connected>, deadline: Instant) -> Result<(), Failure> {
         match node.replicated(&self.wire, connected, deadline).await {
             Ok(true) => Ok(()),
             Ok(false) | Err(_) => Err(failure(

@@ -65,18 +65,17 @@ pub(super) struct Node {
     pub(super) breaker: Breaker,
     client: Client,
     clock: StoreClock,
-    current: RwLock<Option<Connected>>,
+    current: RwLock<Option<Arc<Connected>>>,
     /// Held while connecting: pipes that lost the same connection make one new one.
     connecting: Mutex<()>,
     generations: AtomicU64,
 }
 
 /// A connection of a node's.
-#[derive(Clone)]
 pub(super) struct Connected {
     connection: MultiplexedConnection,
     generation: u64,
-    replicas: Arc<Replicas>,
+    replicas: Replicas,
 }
 
 /// Why there is no answer.
@@ -102,7 +101,7 @@ impl From<RedisError> for Unanswered {
 pub(super) struct Answer {
     pub(super) reply: Value,
     pub(super) asked_at: Instant,
-    pub(super) connected: Connected,
+    pub(super) connected: Arc<Connected>,
 }
 
 impl Node {
@@ -162,7 +161,7 @@ impl Node {
     async fn ask(
         &self,
         wire: &Wire,
-        connected: Connected,
+        connected: Arc<Connected>,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Answer, Unanswered> {
@@ -205,21 +204,21 @@ impl Node {
         }
     }
 
-    async fn connected(&self, wire: &Wire, deadline: Instant) -> Result<Connected, Unanswered> {
+    async fn connected(&self, wire: &Wire, deadline: Instant) -> Result<Arc<Connected>, Unanswered> {
         if let Some(connected) = self.current.read().clone() {
             return Ok(connected);
         }
         timeout_at(deadline, self.connect(wire, deadline)).await.unwrap_or(Err(Unanswered::NotConnected))
     }
 
-    async fn connect(&self, wire: &Wire, deadline: Instant) -> Result<Connected, Unanswered> {
+    async fn connect(&self, wire: &Wire, deadline: Instant) -> Result<Arc<Connected>, Unanswered> {
         let _one_at_a_time = self.connecting.lock().await;
         if let Some(connected) = self.current.read().clone() {
             return Ok(connected);
         }
         let connection = self.client.get_multiplexed_async_connection_with_config(&wire.connection).await?;
         let generation = self.generations.fetch_add(1, Ordering::Relaxed);
-        let connected = Connected { connection, generation, replicas: Arc::default() };
+        let connected = Arc::new(Connected { connection, generation, replicas: Replicas::default() });
         let Answer { reply, asked_at, .. } = self.ask(wire, connected.clone(), &redis::cmd("TIME"), deadline).await?;
         let (seconds, micros): (u64, u64) = redis::from_redis_value(reply).map_err(RedisError::from)?;
         self.clock.set(seconds.saturating_mul(1000).saturating_add(micros / 1000), asked_at);
@@ -239,10 +238,10 @@ impl Node {
     pub(super) async fn replicated(
         &self,
         wire: &Wire,
-        connected: Connected,
+        connected: Arc<Connected>,
         deadline: Instant,
     ) -> Result<bool, Unanswered> {
-        let replicas = connected.replicas.clone();
+        let replicas = &connected.replicas;
         let mine = replicas.written.fetch_add(1, Ordering::Relaxed) + 1;
         let mut confirmed =
             timeout_at(deadline, replicas.confirmed.lock()).await.map_err(|_| Unanswered::NotAnswered)?;
@@ -254,7 +253,7 @@ impl Node {
         let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
         let mut wait = redis::cmd("WAIT");
         wait.arg(wire.wait_replicas).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
-        let answer = self.ask(wire, connected, &wait, deadline).await?;
+        let answer = self.ask(wire, connected.clone(), &wait, deadline).await?;
         let have_it: u32 = redis::from_redis_value(answer.reply).map_err(RedisError::from)?;
         confirmed.lagging = have_it < wire.wait_replicas;
         if !confirmed.lagging {
