@@ -243,23 +243,32 @@ impl Node {
     ) -> Result<bool, Unanswered> {
         let replicas = &connected.replicas;
         let mine = replicas.written.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut confirmed =
-            timeout_at(deadline, replicas.confirmed.lock()).await.map_err(|_| Unanswered::NotAnswered)?;
-        if confirmed.upto >= mine {
-            return Ok(true);
+        let mut asked = timeout_at(deadline, replicas.asked.lock()).await.map_err(|_| Unanswered::NotAnswered)?;
+        if asked.upto >= mine {
+            return Ok(asked.lagging_since.is_none());
         }
-        let upto = replicas.written.load(Ordering::Relaxed);
-        let patience = if confirmed.lagging { Replicas::PATIENCE_WHILE_LAGGING } else { wire.patience };
-        let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
+        asked.upto = replicas.written.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let patience = match asked.lagging_since {
+            None => wire.patience,
+            Some(since) if now.duration_since(since) < Replicas::TIME_BETWEEN_LOOKS => Replicas::NO_PATIENCE,
+            Some(_) => Replicas::PATIENCE_WHILE_LAGGING,
+        };
+        let patience = patience.min(deadline.saturating_duration_since(now));
         let mut wait = redis::cmd("WAIT");
         wait.arg(wire.wait_replicas).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
+        // Until it is known, whoever was waiting for the same answer has none.
+        let lagging_since = asked.lagging_since.replace(now);
         let answer = self.ask(wire, connected.clone(), &wait, deadline).await?;
         let have_it: u32 = redis::from_redis_value(answer.reply).map_err(RedisError::from)?;
-        confirmed.lagging = have_it < wire.wait_replicas;
-        if !confirmed.lagging {
-            confirmed.upto = upto;
-        }
-        Ok(!confirmed.lagging)
+        let has_arrived = have_it >= wire.wait_replicas;
+        asked.lagging_since = match lagging_since {
+            _ if has_arrived => None,
+            // A look that was too short to tell changes nothing.
+            Some(since) if patience == Replicas::NO_PATIENCE => Some(since),
+            _ => Some(Instant::now()),
+        };
+        Ok(has_arrived)
     }
 }
 
@@ -288,18 +297,21 @@ impl fmt::Debug for Node {
 struct Replicas {
     /// Writes answered so far.
     written: AtomicU64,
-    confirmed: Mutex<Confirmed>,
+    asked: Mutex<Asked>,
 }
 
 #[derive(Default)]
-struct Confirmed {
-    /// How many of them the replicas have.
+struct Asked {
+    /// How many of them the last `WAIT` was about.
     upto: u64,
-    /// The last `WAIT` was in vain.
-    lagging: bool,
+    /// When it was found that the replicas had not got that; none: they had.
+    lagging_since: Option<Instant>,
 }
 
 impl Replicas {
     /// While replicas lag, reads must not wait behind one write after the other.
-    const PATIENCE_WHILE_LAGGING: Duration = Duration::from_millis(10);
+    const NO_PATIENCE: Duration = Duration::from_millis(1);
+    /// Every now and then it is looked whether they are only a little farther away than that.
+    const PATIENCE_WHILE_LAGGING: Duration = Duration::from_millis(20);
+    const TIME_BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 }
