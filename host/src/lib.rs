@@ -18,7 +18,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // Once a process: tens of milliseconds, or a few with cached code.
+//! // Once a process: a quarter of a second, or a few milliseconds with cached code.
 //! let plugin = Plugin::bundled(&Sandbox::default())?;
 //! // Or `RedisStore::new(RedisOptions { host: "redis.internal".into(), ..Default::default() })?`.
 //! let store = Arc::new(MemoryStore::new(MemoryLimits::default()));

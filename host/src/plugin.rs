@@ -169,7 +169,7 @@ impl Plugin {
         Self::from_bytes(&bytes, sandbox)
     }
 
-    /// A component. Cost: tens of milliseconds to compile, one or two with cached code.
+    /// A component. Cost: a quarter of a second to compile, one or two milliseconds with cached code.
     ///
     /// # Errors
     /// When it is no component, asks for too much or does not fit.

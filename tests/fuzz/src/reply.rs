@@ -11,9 +11,11 @@ use redis::Value;
 pub fn holds(data: &[u8]) {
     let [asked, reply @ ..] = data else { return };
     let Ok(reply) = redis::parse_redis_value(reply) else { return };
-    match asked % 8 {
+    match asked % 10 {
         6 => deletion(reply),
         7 => description(reply),
+        8 => page(reply),
+        9 => map(reply),
         asked => transaction(asked, reply),
     }
 }
@@ -96,6 +98,21 @@ fn description(reply: Value) {
             assert!(description.logs.iter().all(|log| names::is_log(&log.log)), "{description:?}");
         }
         Ok(None) => {}
+        Err(failure) => is_told(&failure),
+    }
+}
+
+fn page(reply: Value) {
+    match fuzzing::page(reply) {
+        Ok(Some(buckets)) => assert!(buckets.iter().all(|bucket| names::is_bucket(bucket)), "{buckets:?}"),
+        Ok(None) => {}
+        Err(failure) => is_told(&failure),
+    }
+}
+
+fn map(reply: Value) {
+    match fuzzing::map(reply) {
+        Ok(is_whole) => assert!(is_whole),
         Err(failure) => is_told(&failure),
     }
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::store::Failure;
 
-const SLOTS: usize = 16_384;
+pub(super) const SLOTS: usize = 16_384;
 /// The map is not asked for more often than this, however many pipes suspect it.
 const REFRESH_PAUSE: Duration = Duration::from_millis(50);
 
@@ -192,14 +192,14 @@ impl Map {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Range {
-    first: u16,
-    last: u16,
+pub(super) struct Range {
+    pub(super) first: u16,
+    pub(super) last: u16,
     master: Address,
 }
 
 /// What `CLUSTER SLOTS` answers: `[first, last, [host, port, …], replicas…]` for each range of slots.
-fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, Failure> {
+pub(super) fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, Failure> {
     let mut ranges = Vec::new();
     for range in codec::Reply::new(reply)?.rest() {
         let mut range = codec::Reply::new(range)?;

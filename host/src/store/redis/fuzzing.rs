@@ -4,7 +4,10 @@
 use redis::Value;
 
 use super::{
+    address::Address,
+    cluster::{SLOTS, slot_ranges},
     codec::{self, Said},
+    listing::read_part,
     read_deletion, read_description,
 };
 use crate::store::{Deletion, Description, Failure, Receipt, Transaction};
@@ -31,6 +34,23 @@ pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
 /// As [`receipt`].
 pub fn description(reply: Value) -> Result<Option<Description>, Failure> {
     read_description(reply).map(said)
+}
+
+/// What `list.lua` answers: names of buckets.
+///
+/// # Errors
+/// As [`receipt`].
+pub fn page(reply: Value) -> Result<Option<Vec<String>>, Failure> {
+    read_part(reply).map(|read| said(read).map(|part| part.buckets))
+}
+
+/// What `CLUSTER SLOTS` answers: whether all of its slots are slots.
+///
+/// # Errors
+/// When it is no map of a cluster.
+pub fn map(reply: Value) -> Result<bool, Failure> {
+    let asked = Address { host: "asked".into(), port: 1 };
+    Ok(slot_ranges(reply, &asked)?.iter().all(|range| usize::from(range.first.max(range.last)) < SLOTS))
 }
 
 fn said<T>((said, _): (Said<T>, u64)) -> Option<T> {

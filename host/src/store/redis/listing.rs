@@ -16,6 +16,9 @@ use crate::store::{BucketPage, Failure, names::is_bucket};
 
 /// Registries that are asked at one time.
 const MOST_AT_ONCE: u16 = 64;
+/// Looks after which a page ends, however few it has: all registries, once each. There may be more where a large
+/// one holds nothing but dead names, or where a Redis answers without end.
+const MOST_FOR_A_PAGE: u16 = 4096 + MOST_AT_ONCE;
 
 /// Where the next page begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,10 +44,21 @@ impl Cursor {
 }
 
 /// What is in a registry from some position on.
-struct Part {
-    buckets: Vec<String>,
+pub(super) struct Part {
+    pub(super) buckets: Vec<String>,
     /// 0: that was the last of it.
     next: u64,
+}
+
+/// What `list.lua` answers.
+pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
+    let (said, now) = codec::begun(reply)?;
+    let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
+    let next = reply.text()?.parse().map_err(|_| codec::garbled())?;
+    // Names are not checked by whoever else writes to this set.
+    let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
+    let buckets = names.filter(|name| is_bucket(name)).collect();
+    Ok((Said::Answer(Part { buckets, next }), now))
 }
 
 impl RedisStore {
@@ -53,8 +67,8 @@ impl RedisStore {
         let end = self.layout.registries();
         let mut cursor = Cursor::read(cursor);
         let mut buckets = Vec::new();
-        let mut at_once = 1;
-        while cursor.registry < end && buckets.len() < limit as usize {
+        let (mut at_once, mut asked) = (1, 0);
+        while cursor.registry < end && buckets.len() < limit as usize && asked < MOST_FOR_A_PAGE {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
                 let position = if registry == cursor.registry { cursor.position } else { 0 };
@@ -71,6 +85,7 @@ impl RedisStore {
                     break;
                 }
             }
+            asked += at_once;
             at_once = (2 * at_once).min(MOST_AT_ONCE);
         }
         buckets.sort_unstable();
@@ -84,16 +99,7 @@ impl RedisStore {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
             command.arg(&registry.prefix).arg(cursor.position).arg(limit);
         };
-        let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
-            let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
-            let next = reply.text()?.parse().map_err(|_| codec::garbled())?;
-            // Names are not checked by whoever else writes to this set.
-            let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
-            let buckets = names.filter(|name| is_bucket(name)).collect();
-            Ok((Said::Answer(Part { buckets, next }), now))
-        };
-        self.link.run(registry.slot, &self.scripts.list, arguments, read).await
+        self.link.run(registry.slot, &self.scripts.list, arguments, read_part).await
     }
 }
 
