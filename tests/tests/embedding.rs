@@ -19,6 +19,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures::poll;
 use keepline::store::{
     BucketPage, Deletion, Description, Failure, MemoryStore, Receipt, Store, StoreCapabilities, Transaction, Writer,
 };
@@ -27,6 +28,16 @@ use tokio::sync::Semaphore;
 
 /// More than any of this takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As many calls, each as far as it gets now. A tick of the clock that interrupts instances may have one make way
+/// for others before it gets there: so each is asked to go on a few times.
+async fn begin<'a, F: Future + Unpin + 'a>(calls: impl IntoIterator<Item = &'a mut F>) {
+    for call in calls {
+        for _ in 0..20 {
+            assert!(poll!(&mut *call).is_pending());
+        }
+    }
+}
 
 /// A store before which transactions wait until it is opened.
 #[derive(Debug)]

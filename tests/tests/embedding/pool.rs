@@ -6,7 +6,6 @@ use std::{sync::Arc, time::Duration};
 use futures::{
     FutureExt, StreamExt,
     future::{LocalBoxFuture, join_all},
-    poll,
     stream::FuturesUnordered,
 };
 use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, store::Store};
@@ -16,7 +15,7 @@ use keepline_tests::{
 };
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE};
+use super::{Gate, PATIENCE, begin};
 
 /// A host with so many instances, and room for so many to wait, on a store behind a gate.
 async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gate>) {
@@ -37,13 +36,6 @@ async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Opti
 fn say(keepline: &Keepline, session: &str) -> LocalBoxFuture<'static, Passed> {
     let (mut pipe, metadata) = (keepline.pipe(), metadata_of(session));
     async move { pipe.answer("x", &metadata).await.unwrap() }.boxed_local()
-}
-
-/// As many calls, each as far as it gets now.
-async fn begin<'a>(calls: impl IntoIterator<Item = &'a mut LocalBoxFuture<'static, Passed>>) {
-    for call in calls {
-        assert!(poll!(call).is_pending());
-    }
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use keepline_tests::{
     watch::in_own_process,
 };
 
-use super::Gate;
+use super::{Gate, begin};
 
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::default();
@@ -126,7 +126,7 @@ async fn a_call_under_way_is_finished_by_the_plugin_that_it_began_with() {
     let node = Node::of(loaded(HOSTILE), &store, "{}", |_| {}).await.unwrap();
     let mut pipe = node.keepline.pipe();
     let mut call = pipe.question("bucket s", "{}").boxed_local();
-    assert!(futures::poll!(&mut call).is_pending());
+    begin([&mut call]).await;
     node.keepline.replace_plugin(plugin()).await.unwrap();
     gate.open();
     // Only the hostile one answers like that.

@@ -7,7 +7,7 @@ use keepline::{OnStoreError, Options, pipe::Effect, store::Store};
 use keepline_tests::lanes::{Node, metadata_of, problem_code, refused_with, untouched};
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE};
+use super::{Gate, PATIENCE, begin};
 
 /// Two instances, and a store behind a gate.
 async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
@@ -27,9 +27,7 @@ async fn what_was_accepted_is_finished_and_nothing_new_begins() {
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();
     let metadata = metadata_of("s");
     let mut calls: Vec<_> = pipes.iter_mut().map(|pipe| pipe.answer("x", &metadata).boxed_local()).collect();
-    for call in &mut calls {
-        assert!(poll!(call).is_pending());
-    }
+    begin(&mut calls).await;
     let mut shutdown = keepline.shutdown(PATIENCE).boxed_local();
     assert!(poll!(&mut shutdown).is_pending());
 
@@ -58,9 +56,7 @@ async fn what_is_not_finished_within_the_limit_is_told_and_counted() {
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();
     let metadata = metadata_of("s");
     let mut calls: Vec<_> = pipes.iter_mut().map(|pipe| pipe.answer("x", &metadata).boxed_local()).collect();
-    for call in &mut calls {
-        assert!(poll!(call).is_pending());
-    }
+    begin(&mut calls).await;
     assert_eq!(timeout(PATIENCE, keepline.shutdown(Duration::from_millis(20))).await.unwrap(), 5);
     // Those that still waited go on without memory, at once; those at work hang on the store.
     for call in calls.drain(2..) {

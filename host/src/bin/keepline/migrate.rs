@@ -2,11 +2,11 @@
 //!
 //! What is there already is left alone, so a migration that was broken off goes on where it was.
 
-use std::{collections::HashSet, process::ExitCode, time::Duration};
+use std::{collections::HashSet, fmt, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, stream};
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 use keepline::{
     config::Config,
     store::{Failure, RedisOptions, RedisStore, Store, Transfer, Transferred, Writer},
@@ -191,8 +191,12 @@ fn told(failure: &Failure) -> anyhow::Error {
 
 fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {per_sec}  {eta} left") {
-        bar.set_style(style);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {rate} a second  {eta} left") {
+        let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            // A bar that can't be drawn is no reason to stop.
+            let _ = write!(out, "{:.0}", state.per_sec());
+        };
+        bar.set_style(style.with_key("rate", rate));
     }
     terminal::write_above(&bar);
     bar
