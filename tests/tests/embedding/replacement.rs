@@ -6,7 +6,7 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -48,16 +48,20 @@ async fn on_memory(component: &[u8], options: &str) -> Node {
 /// while another version, and another.
 async fn nothing_is_lost_or_fails(under_test: Arc<StoreUnderTest>) {
     const PIPES: u64 = 24;
+    /// Each lane has that many at least, and goes on until there were so many replacements.
     const ROUNDS: u64 = 150;
+    const REPLACEMENTS: u64 = 20;
     let options = |options: &mut keepline::Options| (options.max_instances, options.max_wait) = (8, super::PATIENCE);
     let mut node = Node::with(&under_test.store, r#"{"max_history":10}"#, options).await;
     let is_over = AtomicBool::new(false);
+    let replaced = Arc::new(AtomicU64::new(0));
     let lanes = (0..PIPES).map(|n| {
-        let keepline = node.keepline.clone();
+        let (keepline, replaced) = (node.keepline.clone(), replaced.clone());
         tokio::spawn(async move {
             let mut pipe = keepline.pipe();
             let mut sessions = keepline.sessions();
-            for round in 0..ROUNDS {
+            let mut round = 0;
+            while round < ROUNDS || replaced.load(Ordering::Relaxed) < REPLACEMENTS {
                 let own = format!("s{n}");
                 let question = pipe.question("?", &metadata_of(&own)).await.unwrap();
                 let expected = if round == 0 { Effect::Resumed } else { Effect::Enriched };
@@ -71,41 +75,43 @@ async fn nothing_is_lost_or_fails(under_test: Arc<StoreUnderTest>) {
                 let shared = pipe.answer("x", &metadata_of("shared")).await.unwrap();
                 assert!(untouched(Effect::Stored, &shared), "{shared:?}");
                 sessions.increment(&own, "n", 1).await.unwrap();
+                round += 1;
             }
+            round
         })
     });
     let lanes: Vec<_> = lanes.collect();
     let work = async {
-        join_all(lanes).await.into_iter().for_each(Result::unwrap);
+        let rounds: Vec<u64> = join_all(lanes).await.into_iter().map(Result::unwrap).collect();
         is_over.store(true, Ordering::Relaxed);
+        rounds
     };
     let replacing = async {
-        let mut replaced = 0;
         while !is_over.load(Ordering::Relaxed) {
             // Now a new one, now one that was there before.
-            let next = if replaced % 2 == 0 { loaded(BUNDLED) } else { plugin() };
+            let next = if replaced.load(Ordering::Relaxed).is_multiple_of(2) { loaded(BUNDLED) } else { plugin() };
             node.keepline.replace_plugin(next).await.unwrap();
-            replaced += 1;
+            replaced.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        replaced
     };
-    let ((), replaced) = tokio::join!(work, replacing);
-    assert!(replaced > 10, "replaced {replaced} times");
+    let (rounds, ()) = tokio::join!(work, replacing);
+    let all: u64 = rounds.iter().sum();
 
     let counters = node.counters();
     assert_eq!((counters.failed, counters.busy, counters.faults, counters.ended), (0, 0, 0, 0), "{counters:?}");
-    assert_eq!(counters.stored, 2 * PIPES * ROUNDS);
+    assert_eq!(counters.stored, 2 * all);
     let count = async |node: &mut Node, session: &str, key: &str| -> u64 {
         node.sessions.get(session, key).await.unwrap().value.unwrap().parse().unwrap()
     };
-    for session in (0..PIPES).map(|n| format!("s{n}")) {
-        assert_eq!(count(&mut node, &session, "answer_count").await, ROUNDS);
-        assert_eq!(count(&mut node, &session, "n").await, ROUNDS);
-        assert_eq!(operations_told(&node.history(&session).await), 3 * ROUNDS);
+    for (n, rounds) in rounds.into_iter().enumerate() {
+        let session = format!("s{n}");
+        assert_eq!(count(&mut node, &session, "answer_count").await, rounds);
+        assert_eq!(count(&mut node, &session, "n").await, rounds);
+        assert_eq!(operations_told(&node.history(&session).await), 3 * rounds);
     }
-    assert_eq!(count(&mut node, "shared", "answer_count").await, PIPES * ROUNDS);
-    assert_eq!(operations_told(&node.history("shared").await), 2 * PIPES * ROUNDS);
+    assert_eq!(count(&mut node, "shared", "answer_count").await, all);
+    assert_eq!(operations_told(&node.history("shared").await), 2 * all);
     assert_eq!(node.log.warnings(), [""; 0]);
 }
 
