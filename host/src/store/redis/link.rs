@@ -133,7 +133,7 @@ impl Link {
                 Err(Tried::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
                     return Err(unreachable(problem));
                 }
-                Err(Tried::OutOfTime { .. }) => return Err(self.timed_out()),
+                Err(Tried::OutOfTime { .. }) => return Err(self.timed_out_after(last_problem)),
             }
             redirections = 0;
             let next_try = Instant::now() + backoff.next().unwrap_or_default();
@@ -156,7 +156,10 @@ impl Link {
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
         asked.node = Some(node.clone());
         let answered = node.run(&self.wire, script, arguments, deadline).await;
-        asked.is_moving = matches!(&answered, Err(Unanswered::Error(error)) if is_moving(error));
+        // That the last try was not answered in time takes nothing back.
+        if let Err(Unanswered::Error(error)) = &answered {
+            asked.is_moving = is_moving(error);
+        }
         match answered {
             Ok(answer) => Ok((node, answer)),
             Err(unanswered) => Err(judge(unanswered, Some(&node))),
@@ -297,6 +300,16 @@ impl Link {
                 })
             }
         }
+    }
+
+    /// With what the tries before met with.
+    fn timed_out_after(&self, problem: Option<&str>) -> Failure {
+        let mut failure = self.timed_out();
+        if let Some(problem) = problem {
+            failure.message.push_str("; before that, ");
+            failure.message.push_str(problem);
+        }
+        failure
     }
 
     fn timed_out(&self) -> Failure {
