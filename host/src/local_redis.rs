@@ -82,6 +82,8 @@ impl RedisServer {
     }
 
     fn try_start(arguments: &[String]) -> Result<Self> {
+        // A process that ends by `stop_all` makes no new directory any more: this waits for ever then.
+        drop(RUNNING.lock());
         let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
         let port = free_port().context("no free port on loopback")?;
         let child = spawn(port, arguments, &directory)?;
@@ -176,7 +178,12 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        self.kill();
+        let mut running = RUNNING.lock();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Before it is forgotten: a process that ends meanwhile leaves nothing behind.
+        let _ = fs::remove_dir_all(self.directory.path());
+        running.remove(&self.child.id());
     }
 }
 
