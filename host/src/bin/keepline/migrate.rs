@@ -12,10 +12,10 @@ use keepline::{
     store::{Failure, RedisOptions, RedisStore, Store, Transfer, Transferred, Writer},
 };
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     cli::{Global, MigrateArguments},
+    ending::Ending,
     setup::{self, Usage},
     terminal,
 };
@@ -83,7 +83,7 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
         let work =
             stream::iter(&sessions).map(async |session| (session, carry(transfer, session, arguments.delete).await));
         let mut work = std::pin::pin!(work.buffer_unordered(SIDE_BY_SIDE));
-        let mut stopped = std::pin::pin!(stopped());
+        let mut stopped = std::pin::pin!(Ending::listen(Duration::ZERO)?.told(|| ()));
         loop {
             let (session, outcome) = tokio::select! {
                 biased;
@@ -200,19 +200,6 @@ fn bar(length: u64) -> ProgressBar {
     }
     terminal::write_above(&bar);
     bar
-}
-
-/// Returns at the first signal to end.
-async fn stopped() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        // Without handlers the signals end the process at once, which does no harm either.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }
 
 fn tell(tally: &Tally, as_json: bool) -> Result<()> {
