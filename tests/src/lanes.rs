@@ -16,7 +16,8 @@ use keepline::{
     lend::{Clock, Log, LogLevel},
     pipe::Effect,
     store::{
-        BucketPage, Deletion, Description, Failure, FailureCode, Receipt, Store, StoreCapabilities, Transaction, Writer,
+        BucketPage, Deadline, Deletion, Description, Failure, FailureCode, Receipt, Store, StoreCapabilities,
+        Transaction, Writer,
     },
 };
 use parking_lot::Mutex;
@@ -264,24 +265,29 @@ impl Deref for Watched {
 
 #[async_trait]
 impl Store for Watched {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
         self.called()?;
-        self.inner.transact(writer, transaction).await
+        self.inner.transact(writer, transaction, deadline).await
     }
 
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
         self.called()?;
-        self.inner.list_buckets(cursor, limit).await
+        self.inner.list_buckets(cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
         self.called()?;
-        self.inner.delete_bucket(writer, bucket).await
+        self.inner.delete_bucket(writer, bucket, deadline).await
     }
 
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
         self.called()?;
-        self.inner.describe_bucket(bucket).await
+        self.inner.describe_bucket(bucket, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {

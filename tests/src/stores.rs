@@ -12,7 +12,7 @@ use std::{
 use keepline::{
     local_redis::{RedisCluster, RedisServer},
     store::{
-        Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
+        Deadline, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
         RedisStore, Status, Store, Transaction, Writer,
     },
 };
@@ -111,7 +111,7 @@ impl StoreUnderTest {
 
     /// Send a transaction once.
     pub async fn try_send(&self, transaction: &Transaction) -> Result<Receipt, Failure> {
-        self.store.transact(&self.next_writer(), transaction).await
+        self.store.transact(&self.next_writer(), transaction, Deadline::NEVER).await
     }
 
     fn next_writer(&self) -> Writer {
@@ -125,7 +125,7 @@ impl StoreUnderTest {
 
     /// Send a transaction that the store can answer, as a certain try of a certain writer.
     pub async fn ask_as(&self, writer: &Writer, transaction: &Transaction) -> Receipt {
-        self.store.transact(writer, transaction).await.unwrap()
+        self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
     }
 
     /// Apply operations and get what they are answered with.
@@ -149,12 +149,12 @@ impl StoreUnderTest {
 
     /// Whether a bucket is there, without using it.
     pub async fn is_there(&self, bucket: &str) -> bool {
-        self.store.describe_bucket(bucket).await.unwrap().status == Status::Applied
+        self.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap().status == Status::Applied
     }
 
     /// Delete a bucket and name the keys that it held.
     pub async fn delete(&self, bucket: &str) -> (Status, Vec<String>) {
-        let deletion = self.store.delete_bucket(&self.next_writer(), bucket).await.unwrap();
+        let deletion = self.store.delete_bucket(&self.next_writer(), bucket, Deadline::NEVER).await.unwrap();
         (deletion.status, deletion.keys)
     }
 
@@ -162,7 +162,7 @@ impl StoreUnderTest {
     pub async fn list(&self, limit: u32) -> Vec<String> {
         let (mut buckets, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = self.store.list_buckets(&cursor, limit).await.unwrap();
+            let page = self.store.list_buckets(&cursor, limit, Deadline::NEVER).await.unwrap();
             buckets.extend(page.buckets);
             cursor = page.cursor;
             if cursor.is_empty() {
@@ -198,7 +198,7 @@ impl StoreUnderTest {
 
     /// What the contract shows of a bucket. A sliding time to live may be renewed by that.
     pub async fn contents(&self, bucket: &str) -> BTreeMap<String, String> {
-        let description = self.store.describe_bucket(bucket).await.unwrap();
+        let description = self.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap();
         let logs: Vec<_> = description.logs.iter().map(|log| log.log.clone()).collect();
         let operations: Vec<_> = [get_all()].into_iter().chain(logs.iter().map(|log| read_all(log))).collect();
         let mut contents = BTreeMap::from([(format!("{bucket} description"), format!("{description:?}"))]);

@@ -22,7 +22,7 @@ use keepline::{
     pipe::Effect,
     plugin::BUNDLED,
     store::{
-        AllValues, BucketPage, CounterValue, Deletion, Description, Entry, Expectation, Failure, FailureCode,
+        AllValues, BucketPage, CounterValue, Deadline, Deletion, Description, Entry, Expectation, Failure, FailureCode,
         FoundValue, KeyNames, LogDescription, LogExtent, LogRecords, MemoryLimits, MemoryStore, Opening, Operation,
         Outcome, Receipt, Size, Status, Store, StoreCapabilities, TimeToLive, Transaction, WriteDone, Writer,
     },
@@ -395,7 +395,7 @@ impl Tongue<'_> {
 
 #[async_trait]
 impl Store for Liar {
-    async fn transact(&self, _: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(&self, _: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| {
             let outcomes = if tongue.0.u8(..4) > 0 {
@@ -407,17 +407,17 @@ impl Store for Liar {
         }))
     }
 
-    async fn list_buckets(&self, _: &str, _: u32) -> Result<BucketPage, Failure> {
+    async fn list_buckets(&self, _: &str, _: u32, _: Deadline) -> Result<BucketPage, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| BucketPage { buckets: tongue.many(Tongue::text), cursor: tongue.text() }))
     }
 
-    async fn delete_bucket(&self, _: &Writer, _: &str) -> Result<Deletion, Failure> {
+    async fn delete_bucket(&self, _: &Writer, _: &str, _: Deadline) -> Result<Deletion, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| Deletion { status: tongue.status(), keys: tongue.many(Tongue::text) }))
     }
 
-    async fn describe_bucket(&self, _: &str) -> Result<Description, Failure> {
+    async fn describe_bucket(&self, _: &str, _: Deadline) -> Result<Description, Failure> {
         self.fail_at_times()?;
         Ok(self.with(|tongue| Description {
             status: tongue.status(),
@@ -495,19 +495,19 @@ impl key_value::Host for Lent {
         operations: Vec<Operation>,
     ) -> wasmtime::Result<Result<Receipt, Failure>> {
         let transaction = Transaction { bucket, opening, expectations, operations };
-        Ok(self.store.transact(self.writer.advance(), &transaction).await)
+        Ok(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER).await)
     }
 
     async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
-        Ok(self.store.list_buckets(&cursor, limit).await)
+        Ok(self.store.list_buckets(&cursor, limit, Deadline::NEVER).await)
     }
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
-        Ok(self.store.delete_bucket(self.writer.advance(), &bucket).await)
+        Ok(self.store.delete_bucket(self.writer.advance(), &bucket, Deadline::NEVER).await)
     }
 
     async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
-        Ok(self.store.describe_bucket(&bucket).await)
+        Ok(self.store.describe_bucket(&bucket, Deadline::NEVER).await)
     }
 
     async fn capabilities(&mut self) -> wasmtime::Result<StoreCapabilities> {

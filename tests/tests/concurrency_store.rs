@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use keepline::store::{Outcome, Status, Store, Transaction, Writer};
+use keepline::store::{Deadline, Outcome, Status, Store, Transaction, Writer};
 use keepline_tests::{
     requests::*,
     stores::{StoreUnderTest, run_in_parallel},
@@ -33,7 +33,7 @@ async fn all_at_once<F: Future<Output = ()> + Send + 'static>(
 }
 
 async fn sent(store: &Arc<dyn Store>, writer: &Writer, transaction: &Transaction) -> (Status, Vec<Outcome>) {
-    let receipt = store.transact(writer, transaction).await.unwrap();
+    let receipt = store.transact(writer, transaction, Deadline::NEVER).await.unwrap();
     (receipt.status, receipt.outcomes)
 }
 
@@ -150,7 +150,7 @@ async fn one_of_all_creates_and_the_others_find_it_there(s: Arc<StoreUnderTest>)
             async move {
                 let opening = if number % 2 == 0 { create_new() } else { create() };
                 let counted = transaction(&format!("b{bucket}"), opening, [increment("n", 1)]);
-                let receipt = store.transact(Writer::new().advance(), &counted).await.unwrap();
+                let receipt = store.transact(Writer::new().advance(), &counted, Deadline::NEVER).await.unwrap();
                 match receipt.status {
                     Status::Applied => created.fetch_add(u64::from(receipt.created), Ordering::Relaxed),
                     Status::Exists if number % 2 == 0 => 0,
@@ -171,7 +171,7 @@ async fn buckets_deleted_and_created_all_the_time_are_whole_or_not_there(s: Arc<
         let mut writer = Writer::new();
         for _ in 0..ROUNDS {
             if number % 4 == 0 {
-                let deleted = store.delete_bucket(writer.advance(), "b").await.unwrap();
+                let deleted = store.delete_bucket(writer.advance(), "b", Deadline::NEVER).await.unwrap();
                 match deleted.status {
                     Status::Applied => assert_eq!(deleted.keys, ["a", "b", "c"]),
                     Status::Absent => assert_eq!(deleted.keys, [""; 0]),

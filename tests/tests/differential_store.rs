@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline::store::{
-    BucketPage, Deletion, Description, Expectation, Failure, Opening, Operation, Outcome, Receipt, Status, Transaction,
-    Writer,
+    BucketPage, Deadline, Deletion, Description, Expectation, Failure, Opening, Operation, Outcome, Receipt, Status,
+    Transaction, Writer,
 };
 use keepline_tests::{requests::*, stores::StoreUnderTest};
 
@@ -178,16 +178,18 @@ impl Episode {
         for side in [&mut self.memory, &mut self.redis, &mut self.general] {
             let store = side.under_test.store.clone();
             answers.push(match sent {
-                Sent::Transaction(asked) => match store.transact(writer, &side.translated(asked)).await {
-                    Ok(receipt) => {
-                        self.seen.insert(format!("{:?}", receipt.status));
-                        let life = side.life(&receipt.incarnation);
-                        format!("{:?} in life {life:?}", comparable_receipt(receipt))
+                Sent::Transaction(asked) => {
+                    match store.transact(writer, &side.translated(asked), Deadline::NEVER).await {
+                        Ok(receipt) => {
+                            self.seen.insert(format!("{:?}", receipt.status));
+                            let life = side.life(&receipt.incarnation);
+                            format!("{:?} in life {life:?}", comparable_receipt(receipt))
+                        }
+                        Err(failure) => comparable_failure(&failure),
                     }
-                    Err(failure) => comparable_failure(&failure),
-                },
+                }
                 Sent::Deletion(bucket) => {
-                    let Deletion { status, keys } = store.delete_bucket(writer, bucket).await.unwrap();
+                    let Deletion { status, keys } = store.delete_bucket(writer, bucket, Deadline::NEVER).await.unwrap();
                     format!("{:?} {keys:?}", comparable_status(status))
                 }
             });
@@ -201,7 +203,7 @@ impl Episode {
         let mut answers = Vec::new();
         let mut expiries = Vec::new();
         for side in [&mut self.memory, &mut self.redis, &mut self.general] {
-            let mut description = side.under_test.store.describe_bucket(bucket).await.unwrap();
+            let mut description = side.under_test.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap();
             expiries.push(description.expires_in.take());
             let life = side.life(&std::mem::take(&mut description.incarnation));
             description.logs.sort_by(|a, b| a.log.cmp(&b.log));
@@ -223,7 +225,8 @@ impl Episode {
         let mut answers = Vec::new();
         for side in [&self.memory, &self.redis, &self.general] {
             let listed: BTreeSet<_> = side.under_test.list(2).await.into_iter().collect();
-            let BucketPage { buckets, .. } = side.under_test.store.list_buckets("", 1000).await.unwrap();
+            let BucketPage { buckets, .. } =
+                side.under_test.store.list_buckets("", 1000, Deadline::NEVER).await.unwrap();
             answers.push(format!("{listed:?} {buckets:?}"));
         }
         assert_same(round, "list", &answers);

@@ -21,7 +21,8 @@ use std::{
 use async_trait::async_trait;
 use futures::poll;
 use keepline::store::{
-    BucketPage, Deletion, Description, Failure, MemoryStore, Receipt, Store, StoreCapabilities, Transaction, Writer,
+    BucketPage, Deadline, Deletion, Description, Failure, MemoryStore, Receipt, Store, StoreCapabilities, Transaction,
+    Writer,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -95,26 +96,31 @@ impl Drop for AtWork<'_> {
 
 #[async_trait]
 impl Store for Gate {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
         self.arrived.lock().push(transaction.bucket.clone());
         self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let _at_work = AtWork(&self.at_work);
         if let Ok(admitted) = self.gate.acquire().await {
             admitted.forget();
         }
-        self.inner.transact(writer, transaction).await
+        self.inner.transact(writer, transaction, deadline).await
     }
 
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        self.inner.list_buckets(cursor, limit).await
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
+        self.inner.list_buckets(cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
-        self.inner.delete_bucket(writer, bucket).await
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
+        self.inner.delete_bucket(writer, bucket, deadline).await
     }
 
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
-        self.inner.describe_bucket(bucket).await
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
+        self.inner.describe_bucket(bucket, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {

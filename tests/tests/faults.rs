@@ -16,7 +16,7 @@ use keepline::{
     local_redis::RedisServer,
     pipe::Effect,
     sessions::{SessionError, SessionProblemCode},
-    store::{FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
+    store::{Deadline, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
 };
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message},
@@ -763,19 +763,22 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("sliding", create_sliding(Duration::from_millis(200)), [put("a", "1"), append("turns", &["1"])]),
     ];
     for transaction in &everything {
-        let _ = store.transact(writer.advance(), transaction).await;
+        let _ = store.transact(writer.advance(), transaction, Deadline::NEVER).await;
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let _ = store.transact(writer.advance(), &transaction("sliding", existing(), [put("b", "1")])).await;
+    let _ =
+        store.transact(writer.advance(), &transaction("sliding", existing(), [put("b", "1")]), Deadline::NEVER).await;
     // More writers than are remembered.
     for _ in 0..70 {
-        let _ = store.transact(Writer::new().advance(), &transaction("b", create(), [put("a", "1")])).await;
+        let _ = store
+            .transact(Writer::new().advance(), &transaction("b", create(), [put("a", "1")]), Deadline::NEVER)
+            .await;
     }
-    let _ = store.describe_bucket("b").await;
-    let _ = store.describe_bucket("absent").await;
+    let _ = store.describe_bucket("b", Deadline::NEVER).await;
+    let _ = store.describe_bucket("absent", Deadline::NEVER).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
-    let _ = store.list_buckets("", 10).await;
-    let _ = store.delete_bucket(writer.advance(), "b").await;
+    let _ = store.list_buckets("", 10, Deadline::NEVER).await;
+    let _ = store.delete_bucket(writer.advance(), "b", Deadline::NEVER).await;
 }
 
 fn denials(connection: &mut Connection) -> usize {

@@ -18,8 +18,8 @@ use keepline::{
     pipe::Effect,
     plugin::{BUNDLED, inspect},
     store::{
-        BucketPage, Deletion, Description, Failure, MemoryLimits, MemoryStore, NewLife, Opening, Receipt, RedisOptions,
-        RedisStore, Store, StoreCapabilities, Transaction, Writer,
+        BucketPage, Deadline, Deletion, Description, Failure, MemoryLimits, MemoryStore, NewLife, Opening, Receipt,
+        RedisOptions, RedisStore, Store, StoreCapabilities, Transaction, Writer,
     },
 };
 use keepline_tests::{
@@ -344,9 +344,9 @@ fn no_misdeed_takes_more_of_the_host_than_the_sandbox_allows() {
                 println!("lists of {number}: {peak} MiB");
                 assert!(peak < 160, "lists of {number}: {peak} MiB");
             }
-            cell.store.delete_bucket(Writer::new().advance(), "again").await.unwrap();
+            cell.store.delete_bucket(Writer::new().advance(), "again", Deadline::NEVER).await.unwrap();
             for bucket in ["many", "big"] {
-                cell.store.delete_bucket(Writer::new().advance(), bucket).await.unwrap();
+                cell.store.delete_bucket(Writer::new().advance(), bucket, Deadline::NEVER).await.unwrap();
             }
             let after = resident_bytes().saturating_sub(before) >> 20;
             assert!(after < 64, "{after} MiB stay");
@@ -551,7 +551,7 @@ async fn a_transaction_of_a_million_operations_changes_nothing() {
         let passed = cell.ask(&format!("operations {count}")).await;
         let told = passed.metadata.or(passed.problem.map(|problem| problem.message)).unwrap();
         assert!(told.contains("Invalid") || told.contains("stopped"), "{told}");
-        assert_eq!(cell.store.list_buckets("", 10).await.unwrap().buckets, [""; 0]);
+        assert_eq!(cell.store.list_buckets("", 10, Deadline::NEVER).await.unwrap().buckets, [""; 0]);
     }
     assert_eq!(cell.told("operations 10000").await, "done");
 }
@@ -562,7 +562,7 @@ async fn a_million_records_are_stored_in_full_or_not_at_all() {
     sandbox.cpu_time = Duration::from_secs(20);
     let cell = Cell::of(HOSTILE, &sandbox).await;
     let passed = cell.ask("records 1000000").await;
-    let stored = cell.store.describe_bucket("many").await.unwrap().logs.first().map(|log| log.length);
+    let stored = cell.store.describe_bucket("many", Deadline::NEVER).await.unwrap().logs.first().map(|log| log.length);
     match passed.effect {
         Effect::Failed => assert_eq!(stored, None),
         _ => assert_eq!(stored, Some(1_000_000)),
@@ -626,7 +626,7 @@ async fn a_page_of_buckets_has_an_end() {
         let opening = Opening::Create(NewLife { time_to_live: None });
         let (expectations, operations) = (Vec::new(), Vec::new());
         let transaction = Transaction { bucket: format!("s{number}"), opening, expectations, operations };
-        store.transact(writer.advance(), &transaction).await.unwrap();
+        store.transact(writer.advance(), &transaction, Deadline::NEVER).await.unwrap();
     }
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
     let keepline = Keepline::new(plugin, store, Options::default()).await.unwrap();
@@ -822,21 +822,26 @@ struct Slow {
 
 #[async_trait]
 impl Store for Slow {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
         tokio::time::sleep(self.delay).await;
-        self.inner.transact(writer, transaction).await
+        self.inner.transact(writer, transaction, deadline).await
     }
 
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        self.inner.list_buckets(cursor, limit).await
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
+        self.inner.list_buckets(cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
-        self.inner.delete_bucket(writer, bucket).await
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
+        self.inner.delete_bucket(writer, bucket, deadline).await
     }
 
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
-        self.inner.describe_bucket(bucket).await
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
+        self.inner.describe_bucket(bucket, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {

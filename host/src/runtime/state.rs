@@ -18,7 +18,7 @@ use crate::{
     },
     lend::{Clock, RateLimitedLog},
     plugin::Sandbox,
-    store::{Store, Transaction, Writer},
+    store::{Deadline, Store, Transaction, Writer},
 };
 
 /// What every instance of a Keepline is lent.
@@ -37,7 +37,9 @@ pub(crate) struct InstanceState {
     pub(super) writer: Writer,
     store_calls: Budget,
     log_lines: Budget,
-    deadline: Deadline,
+    deadline: CpuTime,
+    /// Until when the call must be over.
+    pub(super) entry_deadline: Deadline,
     /// The most that an answer of the store may bring in: the instance could not hold more.
     memory_bytes: u64,
 }
@@ -65,7 +67,8 @@ impl InstanceState {
             writer: Writer::new(),
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
-            deadline: Deadline::new(sandbox.cpu_time),
+            deadline: CpuTime::new(sandbox.cpu_time),
+            entry_deadline: Deadline::NEVER,
             memory_bytes: sandbox.memory_bytes as u64,
         }
     }
@@ -147,13 +150,13 @@ impl Budget {
 
 /// How long an instance may compute, in ticks that found it computing. It is armed anew after each wait
 /// for the store: waiting is the store's time-out's business.
-struct Deadline {
+struct CpuTime {
     allowed: Duration,
     allowed_ticks: u64,
     ticks: u64,
 }
 
-impl Deadline {
+impl CpuTime {
     fn new(allowed: Duration) -> Self {
         let allowed_ticks = u64::try_from(allowed.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1);
         Self { allowed, allowed_ticks, ticks: 0 }
@@ -180,28 +183,28 @@ impl KeyValue for InstanceState {
         self.begin_store_call()?;
         self.limit_reads(&mut operations)?;
         let transaction = Transaction { bucket, opening, expectations, operations };
-        let answer = self.lent.store.transact(self.writer.advance(), &transaction).await;
+        let answer = self.lent.store.transact(self.writer.advance(), &transaction, self.entry_deadline).await;
         self.deadline.arm();
         Ok(answer)
     }
 
     async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE)).await;
+        let answer = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.entry_deadline).await;
         self.deadline.arm();
         Ok(answer)
     }
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.delete_bucket(self.writer.advance(), &bucket).await;
+        let answer = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.entry_deadline).await;
         self.deadline.arm();
         Ok(answer)
     }
 
     async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.describe_bucket(&bucket).await;
+        let answer = self.lent.store.describe_bucket(&bucket, self.entry_deadline).await;
         self.deadline.arm();
         Ok(answer)
     }

@@ -4,6 +4,7 @@
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`tests/`) holds every store to them.
 
+mod deadline;
 mod memory;
 pub mod names;
 mod redis;
@@ -16,6 +17,7 @@ use async_trait::async_trait;
 #[doc(hidden)]
 pub use self::redis::fuzzing;
 pub use self::{
+    deadline::Deadline,
     memory::{MemoryClock, MemoryLimits, MemoryStore},
     redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred},
 };
@@ -80,22 +82,30 @@ pub struct Transaction {
 
 /// A store of buckets. See the module `wit/key-value.wit` for what each method promises.
 ///
+/// Each call has a deadline, by which it has to end, with [`FailureCode::TimedOut`] if need be; a store may have
+/// shorter limits of its own.
+///
 /// Methods may be called from many tasks at once. They validate what they are given: a request may
 /// come from a component that nobody trusts.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Apply operations to one bucket, all or none, in one round trip. A second call with the same
     /// writer and sequence counts once, if the store's capabilities say so.
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure>;
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure>;
 
     /// A page of the names of the buckets.
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure>;
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure>;
 
     /// Delete a bucket and all that is in it.
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure>;
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure>;
 
     /// Tell about a bucket without using it.
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure>;
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure>;
 
     /// What this store can promise.
     fn capabilities(&self) -> StoreCapabilities;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keepline::store::{FailureCode, Opening, Operation, Status, Transaction};
+use keepline::store::{Deadline, FailureCode, Opening, Operation, Status, Transaction};
 use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 /// Operations that by themselves would be applied, of every kind that writes.
@@ -132,7 +132,7 @@ async fn reading_changes_nothing(s: Arc<StoreUnderTest>) {
     let openings: [Opening; 2] = [existing(), create()];
     for opening in openings {
         s.apply("b", opening, reads.clone()).await;
-        s.store.describe_bucket("b").await.unwrap();
+        s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
         s.list(1).await;
         s.assert_unchanged(&before, ()).await;
     }

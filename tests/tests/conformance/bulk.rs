@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Operation, Outcome, Status};
+use keepline::store::{Deadline, Operation, Outcome, Status};
 use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const MANY: usize = 20_000;
@@ -55,7 +55,7 @@ async fn removing_20_000_keys_at_once_leaves_none(s: Arc<StoreUnderTest>) {
     let outcomes = s.apply("b", existing(), [remove_all(5), list_keys(ALL), get_all()]).await;
     assert_eq!(outcomes, [names(&keys[..5], MANY as u64), names(NONE, 0), values::<&str, &str>(&[])]);
     assert_eq!(s.apply_one("b", get(&keys[MANY - 1])).await, not_found());
-    let description = s.store.describe_bucket("b").await.unwrap();
+    let description = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
     assert_eq!((description.status, description.keys), (Status::Applied, 0));
 }
 
@@ -116,7 +116,7 @@ async fn a_transaction_may_speak_of_10_000_logs(s: Arc<StoreUnderTest>) {
     assert!(outcomes.iter().all(|outcome| *outcome == extent(0, 1)) && outcomes.len() == MOST);
     let outcomes = s.apply("b", existing(), (0..MOST).map(|n| read_all(&log(n))).collect::<Vec<_>>()).await;
     assert!((0..MOST).zip(&outcomes).all(|(n, outcome)| *outcome == records(0, 1, &[log(n)])));
-    assert_eq!(s.store.describe_bucket("b").await.unwrap().logs.len(), MOST);
+    assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs.len(), MOST);
     s.delete("b").await;
     s.apply("b", create(), []).await;
     assert_eq!(s.apply_one("b", count(&log(7))).await, extent(0, 0));

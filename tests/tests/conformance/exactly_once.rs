@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Operation, Outcome, Status, Writer};
+use keepline::store::{Deadline, Operation, Outcome, Status, Writer};
 use keepline_tests::{
     on_every_store,
     requests::*,
@@ -90,7 +90,7 @@ async fn a_creation_sent_twice_creates_once(s: Arc<StoreUnderTest>) {
         assert_eq!((again.status, again.created), (Status::Repeated, false), "{bucket}");
         assert_eq!((again.incarnation, again.outcomes), (first.incarnation, vec![counter(1), found("1")]));
     }
-    let life = life(&s.store.describe_bucket("a").await.unwrap().incarnation);
+    let life = life(&s.store.describe_bucket("a", Deadline::NEVER).await.unwrap().incarnation);
     let (writer, named) = (new_writer(), transaction("a", life, [increment("n", 1)]));
     for status in [Status::Applied, Status::Repeated] {
         let receipt = s.ask_as(&writer, &named).await;
@@ -122,7 +122,7 @@ async fn what_was_not_applied_is_not_taken_for_applied(s: Arc<StoreUnderTest>) {
     let unmet = expecting("b", existing(), [oldest_are("l", &["y"])], [increment("n", 1)]);
     assert_eq!(s.ask_as(&writer, &unmet).await.status, Status::Unmet);
     let failing = transaction("b", existing(), [rewrite("l", 7, "x")]);
-    s.store.transact(&writer, &failing).await.unwrap_err();
+    s.store.transact(&writer, &failing, Deadline::NEVER).await.unwrap_err();
     assert_eq!(s.ask_as(&writer, &put).await.status, Status::Applied);
 }
 
@@ -220,20 +220,20 @@ async fn a_late_retry_revives_no_expired_bucket(s: Arc<StoreUnderTest>) {
 async fn a_deletion_sent_twice_deletes_once(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), [put("k", "1")]).await;
     let writer = new_writer();
-    let first = s.store.delete_bucket(&writer, "b").await.unwrap();
+    let first = s.store.delete_bucket(&writer, "b", Deadline::NEVER).await.unwrap();
     assert_eq!((first.status, first.keys), (Status::Applied, vec!["k".into()]));
-    let again = s.store.delete_bucket(&writer, "b").await.unwrap();
+    let again = s.store.delete_bucket(&writer, "b", Deadline::NEVER).await.unwrap();
     assert_eq!((again.status, again.keys), (Status::Repeated, vec![]));
     s.apply("b", create_new(), [put("k", "2")]).await;
-    let late = s.store.delete_bucket(&writer, "b").await.unwrap();
+    let late = s.store.delete_bucket(&writer, "b", Deadline::NEVER).await.unwrap();
     assert_eq!((late.status, late.keys), (Status::Repeated, vec![]));
     assert_eq!(s.apply_one("b", get("k")).await, found("2"));
 
     // One that found nothing must not delete what has been created since.
     let writer = new_writer();
-    assert_eq!(s.store.delete_bucket(&writer, "c").await.unwrap().status, Status::Absent);
+    assert_eq!(s.store.delete_bucket(&writer, "c", Deadline::NEVER).await.unwrap().status, Status::Absent);
     s.apply("c", create_new(), []).await;
-    assert_eq!(s.store.delete_bucket(&writer, "c").await.unwrap().status, Status::Repeated);
+    assert_eq!(s.store.delete_bucket(&writer, "c", Deadline::NEVER).await.unwrap().status, Status::Repeated);
     assert!(s.is_there("c").await);
 }
 

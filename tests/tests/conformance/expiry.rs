@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Opening, Status};
+use keepline::store::{Deadline, Opening, Status};
 use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -12,7 +12,7 @@ const SLACK: Duration = Duration::from_secs(30);
 
 /// Milliseconds that a bucket has left.
 async fn time_left(s: &StoreUnderTest) -> Duration {
-    Duration::from_millis(s.store.describe_bucket("b").await.unwrap().expires_in.unwrap())
+    Duration::from_millis(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().expires_in.unwrap())
 }
 
 fn about(time: Duration, expected: Duration) {
@@ -65,7 +65,7 @@ async fn a_sliding_time_is_renewed_when_one_percent_of_it_has_gone(s: Arc<StoreU
 async fn what_does_not_use_a_bucket_does_not_renew_its_time(s: Arc<StoreUnderTest>) {
     s.apply("b", create_sliding(HOUR), [put("k", "text")]).await;
     s.pass_time(HOUR / 2);
-    s.store.describe_bucket("b").await.unwrap();
+    s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
     s.list(10).await;
     assert_eq!(s.status("b", create_new()).await, Status::Exists);
     assert_eq!(s.status("b", life("1795186917.032595")).await, Status::AnotherLife);
@@ -78,13 +78,16 @@ async fn a_later_opening_does_not_change_the_time_to_live(s: Arc<StoreUnderTest>
     s.apply("b", create_for(HOUR), []).await;
     for opening in [create(), create_for(2 * HOUR), create_for(MINUTE), create_sliding(MINUTE)] {
         s.apply("b", opening, [increment("n", 1)]).await;
-        assert_eq!(s.store.describe_bucket("b").await.unwrap().time_to_live, Some(time_to_live(HOUR, false)));
+        assert_eq!(
+            s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().time_to_live,
+            Some(time_to_live(HOUR, false))
+        );
         about(time_left(&s).await, HOUR);
     }
     s.delete("b").await;
     s.apply("b", create(), []).await;
     s.apply("b", create_for(MINUTE), []).await;
-    let description = s.store.describe_bucket("b").await.unwrap();
+    let description = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
     assert_eq!((description.time_to_live, description.expires_in), (None, None));
 }
 
@@ -101,7 +104,7 @@ async fn whoever_comes_first_is_told_that_a_bucket_expired(s: Arc<StoreUnderTest
     s.pass_time(HOUR);
     assert_eq!(s.status("a", life("1795186917.032595")).await, Status::Expired);
     assert_eq!(s.delete("b").await, (Status::Expired, vec![]));
-    let description = s.store.describe_bucket("c").await.unwrap();
+    let description = s.store.describe_bucket("c", Deadline::NEVER).await.unwrap();
     assert_eq!((description.status, &*description.incarnation, description.keys), (Status::Expired, "", 0));
     assert_eq!((description.expires_in, description.time_to_live, description.logs), (None, None, vec![]));
     let receipt = s.ask(&transaction("d", create(), [get("k")])).await;
@@ -119,7 +122,7 @@ async fn nothing_revives_an_expired_bucket(s: Arc<StoreUnderTest>) {
         let receipt = s.ask(&transaction("b", opening, writes.clone())).await;
         assert!(is_gone(receipt.status), "{receipt:?}");
         assert_eq!((&*receipt.incarnation, receipt.outcomes), ("", vec![]));
-        assert!(is_gone(s.store.describe_bucket("b").await.unwrap().status));
+        assert!(is_gone(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().status));
         assert_eq!(s.list(10).await, [""; 0]);
     }
 
@@ -142,7 +145,7 @@ async fn an_expired_bucket_makes_way_for_one_that_was_not_to_be_there(s: Arc<Sto
     s.pass_time(HOUR);
     let receipt = s.ask(&expecting("b", create_new(), [keys_are(NONE)], [get("k")])).await;
     assert_eq!((receipt.status, receipt.created, receipt.outcomes), (Status::Applied, true, vec![not_found()]));
-    assert_eq!(s.store.describe_bucket("b").await.unwrap().expires_in, None);
+    assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().expires_in, None);
 }
 
 on_every_store![

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use keepline::store::Deadline;
 use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn an_empty_store_lists_nothing(s: Arc<StoreUnderTest>) {
-    let page = s.store.list_buckets("", 10).await.unwrap();
+    let page = s.store.list_buckets("", 10, Deadline::NEVER).await.unwrap();
     assert_eq!((page.buckets, page.cursor), (vec![], String::new()));
 }
 
@@ -28,7 +29,7 @@ async fn pages_hold_about_as_many_as_were_asked_for_and_together_all(s: Arc<Stor
     for limit in [0, 1, 50, 999, 5000, u32::MAX] {
         let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
         loop {
-            let page = s.store.list_buckets(&cursor, limit).await.unwrap();
+            let page = s.store.list_buckets(&cursor, limit, Deadline::NEVER).await.unwrap();
             assert!(page.buckets.is_sorted());
             assert!(page.buckets.len() <= limit.saturating_mul(2).saturating_add(50) as usize, "of {limit}");
             listed.extend(page.buckets);
@@ -50,7 +51,7 @@ async fn a_bucket_that_stays_is_listed_while_others_come_and_go(s: Arc<StoreUnde
     }
     let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
     loop {
-        let page = s.store.list_buckets(&cursor, 20).await.unwrap();
+        let page = s.store.list_buckets(&cursor, 20, Deadline::NEVER).await.unwrap();
         // What was listed just now, the page's last included, which a cursor may stand on, and others.
         let mut doomed: Vec<_> = page.buckets.iter().rev().take(3).cloned().collect();
         doomed.push(name((pages * 7) % 500));
@@ -75,7 +76,7 @@ async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     for cursor in ["x", "-1", "18446744073709551615", "99999999999999999999999", "a\nb", "é", "\0", "*"] {
         // Any answer but a broken store will do.
-        let _ = s.store.list_buckets(cursor, 10).await;
+        let _ = s.store.list_buckets(cursor, 10, Deadline::NEVER).await;
     }
     assert_eq!(s.list(10).await, ["b"]);
 }

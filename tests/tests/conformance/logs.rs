@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keepline::store::FailureCode;
+use keepline::store::{Deadline, FailureCode};
 use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn records_are_numbered_from_zero_in_order_of_appending(s: Arc<StoreUnderTest>) {
@@ -35,7 +35,7 @@ async fn operations_on_an_absent_log_find_nothing_and_make_none(s: Arc<StoreUnde
     assert_eq!(outcomes[..2], [extent(0, 0), extent(0, 0)]);
     assert_eq!(outcomes[2..5], [nothing.clone(), nothing.clone(), nothing]);
     assert_eq!(outcomes[5..], [extent(0, 0), extent(0, 0)]);
-    assert_eq!(s.store.describe_bucket("b").await.unwrap().logs, []);
+    assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs, []);
 }
 
 async fn a_range_is_taken_from_either_end_and_told_oldest_first(s: Arc<StoreUnderTest>) {

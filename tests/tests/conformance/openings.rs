@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{FailureCode, LogDescription, Status, StoreCapabilities};
+use keepline::store::{Deadline, FailureCode, LogDescription, Status, StoreCapabilities};
 use keepline_tests::{
     on_every_store,
     requests::*,
@@ -107,7 +107,7 @@ async fn expectations_that_do_not_hold_are_an_outcome_and_change_nothing(s: Arc<
     s.apply("b", create(), [put("a", "1"), put("b", "1"), append("l", &["x", "y"])]).await;
     s.apply("empty", create(), []).await;
     let before = s.everything().await;
-    let incarnation = s.store.describe_bucket("b").await.unwrap().incarnation;
+    let incarnation = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().incarnation;
     for expectation in [
         oldest_are("l", &["y"]),
         oldest_are("l", &["x", "x"]),
@@ -200,13 +200,13 @@ async fn a_deleted_bucket_names_its_keys_and_is_gone(s: Arc<StoreUnderTest>) {
 }
 
 async fn a_description_tells_all_about_a_bucket(s: Arc<StoreUnderTest>) {
-    let nothing = s.store.describe_bucket("b").await.unwrap();
+    let nothing = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
     assert_eq!((nothing.status, &*nothing.incarnation, nothing.keys), (Status::Absent, "", 0));
     assert_eq!((nothing.time_to_live, nothing.expires_in, nothing.logs), (None, None, vec![]));
 
     let receipt = s.ask(&transaction("b", create(), [put("a", "1"), put("b", "1"), append("z", &["x"])])).await;
     s.apply("b", existing(), [append("history", &["x", "y"]), append("a-1", &["x"]), append("never", NONE)]).await;
-    let described = s.store.describe_bucket("b").await.unwrap();
+    let described = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
     assert_eq!((described.status, described.incarnation), (Status::Applied, receipt.incarnation));
     assert_eq!((described.time_to_live, described.expires_in, described.keys), (None, None, 2));
     let log = |log: &str, length| LogDescription { log: log.into(), length };
@@ -217,7 +217,7 @@ async fn a_description_tells_all_about_a_bucket(s: Arc<StoreUnderTest>) {
     let odd = Duration::from_millis(90_061_001);
     for (bucket, opening, sliding) in [("fixed", create_for(odd), false), ("sliding", create_sliding(odd), true)] {
         s.apply(bucket, opening, []).await;
-        let described = s.store.describe_bucket(bucket).await.unwrap();
+        let described = s.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap();
         assert_eq!(described.time_to_live, Some(time_to_live(odd, sliding)));
         let left = described.expires_in.unwrap();
         assert!(left <= 90_061_001 && left > 90_061_001 - 30_000, "{left}");
@@ -238,8 +238,8 @@ async fn names_outside_their_rules_are_refused(s: Arc<StoreUnderTest>) {
         refused("bucket", name, transaction(name, create(), [])).await;
         refused("bucket", name, transaction(name, existing(), [get("k")])).await;
         let writer = new_writer();
-        assert_eq!(s.store.delete_bucket(&writer, name).await.unwrap_err().code, FailureCode::Invalid);
-        assert_eq!(s.store.describe_bucket(name).await.unwrap_err().code, FailureCode::Invalid);
+        assert_eq!(s.store.delete_bucket(&writer, name, Deadline::NEVER).await.unwrap_err().code, FailureCode::Invalid);
+        assert_eq!(s.store.describe_bucket(name, Deadline::NEVER).await.unwrap_err().code, FailureCode::Invalid);
     }
     for name in [
         "",
@@ -332,7 +332,10 @@ async fn numbers_out_of_reason_are_refused(s: Arc<StoreUnderTest>) {
 
     let century = 100 * 365 * 24 * HOUR;
     s.apply("b", create_for(century), [put("k", "1")]).await;
-    assert_eq!(s.store.describe_bucket("b").await.unwrap().time_to_live, Some(time_to_live(century, false)));
+    assert_eq!(
+        s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().time_to_live,
+        Some(time_to_live(century, false))
+    );
     s.pass_time(century - HOUR);
     assert_eq!(s.apply_one("b", get("k")).await, found("1"));
 }

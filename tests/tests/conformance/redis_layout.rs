@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{FailureCode, Operation, Outcome, Status, Transaction};
+use keepline::store::{Deadline, FailureCode, Operation, Outcome, Status, Transaction};
 use keepline_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest},
@@ -287,11 +287,11 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
         };
         wrong_type(s.try_send(&transaction("new", create(), [put("k", "1")])).await.unwrap_err());
         wrong_type(s.try_send(&transaction("new", existing(), [put("k", "1")])).await.unwrap_err());
-        wrong_type(s.store.list_buckets("", 10).await.unwrap_err());
+        wrong_type(s.store.list_buckets("", 10, Deadline::NEVER).await.unwrap_err());
         s.assert_unchanged(&before, ()).await;
         // Who needs no registry does not suffer.
         assert_eq!(s.apply_one("b", get("n")).await, found("42"));
-        assert_eq!(s.store.describe_bucket("b").await.unwrap().status, Status::Applied);
+        assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().status, Status::Applied);
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert_eq!(keys_of_b(s.raw()), [""; 0]);
     });
@@ -301,14 +301,14 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
 fn names_that_are_none_of_ours_are_told_to_nobody() {
     run(async |s| {
         seeded(&s, create()).await;
-        let logs = s.store.describe_bucket("b").await.unwrap().logs;
+        let logs = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs;
         let Outcome::Names(held) = s.apply_one("b", list_keys(ALL)).await else { panic!("no names") };
         s.raw().on::<()>("SADD", "b:__keys__", &["bad name", "a:b", "__x__", "line\nbreak", ""]);
         for log in ["bad log", "Upper", "line\nbreak"] {
             s.raw().on::<()>("HSET", "b:__meta__", &[&*format!("log:{log}"), "0"]);
             s.raw().on::<()>("RPUSH", &format!("b:__{log}__"), &["x"]);
         }
-        assert_eq!(s.store.describe_bucket("b").await.unwrap().logs, logs);
+        assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs, logs);
         let (status, mut deleted) = s.delete("b").await;
         deleted.sort_unstable();
         assert_eq!((status, deleted), (Status::Applied, held.names));
@@ -446,7 +446,7 @@ fn a_session_of_the_original_is_resumed_and_continued() {
             assert_eq!(receipt.status, Status::Applied);
             let all = values(&[("answer_count", "7"), ("last_answer", "\"caf\\u00e9\"")]);
             assert_eq!(receipt.outcomes, [all, counter(8), done(true), extent(0, 2)]);
-            let description = s.store.describe_bucket("b").await.unwrap();
+            let description = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
             assert_eq!(description.time_to_live, expiring.then(|| time_to_live(HOUR, false)));
             assert_eq!(description.keys, 3);
             let meta = raw.expires_at("b:__meta__");

@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 use keepline::{
     config::Config,
-    store::{Failure, RedisOptions, RedisStore, Store, Transfer, Transferred, Writer},
+    store::{Deadline, Failure, RedisOptions, RedisStore, Store, Transfer, Transferred, Writer},
 };
 use serde_json::json;
 
@@ -134,7 +134,8 @@ async fn count(transfer: &Transfer, mut done: HashSet<&str>, tally: &mut Tally) 
     }
     for session in done {
         // It may have expired since.
-        let description = transfer.to.describe_bucket(session).await.map_err(|failure| told(&failure))?;
+        let description =
+            transfer.to.describe_bucket(session, Deadline::NEVER).await.map_err(|failure| told(&failure))?;
         if description.status == keepline::store::Status::Applied {
             tally.left.push((session.to_owned(), "it is in the target, but not in its list of sessions".to_owned()));
         }
@@ -165,7 +166,7 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
         other => return Err(format!("it came to {other:?}")),
     };
     if delete {
-        transfer.from.delete_bucket(Writer::new().advance(), session).await.map_err(failed)?;
+        transfer.from.delete_bucket(Writer::new().advance(), session, Deadline::NEVER).await.map_err(failed)?;
     }
     Ok(carried)
 }
@@ -173,7 +174,7 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
 async fn names(store: &RedisStore) -> Result<Vec<String>> {
     let (mut names, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = store.list_buckets(&cursor, PAGE).await.map_err(|failure| told(&failure))?;
+        let page = store.list_buckets(&cursor, PAGE, Deadline::NEVER).await.map_err(|failure| told(&failure))?;
         names.extend(page.buckets);
         cursor = page.cursor;
         if cursor.is_empty() {

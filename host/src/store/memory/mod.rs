@@ -26,8 +26,8 @@ use self::{
     writers::{MEMORY_MS, Writers},
 };
 use super::{
-    BucketPage, Deletion, Description, Failure, FailureCode, NewLife, Opening, Outcome, Receipt, Status, Store,
-    StoreCapabilities, Transaction, Writer, failure, names::check_bucket, request,
+    BucketPage, Deadline, Deletion, Description, Failure, FailureCode, NewLife, Opening, Outcome, Receipt, Status,
+    Store, StoreCapabilities, Transaction, Writer, failure, names::check_bucket, request,
 };
 
 /// How much a [`MemoryStore`] takes.
@@ -88,25 +88,25 @@ impl Default for MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(&self, writer: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
         request::check(transaction)?;
         // The clock is read under the lock: time must not run backwards between two transactions.
         let mut state = self.state.lock();
         state.transact(self.clock.now(), writer, transaction)
     }
 
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    async fn list_buckets(&self, cursor: &str, limit: u32, _: Deadline) -> Result<BucketPage, Failure> {
         let state = self.state.lock();
         Ok(state.list(self.clock.now() / 1000, cursor, limit))
     }
 
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, _: Deadline) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         let mut state = self.state.lock();
         Ok(state.delete(self.clock.now() / 1000, writer, bucket))
     }
 
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
+    async fn describe_bucket(&self, bucket: &str, _: Deadline) -> Result<Description, Failure> {
         check_bucket(bucket)?;
         let mut state = self.state.lock();
         Ok(state.describe(self.clock.now() / 1000, bucket))

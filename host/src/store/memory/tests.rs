@@ -33,11 +33,11 @@ impl Bench {
 
     fn send(&mut self, bucket: &str, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
         let transaction = Transaction { bucket: bucket.into(), opening, expectations: vec![], operations };
-        block_on(self.store.transact(self.writer.advance(), &transaction))
+        block_on(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER))
     }
 
     fn delete(&mut self, bucket: &str) -> Deletion {
-        block_on(self.store.delete_bucket(self.writer.advance(), bucket)).unwrap()
+        block_on(self.store.delete_bucket(self.writer.advance(), bucket, Deadline::NEVER)).unwrap()
     }
 }
 
@@ -81,7 +81,7 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
         assert_eq!((failure.code, failure.limit), (FailureCode::Full, 8 * KIB));
         assert_eq!(bench.store.used_bytes(), used);
     }
-    assert_eq!(block_on(bench.store.describe_bucket("b")).unwrap().status, Status::Absent);
+    assert_eq!(block_on(bench.store.describe_bucket("b", Deadline::NEVER)).unwrap().status, Status::Absent);
     bench.send("a", existing(), vec![put("k", 6 * 1024 - 1)]).unwrap();
     bench.send("a", existing(), vec![Operation::Remove(RemoveOperation { key: "k".into() })]).unwrap();
     bench.send("b", create(None), vec![put("k", 6 * 1024)]).unwrap();
@@ -143,7 +143,7 @@ fn every_byte_comes_back() {
         }
         bench.delete("a");
         bench.clock.advance(Duration::from_secs(1));
-        assert_eq!(block_on(bench.store.describe_bucket("b")).unwrap().status, Status::Expired);
+        assert_eq!(block_on(bench.store.describe_bucket("b", Deadline::NEVER)).unwrap().status, Status::Expired);
         bench.delete("c");
         if round == 1 {
             // Longer than any writer is remembered.

@@ -17,7 +17,7 @@ use super::{
     node::{Answer, Connected, Node, Unanswered, Wire},
     script::Script,
 };
-use crate::store::{Failure, FailureCode, failure};
+use crate::store::{Deadline, Failure, FailureCode, failure};
 
 pub(super) struct Link {
     servers: Servers,
@@ -63,13 +63,14 @@ impl Link {
     /// (on the store's clock, milliseconds) after which the script must refuse; `read` makes sense of the
     /// reply and of the store's clock in it, or finds it came late.
     ///
-    /// However it ends, it ends within the time-out.
+    /// However it ends, it ends by the deadline, and within the time-out.
     pub(super) async fn run<T>(
         &self,
         slot: Slot,
         script: &Script,
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
+        deadline: Deadline,
     ) -> Result<T, Failure> {
         let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
         if asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker).admit() == Admission::Refused {
@@ -79,7 +80,7 @@ impl Link {
                 "the store is left alone for a moment, after it has failed several times in a row",
             ));
         }
-        let outcome = self.attempts(slot, script, arguments, read, &mut asked).await;
+        let outcome = self.attempts(slot, script, arguments, read, deadline, &mut asked).await;
         let breaker = asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker);
         match &outcome {
             // Not the node's fault, and the other sessions on it must not suffer for it.
@@ -96,9 +97,11 @@ impl Link {
         script: &Script,
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
+        deadline: Deadline,
         asked: &mut Asked,
     ) -> Result<T, Failure> {
-        let deadline = Instant::now() + self.timeout;
+        let own = Instant::now() + self.timeout;
+        let deadline = deadline.instant().map_or(own, |deadline| deadline.min(own));
         let mut backoff = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(1))
             .with_max_delay(Duration::from_millis(50))

@@ -12,7 +12,7 @@ use super::{
     RedisStore,
     codec::{self, Said},
 };
-use crate::store::{BucketPage, Failure, names::is_bucket};
+use crate::store::{BucketPage, Deadline, Failure, names::is_bucket};
 
 /// Registries that are asked at one time.
 const MOST_AT_ONCE: u16 = 64;
@@ -62,7 +62,7 @@ pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
 }
 
 impl RedisStore {
-    pub(super) async fn page(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    pub(super) async fn page(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
         let limit = limit.max(1);
         let end = self.layout.registries();
         let mut cursor = Cursor::read(cursor);
@@ -72,7 +72,7 @@ impl RedisStore {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
                 let position = if registry == cursor.registry { cursor.position } else { 0 };
-                self.part(Cursor { registry, position }, limit)
+                self.part(Cursor { registry, position }, limit, deadline)
             }));
             for part in parts.await {
                 let Part { buckets: more, next } = part?;
@@ -93,13 +93,13 @@ impl RedisStore {
         Ok(BucketPage { buckets, cursor })
     }
 
-    async fn part(&self, cursor: Cursor, limit: u32) -> Result<Part, Failure> {
+    async fn part(&self, cursor: Cursor, limit: u32, deadline: Deadline) -> Result<Part, Failure> {
         let registry = self.layout.registry(cursor.registry);
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
             command.arg(&registry.prefix).arg(cursor.position).arg(limit);
         };
-        self.link.run(registry.slot, &self.scripts.list, arguments, read_part).await
+        self.link.run(registry.slot, &self.scripts.list, arguments, read_part, deadline).await
     }
 }
 

@@ -38,8 +38,8 @@ pub use self::{
     transfer::{Transfer, Transferred},
 };
 use super::{
-    BucketPage, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities, TimeToLive,
-    Transaction, Writer,
+    BucketPage, Deadline, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities,
+    TimeToLive, Transaction, Writer,
     names::{check_bucket, is_log},
     request,
 };
@@ -93,7 +93,12 @@ impl fmt::Debug for RedisStore {
 
 #[async_trait]
 impl Store for RedisStore {
-    async fn transact(&self, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
         request::check(transaction)?;
         let keys = self.layout.bucket(&transaction.bucket);
         let request = codec::Request::new(transaction);
@@ -103,14 +108,14 @@ impl Store for RedisStore {
             request.write(command, writer, deadline, chosen.holds_shape);
         };
         let read = |reply| codec::receipt(reply, transaction);
-        self.link.run(keys.registry.slot, &chosen.script, arguments, read).await
+        self.link.run(keys.registry.slot, &chosen.script, arguments, read, deadline).await
     }
 
-    async fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        self.page(cursor, limit).await
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
+        self.page(cursor, limit, deadline).await
     }
 
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
@@ -118,17 +123,17 @@ impl Store for RedisStore {
             command.arg(&keys.base).arg(bucket).arg(writer.id()).arg(writer.sequence());
             command.arg(deadline);
         };
-        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read_deletion).await
+        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read_deletion, deadline).await
     }
 
-    async fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
         check_bucket(bucket)?;
         let keys = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, _| {
             self::keys(command, &keys);
             command.arg(&keys.base).arg(bucket);
         };
-        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read_description).await
+        self.link.run(keys.registry.slot, &self.scripts.describe, arguments, read_description, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {

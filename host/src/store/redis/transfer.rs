@@ -17,7 +17,7 @@ use super::{
     keys,
     script::Script,
 };
-use crate::store::{Failure, FailureCode, Status, Store, Writer, failure, names::check_bucket};
+use crate::store::{Deadline, Failure, FailureCode, Status, Store, Writer, failure, names::check_bucket};
 
 /// Of one request or answer; one value or record may be larger.
 const PART_BYTES: usize = 1 << 20;
@@ -82,7 +82,7 @@ impl Transfer {
             // What it replaces now is its own.
             overwrite = true;
             let Some(now) = self.from.head(bucket).await? else {
-                self.to.delete_bucket(Writer::new().advance(), bucket).await?;
+                self.to.delete_bucket(Writer::new().advance(), bucket, Deadline::NEVER).await?;
                 return Ok(Transferred::Gone);
             };
             if let Some(there) = self.to.head(bucket).await?
@@ -270,7 +270,7 @@ impl RedisStore {
                 _ => (Said::Answer(None), now),
             })
         };
-        self.link.run(bucket.registry.slot, &self.scripts.export, arguments, read).await
+        self.link.run(bucket.registry.slot, &self.scripts.export, arguments, read, Deadline::NEVER).await
     }
 
     /// False: there is a bucket of that name.
@@ -296,7 +296,7 @@ impl RedisStore {
             })
         };
         let script: &Script = &self.scripts.import;
-        match self.link.run(bucket.registry.slot, script, arguments, read).await? {
+        match self.link.run(bucket.registry.slot, script, arguments, read, Deadline::NEVER).await? {
             Status::Applied => Ok(true),
             Status::Exists => Ok(false),
             _ => Err(failure(FailureCode::Other, "", "somebody else writes where the session is copied to")),

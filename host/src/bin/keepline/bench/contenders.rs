@@ -8,7 +8,7 @@ use futures::FutureExt;
 use keepline::{
     Pipe,
     pipe::Effect,
-    store::{self, MemoryStore, Store, Transaction, Writer},
+    store::{self, Deadline, MemoryStore, Store, Transaction, Writer},
 };
 use keepline_filter::{self as filter, Config, Filter, store as logic};
 use redis::aio::MultiplexedConnection;
@@ -147,7 +147,7 @@ impl logic::Host for NativeHost {
         };
         let mut writer = self.writer.borrow_mut();
         // The memory store never waits.
-        match self.store.transact(writer.advance(), &transaction).now_or_never() {
+        match self.store.transact(writer.advance(), &transaction, Deadline::NEVER).now_or_never() {
             Some(Ok(receipt)) => Ok(logic::Receipt {
                 status: lift_status(receipt.status),
                 created: receipt.created,

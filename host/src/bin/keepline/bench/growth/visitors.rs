@@ -7,7 +7,9 @@ use anyhow::{Context, Result, anyhow};
 use fastrand::Rng;
 use keepline::{
     Keepline, Pipe,
-    store::{ExistingLife, Failure, Opening, Operation, ReplaceOldestOperation, Status, Store, Transaction, Writer},
+    store::{
+        Deadline, ExistingLife, Failure, Opening, Operation, ReplaceOldestOperation, Status, Store, Transaction, Writer,
+    },
 };
 use redis::aio::MultiplexedConnection;
 
@@ -114,9 +116,12 @@ impl PipeVisitor {
                 let opening = Opening::Existing(ExistingLife { incarnation: None });
                 apply(&*self.store, &mut self.writer, &self.session, opening, operations).await
             }
-            Afterwards::Delete => {
-                self.store.delete_bucket(self.writer.advance(), &self.session).await.map_err(told).map(drop)
-            }
+            Afterwards::Delete => self
+                .store
+                .delete_bucket(self.writer.advance(), &self.session, Deadline::NEVER)
+                .await
+                .map_err(told)
+                .map(drop),
         };
         done.with_context(|| format!("can't leave the session {} as it was", self.session))
     }
@@ -151,7 +156,7 @@ pub async fn apply(
     operations: Vec<Operation>,
 ) -> Result<()> {
     let transaction = Transaction { bucket: session.into(), opening, expectations: Vec::new(), operations };
-    match store.transact(writer.advance(), &transaction).await.map_err(told)?.status {
+    match store.transact(writer.advance(), &transaction, Deadline::NEVER).await.map_err(told)?.status {
         Status::Applied => Ok(()),
         status => Err(anyhow!("{session} is {status:?}")),
     }
