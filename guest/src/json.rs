@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub(crate) mod scan;
+pub mod scan;
 
 /// Hand each member of the JSON object `text` to `each`, in order: its key (with quotes and escapes) and
 /// its value, both as slices of `text`. Members before a fault are handed out before it is found. Values are
