@@ -3,7 +3,7 @@
 //! Promises that each has a default and bounds, and that a mistake is told with the field, what was
 //! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
 
-use crate::json;
+use crate::json::{self, scan};
 use crate::names::{cut, repr};
 use crate::store::{Opening, TimeToLive};
 
@@ -89,12 +89,12 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
         let mut config = Self::default();
         let mut problem = None;
-        let read = json::members(text, |key, raw| {
+        let read = scan::members(text, |key, raw| {
             if problem.is_none() {
                 problem = config.set(key, raw).err();
             }
         });
-        if read.is_err() {
+        if read.is_none() {
             return Err(ConfigProblem {
                 field: String::new(),
                 message: format!("The configuration must be a JSON object, not {}", cut(text)),
@@ -294,6 +294,8 @@ mod tests {
             (r#"{"max_history": -1}"#, "max_history", "-1", "0 to 1000000"),
             (r#"{"max_history": "100"}"#, "max_history", "\"100\"", "an integer"),
             (r#"{"max_history": 1e999}"#, "max_history", "1e999", "an integer"),
+            (r#"{"max_history": NaN}"#, "max_history", "NaN", "an integer"),
+            (r#"{"session_ttl_hours": Infinity}"#, "session_ttl_hours", "Infinity", "876000"),
             (r#"{"max_keys": 0}"#, "max_keys", "0", "2 to 10000"),
             (r#"{"session_ttl_hours": -0.1}"#, "session_ttl_hours", "-0.1", "876000"),
             (r#"{"session_ttl_hours": true}"#, "session_ttl_hours", "true", "a number"),
@@ -307,7 +309,7 @@ mod tests {
             assert!(problem.message.contains(given), "{}", problem.message);
             assert!(problem.message.contains(allowed), "{}", problem.message);
         }
-        for text in ["", "[]", "null", "{", "{\"max_keys\":NaN}"] {
+        for text in ["", "[]", "null", "{", "{\"max_keys\":nan}"] {
             assert_eq!(Config::parse(text).unwrap_err().field, "");
         }
     }
