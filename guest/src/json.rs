@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-pub(crate) mod scan;
+pub mod scan;
 
 /// Hand each member of the JSON object `text` to `each`, in order: its key (with quotes and escapes) and
 /// its value, both as slices of `text`. Members before a fault are handed out before it is found. Values are
@@ -53,7 +53,7 @@ pub(crate) fn key_is(raw: &str, name: &str) -> bool {
 }
 
 /// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
-pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     Some(if inner.contains('\\') { unescaped(inner).into() } else { inner.into() })
 }

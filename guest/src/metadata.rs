@@ -261,11 +261,15 @@ mod tests {
     fn what_common_writers_emit_beside_json_hides_no_session_and_no_context() {
         for (before, after) in [
             (r#"{"memory_context":1,"x":NaN,"session_id":"s"}"#, r#"{"x":NaN,"session_id":"s"}"#),
-            (r#"{"x":[{"y":-Infinity}],"memory_context":Infinity,"session_id":"s"}"#,
-             r#"{"x":[{"y":-Infinity}],"session_id":"s"}"#),
+            (
+                r#"{"x":[{"y":-Infinity}],"memory_context":Infinity,"session_id":"s"}"#,
+                r#"{"x":[{"y":-Infinity}],"session_id":"s"}"#,
+            ),
             ("\u{feff} {\"memory_context\":1,\"session_id\":\"s\"}", "\u{feff} {\"session_id\":\"s\"}"),
-            (r#"{"memory_context":NaN,"session_id":0,"memory_context":NaN,"session_id":"s","memory_context":NaN}"#,
-             r#"{"session_id":0,"session_id":"s"}"#),
+            (
+                r#"{"memory_context":NaN,"session_id":0,"memory_context":NaN,"session_id":"s","memory_context":NaN}"#,
+                r#"{"session_id":0,"session_id":"s"}"#,
+            ),
         ] {
             let metadata = Metadata::parse(before, false);
             assert_eq!(metadata.session, named("s"));

@@ -12,7 +12,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Hand each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
 /// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
 /// and nothing else.
-pub(crate) fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<()> {
+pub fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<()> {
     Scanner::lenient(text).container(b'{', b'}', &mut each)
 }
 
@@ -257,9 +257,39 @@ mod tests {
     #[test]
     fn what_no_common_writer_emits_is_refused() {
         for text in [
-            "", "nan", "-NaN", "+1", "inf", "-Inf", "Infinit", "NaNN", "undefined", "'a'", "[1,]", "{\"a\":1,}",
-            "{a:1}", "{1:2}", "[1 2]", "{\"a\" 1}", "// x\n1", "01", "1.", ".5", "1e", "-", "\"\t\"", "\"\\x41\"",
-            "\"\\u12g4\"", "\"", "[", "]", "{\"a\":1]", "1 2", "\u{feff}\u{feff}1", "1\u{feff}", "\u{a0}1",
+            "",
+            "nan",
+            "-NaN",
+            "+1",
+            "inf",
+            "-Inf",
+            "Infinit",
+            "NaNN",
+            "undefined",
+            "'a'",
+            "[1,]",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{1:2}",
+            "[1 2]",
+            "{\"a\" 1}",
+            "// x\n1",
+            "01",
+            "1.",
+            ".5",
+            "1e",
+            "-",
+            "\"\t\"",
+            "\"\\x41\"",
+            "\"\\u12g4\"",
+            "\"",
+            "[",
+            "]",
+            "{\"a\":1]",
+            "1 2",
+            "\u{feff}\u{feff}1",
+            "1\u{feff}",
+            "\u{a0}1",
         ] {
             assert!(!is_value(text), "{text}");
         }
