@@ -33,6 +33,8 @@ mod plugins;
 mod sessions;
 #[path = "cli/signals.rs"]
 mod signals;
+#[path = "cli/turns.rs"]
+mod turns;
 
 /// A `keepline` that sees nothing of this process's configuration.
 fn keepline<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {

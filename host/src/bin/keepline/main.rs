@@ -11,6 +11,7 @@ mod config;
 mod demo;
 mod ending;
 mod inspect;
+mod json_text;
 mod migrate;
 mod run;
 mod session;
