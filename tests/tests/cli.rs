@@ -29,6 +29,8 @@ mod migrate;
 mod output;
 #[path = "cli/plugins.rs"]
 mod plugins;
+#[path = "cli/scripts.rs"]
+mod scripts;
 #[path = "cli/sessions.rs"]
 mod sessions;
 #[path = "cli/signals.rs"]
