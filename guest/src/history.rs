@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use crate::config::Config;
-use crate::filter::STORE_LOG;
+use crate::filter::{STORE_LOG, VALUE_LOG};
 use crate::json::{self, push_number, push_string, scan};
 use crate::names::is_key_shaped;
-use crate::store::{Expectation, Failure, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records};
+use crate::store::{Expectation, Failure, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records, Status};
 
 /// The log's name.
 pub const LOG: &str = "history";
@@ -301,7 +301,7 @@ fn overflow(config: &Config) -> Option<Operation<'static>> {
 }
 
 /// Write to a session, with the records that tell of it and the question for surplus, in one
-/// transaction. The opening and the receipt go to [`tidy`].
+/// transaction. The opening and the receipt go to [`tidy`]. Without records, history is left alone.
 pub(crate) fn write(
     host: &impl Host,
     config: &Config,
@@ -313,8 +313,10 @@ pub(crate) fn write(
 ) -> Result<Receipt, Failure> {
     let mut operations = Vec::with_capacity(writes.len() + 2);
     operations.extend_from_slice(writes);
-    operations.push(Operation::Append { log: LOG, records });
-    operations.extend(overflow(config));
+    if !records.is_empty() {
+        operations.push(Operation::Append { log: LOG, records });
+        operations.extend(overflow(config));
+    }
     host.transact(session, opening, expectations, &operations)
 }
 
@@ -369,12 +371,18 @@ fn fold(
         summary.add(record);
         count = 2;
     }
-    host.transact(
+    let receipt = host.transact(
         session,
         opening,
         &[Expectation::Oldest { log: LOG, records: &[oldest] }],
         &[Operation::ReplaceOldest { log: LOG, count, records: &[&summary.write(timestamp)] }],
     )?;
+    // A record that is not UTF-8 comes with U+FFFD in it, and never is what is expected: then this is not
+    // another writer's doing, and history grows until somebody mends it.
+    if receipt.status == Status::Unmet && oldest.contains(char::REPLACEMENT_CHARACTER) && host.logs(Level::Warn) {
+        let parts = ["History of session ", session, " not summarized: its oldest record seems not to be UTF-8"];
+        host.log(Level::Warn, VALUE_LOG, &parts.concat());
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Hand each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
 /// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
 /// and nothing else.
+#[must_use = "what was handed out is of no use if the text is no object"]
 pub fn members<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<()> {
     Scanner::lenient(text).container(b'{', b'}', &mut each)
 }
