@@ -30,8 +30,8 @@ Configuration, strongest first:
   The profile is that of --profile, else KEEPLINE_PROFILE, else \"profile\" in FILE, else memory.
   A FILE with \"profile\": \"redis\" has its fields in an object of that name:
     {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
-  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly, and those
-  in the object of the chosen profile win over them.";
+  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
+  those in the object of the chosen profile win over them.";
 
 /// What `--json` does, in all commands that have it.
 const JSON_HELP: &str = "Answer in JSON, and make each message on standard error a JSON object";

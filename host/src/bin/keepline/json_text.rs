@@ -1,19 +1,12 @@
-//! JSON texts as they stand: what a string spells, and a value on a terminal.
+//! Stored JSON as it stands: on a terminal, on one line, and within other JSON.
 //!
 //! Promises that no value is read into a number or a tree and written anew: digits, escapes, the order of
 //! members and members of one name stay as they are.
 
 use std::borrow::Cow;
 
-use keepline_filter::json;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-
-/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
-/// U+FFFD: the string itself goes on as it is, and what is remembered of it stays readable.
-pub fn decoded(raw: &str) -> Cow<'_, str> {
-    json::string(raw).unwrap_or(Cow::Borrowed(raw))
-}
 
 /// A JSON value without anything that a terminal would obey, and still the same value. New lines stay.
 pub fn printable(json: &str) -> Cow<'_, str> {
@@ -54,24 +47,6 @@ impl Serialize for Stored<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {
-        for (raw, text) in [
-            (r#""\ud800""#, "\u{fffd}"),
-            (r#""a\ud800b""#, "a\u{fffd}b"),
-            (r#""\ud800\ud800""#, "\u{fffd}\u{fffd}"),
-            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
-            (r#""\ud83d\ude00""#, "😀"),
-            (r#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
-            (r#""\ud83d\u0041""#, "\u{fffd}A"),
-            (r#""\ud83d\n""#, "\u{fffd}\n"),
-            (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
-            (r#""\u00e9\"\\\/\b\f\n\r\t\u0000""#, "é\"\\/\u{8}\u{c}\n\r\t\0"),
-        ] {
-            assert_eq!(decoded(raw), text, "{raw}");
-        }
-    }
 
     #[test]
     fn a_printable_value_is_the_same_value() {

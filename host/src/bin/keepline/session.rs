@@ -23,7 +23,8 @@ use serde_json::{Value, json};
 use crate::{
     cli::{Global, SessionArguments, SessionCommand},
     ending::{Ending, GRACE},
-    json_text::{self, Stored, decoded},
+    json_text::{self, Stored},
+    run::entry::decoded,
     setup::{self, Coded, Usage},
     terminal,
 };

@@ -12,7 +12,6 @@ use std::{borrow::Cow, ops::Range};
 use keepline_filter::json::{self, scan::members};
 
 use super::python_json;
-use crate::json_text::decoded;
 
 /// What is allowed, for messages about what is not.
 pub const ALLOWED: &str = r#"an entry is a JSON object like {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open". An answer that names no session is stored only when no such line came between its question and it"#;
@@ -216,6 +215,12 @@ fn without(line: &str, parts: &[Range<usize>]) -> String {
     out
 }
 
+/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
+/// U+FFFD: the string itself goes on as it is, and what is remembered of it stays readable.
+pub fn decoded(raw: &str) -> Cow<'_, str> {
+    json::string(raw).unwrap_or(Cow::Borrowed(raw))
+}
+
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
 }
@@ -330,6 +335,24 @@ mod tests {
             assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
         }
         assert_eq!(entry(r#"{"lane":"answers"}"#).text(), "");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {
+        for (raw, text) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\ud800b""#, "a\u{fffd}b"),
+            (r#""\ud800\ud800""#, "\u{fffd}\u{fffd}"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\n""#, "\u{fffd}\n"),
+            (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
+            (r#""\u00e9\"\\\/\b\f\n\r\t\u0000""#, "é\"\\/\u{8}\u{c}\n\r\t\0"),
+        ] {
+            assert_eq!(decoded(raw), text, "{raw}");
+        }
     }
 
     #[test]
