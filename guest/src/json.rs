@@ -53,7 +53,7 @@ pub(crate) fn key_is(raw: &str, name: &str) -> bool {
 }
 
 /// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
-pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     Some(if inner.contains('\\') { unescaped(inner).into() } else { inner.into() })
 }

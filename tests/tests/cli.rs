@@ -29,10 +29,14 @@ mod migrate;
 mod output;
 #[path = "cli/plugins.rs"]
 mod plugins;
+#[path = "cli/scripts.rs"]
+mod scripts;
 #[path = "cli/sessions.rs"]
 mod sessions;
 #[path = "cli/signals.rs"]
 mod signals;
+#[path = "cli/turns.rs"]
+mod turns;
 
 /// A `keepline` that sees nothing of this process's configuration.
 fn keepline<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {

@@ -8,9 +8,13 @@
 //! 4. the profile: `memory`, `redis` or `custom`,
 //! 5. the built-in default.
 //!
+//! The profile is that of `--profile`, else of `KEEPLINE_PROFILE`, else the file's, else `memory`.
+//!
 //! A file is read as the node reads its configuration. One that has `"profile": P` takes its fields from
-//! the object `P` in it; other profiles' objects are ignored, and so are fields beside it (which is said
-//! in a warning). One that names no profile holds its fields directly. `null` means the default.
+//! the object of the profile in force, as a rule `P`, and the objects of other profiles are ignored. The node
+//! ignores fields beside `profile` as well; here they are an error, for a `key_prefix` that is not used is
+//! another tenant's memory. One that names no profile holds its fields directly, and those of the object of
+//! the profile in force win over them. `null` means the default.
 //!
 //! The host knows its own fields ([`FIELDS`]) and no others. Everything else is handed to the filter as it
 //! is, and the filter refuses what it does not know: so a plugin may have options that no host has heard of.
@@ -116,6 +120,33 @@ pub enum ConfigError {
         /// Who emptied it.
         origin: Origin,
     },
+    /// Fields beside `profile`, where nothing reads them.
+    #[error(
+        "{origin}: with \"profile\", fields are read from the object \"{profile}\" only, so these belong inside it, \
+         not beside it: {fields}. Write {{\"profile\": \"{profile}\", \"{profile}\": {{\"{first}\": …}}}}"
+    )]
+    BesideProfile {
+        /// Their names, with commas between.
+        fields: String,
+        /// The first of them.
+        first: String,
+        /// The profile in force, whose object they belong in.
+        profile: &'static str,
+        /// Whose document it is.
+        origin: Origin,
+    },
+    /// Fields for a profile that nobody chose, while the backend is Redis all the same.
+    #[error(
+        "{origin} has fields in the object \"{profile}\", which are read only when that profile is chosen, and the \
+         backend is Redis without it: add \"profile\": \"{profile}\" or --profile {profile}, or move the fields out \
+         of the object"
+    )]
+    ProfileNotChosen {
+        /// The first of the profiles that have fields.
+        profile: &'static str,
+        /// Whose document it is.
+        origin: Origin,
+    },
     /// The configuration as a whole can't be read.
     #[error("{name}: {problem}")]
     Unreadable {
@@ -149,7 +180,9 @@ impl Sources {
         let unreadable = |problem: String| ConfigError::Unreadable { name: name.clone(), problem };
         let bytes =
             std::fs::read(path).map_err(|error| unreadable(format!("can't read this configuration: {error}")))?;
-        let value = serde_json::from_slice(&bytes)
+        // Some editors begin a file with a byte order mark.
+        let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        let value = serde_json::from_slice(json)
             .map_err(|error| unreadable(format!("a configuration must be a JSON object: {error}")))?;
         self.document = Some((name, value));
         Ok(self)
@@ -248,14 +281,16 @@ impl Config {
                 return Err(ConfigError::Unreadable { name, problem });
             }
         };
-        let mut warnings = Vec::new();
         let (profile, profile_origin) = choose_profile(sources.profile, document.as_ref())?;
         let mut layers = Layers::new(profile)?;
+        let mut not_chosen = None;
         if let Some((name, object)) = document {
             let origin = Origin::Document(name);
-            for (field, value) in document_fields(profile, &profile_origin, object, &origin, &mut warnings)? {
+            let (fields, others) = document_fields(profile, &profile_origin, object, &origin)?;
+            for (field, value) in fields {
                 layers.set_json(&field, value, &origin)?;
             }
+            not_chosen = (!others.is_empty()).then_some((others, origin));
         }
         for (field, text) in sources.environment {
             let origin = Origin::Environment(format!("{ENVIRONMENT_PREFIX}{}", field.to_ascii_uppercase()));
@@ -270,7 +305,17 @@ impl Config {
             }
             layers.set_text(&field, &text, Origin::CommandLine)?;
         }
-        layers.finish(profile, profile_origin, warnings)
+        let mut config = layers.finish(profile, profile_origin)?;
+        if let Some((profiles, origin)) = not_chosen {
+            if let (true, Some(profile)) = (config.is_redis(), profiles.first()) {
+                return Err(ConfigError::ProfileNotChosen { profile, origin });
+            }
+            config.warnings.push(format!(
+                "{origin} has fields for the profile {}, which is not chosen: add \"profile\" to it, or --profile",
+                profiles.join(" and ")
+            ));
+        }
+        Ok(config)
     }
 
     /// What goes to the filter's `configure`: a JSON object of everything that is not the host's.
@@ -480,13 +525,9 @@ impl Layers {
         }
     }
 
-    fn finish(
-        self,
-        profile: Profile,
-        profile_origin: Origin,
-        mut warnings: Vec<String>,
-    ) -> Result<Config, ConfigError> {
+    fn finish(self, profile: Profile, profile_origin: Origin) -> Result<Config, ConfigError> {
         let Self { settings, filter, .. } = self;
+        let mut warnings = Vec::new();
         let host = HostFields::collect(|name| settings.get(name).map(|(setting, _)| setting)).ok_or_else(|| {
             ConfigError::Unreadable {
                 name: "configuration".to_owned(),
@@ -541,14 +582,14 @@ fn choose_profile(
     }
 }
 
-/// The fields of a document, by the node's way of resolving.
+/// The fields of a document, by the node's way of resolving, and the profiles that it has fields for although
+/// nobody chose any.
 fn document_fields(
     profile: Profile,
     profile_origin: &Origin,
     mut object: Map<String, Value>,
     origin: &Origin,
-    warnings: &mut Vec<String>,
-) -> Result<Map<String, Value>, ConfigError> {
+) -> Result<(Map<String, Value>, Vec<&'static str>), ConfigError> {
     let has_profile = object.remove("profile").is_some_and(|named| !named.is_null());
     let mut own = Map::new();
     let mut others = Vec::new();
@@ -568,26 +609,25 @@ fn document_fields(
         }
     }
     if has_profile {
-        if !object.is_empty() {
-            let names: Vec<String> = object.keys().map(|name| shortened(name)).collect();
-            warnings.push(format!(
-                "{origin} names a profile, so its fields are read from the object \"{}\" in it and those beside it \
-                 are not used: {}",
-                profile.name(),
-                names.join(", ")
-            ));
+        // A null asks for nothing.
+        let beside: Vec<String> =
+            object.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| shortened(name)).collect();
+        if let Some(first) = beside.first() {
+            return Err(ConfigError::BesideProfile {
+                fields: beside.join(", "),
+                first: first.clone(),
+                profile: profile.name(),
+                origin: origin.clone(),
+            });
         }
-        return Ok(own);
+        return Ok((own, Vec::new()));
     }
-    if !profile_origin.is_chosen() && !others.is_empty() {
-        warnings.push(format!(
-            "{origin} has fields for the profile {}, which is not chosen: add \"profile\" to it, or --profile",
-            others.join(" and ")
-        ));
+    if profile_origin.is_chosen() {
+        others.clear();
     }
     // Names no profile itself: its plain fields hold for whichever was chosen, that profile's own before them.
     object.extend(own);
-    Ok(object)
+    Ok((object, others))
 }
 
 fn checked(row: &Field, value: &Value, origin: &Origin) -> Result<Setting, ConfigError> {

@@ -53,11 +53,35 @@ fn a_named_profile_takes_its_fields_from_its_own_object_only() {
 }
 
 #[test]
-fn plain_fields_beside_a_profile_are_not_used_and_named_in_a_warning() {
-    let config = from(json!({"profile": "memory", "max_history": 7, "redis_host": "x"})).unwrap();
-    assert_eq!(option(&config, "max_history"), 100);
-    assert_eq!(config.warnings.len(), 1);
-    assert!(config.warnings[0].contains("max_history, redis_host"), "{:?}", config.warnings);
+fn a_field_beside_a_profile_is_refused_with_the_place_where_it_belongs() {
+    let said = message(json!({"profile": "redis", "key_prefix": "tenant-b", "redis": {"redis_host": "x"}}));
+    assert_eq!(
+        said,
+        "configuration: with \"profile\", fields are read from the object \"redis\" only, so these belong inside it, \
+         not beside it: key_prefix. Write {\"profile\": \"redis\", \"redis\": {\"key_prefix\": …}}"
+    );
+    // The filter's fields, and what nobody knows, no less; and whoever chose the profile.
+    let said = message(json!({"profile": "memory", "max_history": 7, "redis_password": "hunter2", "x": []}));
+    assert!(said.contains("max_history, redis_password, x") && !said.contains("hunter2"), "{said}");
+    let document = Some(("f".to_owned(), json!({"profile": "memory", "key_prefix": "b"})));
+    let profile = Some(("redis".to_owned(), Origin::CommandLine));
+    let said = Config::resolve(Sources { profile, document, ..Sources::default() }).unwrap_err().to_string();
+    assert!(said.starts_with("f: ") && said.contains("\"redis\": {\"key_prefix\""), "{said}");
+    assert!(from(json!({"profile": "redis", "max_history": null})).is_ok());
+}
+
+#[test]
+fn fields_of_a_profile_that_nobody_chose_are_refused_when_redis_is_used_without_them() {
+    let said = message(json!({"backend": "redis", "redis": {"key_prefix": "tenant-b"}}));
+    assert!(said.contains("object \"redis\"") && said.contains("--profile redis"), "{said}");
+    let document = Some(("f".to_owned(), json!({"custom": {"key_prefix": "b"}})));
+    let set = pairs(&[("backend", "redis")]);
+    let said = Config::resolve(Sources { document, set, ..Sources::default() }).unwrap_err().to_string();
+    assert!(said.starts_with("f ") && said.contains("--profile custom"), "{said}");
+    let document = Some(("f".to_owned(), json!({"key_prefix": "a", "redis": {"key_prefix": "b"}, "custom": {}})));
+    let profile = Some(("redis".to_owned(), Origin::CommandLine));
+    let config = Config::resolve(Sources { profile, document, ..Sources::default() }).unwrap();
+    assert_eq!(config.host.key_prefix, "b");
 }
 
 #[test]

@@ -73,18 +73,56 @@ fn is_lines_of_fields_for_programs() {
 fn resolves_profiles_as_the_node_does() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
-    fs::write(&file, r#"{"profile":"redis","max_history":7,"redis":{"redis_host":"db"},"custom":{"redis_host":"no"}}"#)
-        .unwrap();
+    fs::write(
+        &file,
+        r#"{"profile":"redis","max_history":null,"redis":{"redis_host":"db"},"custom":{"redis_host":"no"}}"#,
+    )
+    .unwrap();
     let ran = call(&["config", "--json", "--config", file.to_str().unwrap()], b"").ok();
     let fields = shown(&ran);
     assert_eq!(fields["redis_host"].0, "db");
     assert_eq!(fields["max_history"].0, 100);
-    assert!(ran.err.contains("warning: ") && ran.err.contains("max_history"), "{}", ran.err);
+    assert_eq!(ran.err, "");
     let ran = call_with(
         &[("KEEPLINE_PROFILE", "custom"), ("KEEPLINE_CONFIG", file.to_str().unwrap())],
         &["config", "--json"],
     );
     assert_eq!(shown(&ran.ok())["redis_host"].0, "no");
+}
+
+#[test]
+fn with_a_field_where_nothing_reads_it_is_refused_with_the_place_where_it_belongs() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    let path = file.to_str().unwrap();
+    for (config, told) in [
+        (
+            r#"{"profile":"redis","key_prefix":"tenant-b"}"#,
+            r#"not beside it: key_prefix. Write {"profile": "redis", "redis": {"key_prefix": …}}"#,
+        ),
+        (r#"{"profile":"memory","max_history":7,"memory":{"max_keys":7}}"#, "not beside it: max_history"),
+        (r#"{"backend":"redis","redis":{"key_prefix":"tenant-b"}}"#, "--profile redis"),
+    ] {
+        fs::write(&file, config).unwrap();
+        for command in [&["run"][..], &["config"], &["session", "list"]] {
+            let ran = call(&[command, &["--config", path]].concat(), question("a", "1").as_bytes());
+            assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains(told), "{config}: {ran:?}");
+            assert!(ran.err.contains(path), "{ran:?}");
+        }
+        let to = call(&["migrate", "--set", "backend=redis", "--to-config", path], b"");
+        assert!(to.code == 2 && to.err.contains(told), "{to:?}");
+    }
+    let help = call(&["--help"], b"").ok();
+    assert!(help.text().contains("Fields beside \"profile\" are an error"), "{}", help.text());
+}
+
+#[test]
+fn may_begin_with_a_byte_order_mark() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    fs::write(&file, "\u{feff}{\"redis_host\":\"db\"}").unwrap();
+    let ran = call(&["config", "--json", "--config", file.to_str().unwrap()], b"").ok();
+    assert_eq!(shown(&ran)["redis_host"].0, "db");
 }
 
 #[test]

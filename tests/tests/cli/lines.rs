@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use keepline_tests::servers;
 use serde_json::{Value, json};
 
-use super::{answer, call, context, question};
+use super::{answer, call, context, dead_url, question};
 
 #[test]
 fn come_out_one_for_one_in_order_with_the_memory_in_the_questions() {
@@ -46,7 +46,7 @@ fn keep_their_endings_and_a_missing_last_one() {
 fn that_are_no_entries_are_told_with_their_number_and_pass_unchanged() {
     let mut input = question("a", "1").into_bytes();
     input.extend(b"nonsense\n\n[1]\n{\"lane\":\"\xff\"}\n{\"lane\":\"question\"}\n{\"text\":\"x\"}\n");
-    input.extend(answer("still served").bytes());
+    input.extend(b"{\"lane\":\"answers\",\"text\":\"still served\",\"metadata\":{\"session_id\":\"a\"}}\n");
     input.extend(question("a", "2").bytes());
     let ran = call(&["run"], &input);
     assert_eq!(ran.code, 1);
@@ -54,9 +54,71 @@ fn that_are_no_entries_are_told_with_their_number_and_pass_unchanged() {
     let given: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     assert_eq!(found[..8], given[..8]);
     assert!(String::from_utf8_lossy(found[8]).contains("still served"));
-    let numbers: Vec<&str> = ran.err.lines().map(|line| line.split(':').nth(1).unwrap()).collect();
+    let told: Vec<&str> = ran.err.lines().filter(|line| line.starts_with("error: ")).collect();
+    let numbers: Vec<&str> = told.iter().map(|line| line.split(':').nth(1).unwrap()).collect();
     assert_eq!(numbers, [" line 2", " line 3", " line 4", " line 5", " line 6", " line 7"]);
-    assert!(ran.err.lines().all(|line| line.contains("the lanes are")), "{}", ran.err);
+    assert_eq!(ran.err.matches("the lanes are").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn that_are_no_entries_do_not_bury_what_else_is_told() {
+    let input = "nonsense\n".repeat(20_000) + &question("a", &"x".repeat(2000));
+    let ran = call(&["run", "--summary", "--set", "max_entry_bytes=1000"], input.as_bytes());
+    assert_eq!(ran.code, 1);
+    assert!(ran.out == input.as_bytes(), "changed");
+    // A slow machine may tell once more how many there were.
+    assert!(ran.err.lines().count() < 30, "{}", ran.err);
+    for told in [
+        "line 1: not JSON",
+        "line 10: ",
+        "in all, 20000 lines were no entries",
+        "warning: an entry of",
+        "  20000   passed unchanged",
+    ] {
+        assert!(ran.err.contains(told), "{told}: {}", ran.err);
+    }
+    assert_eq!(ran.err.matches("the lanes are").count(), 1, "{}", ran.err);
+}
+
+#[test]
+fn with_what_common_writers_emit_beside_json_are_entries() {
+    let ask = |rest: &str| {
+        format!("{{\"lane\":\"questions\",\"text\":\"x\",\"metadata\":{{\"session_id\":\"a\",{rest}}}}}\r\n")
+    };
+    let first = format!("\u{feff}{}", ask("\"score\":NaN"));
+    let answer = "{\"lane\":\"answers\",\"p\":[-Infinity],\"text\":\"hi\",\"metadata\":{\"x\":{\"y\":Infinity}}}\n";
+    let second = ask("\"memory_context\":\"forged\",\"score\":[Infinity,NaN]");
+    let input = [first.as_str(), answer, &second].concat();
+    for pipes in ["1", "4"] {
+        let ran = call(&["run", "--pipes", pipes], input.as_bytes()).ok();
+        let expected = [
+            first.as_str(),
+            answer,
+            &ask("\"score\":[Infinity,NaN],\"memory_context\":{\"answer_count\":1,\"last_answer\":\"hi\"}"),
+        ];
+        assert_eq!(ran.text(), expected.concat());
+        assert_eq!(ran.err, "");
+    }
+}
+
+#[test]
+fn carry_no_forged_memory_in_metadata_that_others_came_after() {
+    let forged = r#"{"session_id":"a","memory_context":{"forged":1}}"#;
+    let dead = format!("redis_url={}", dead_url());
+    for set in [
+        &["--set", "max_history=100"][..],
+        &["--set", "unbound_context=strip"],
+        &["--set", "backend=redis", "--set", &dead],
+        &["--set", "max_entry_bytes=1"],
+    ] {
+        for last in [r#"{"session_id":"a"}"#, "{}", "null", r#"{"session_id":"no id!"}"#] {
+            let line = format!(
+                "{{\"metadata\":{forged},\"n\":1, \"metadata\" : {forged},\"lane\":\"questions\",\"m\\u0065tadata\":{last}}}\n"
+            );
+            let ran = call(&[&["run"], set].concat(), line.as_bytes()).ok();
+            assert_eq!(ran.text(), format!("{{\"n\":1, \"lane\":\"questions\",\"m\\u0065tadata\":{last}}}\n"));
+        }
+    }
 }
 
 #[test]
@@ -72,7 +134,10 @@ fn with_a_text_that_is_no_string_are_remembered_as_the_node_does() {
         (r#"{"a":[1,2.0,"é"]}"#, r#"{"a": [1, 2.0, "\u00e9"]}"#),
         ("null", ""),
         ("true", "true"),
-        (r#""half \ud83d""#, "half \u{fffd}\u{fffd}\u{fffd}"),
+        (r#""half \ud83d""#, "half \u{fffd}"),
+        (r#""\ude00\ud83d \ud83d\ude00""#, "\u{fffd}\u{fffd} 😀"),
+        ("NaN", "NaN"),
+        ("[NaN,-Infinity]", "[NaN, -Infinity]"),
     ] {
         let input = format!(
             "{{\"lane\":\"answers\",\"text\":{text},\"metadata\":{{\"session_id\":\"a\"}}}}\n{}",
@@ -91,8 +156,8 @@ fn that_are_too_long_pass_in_pieces_and_are_told() {
     let ran = call(&["run", "--set", "max_entry_bytes=1000"], input.as_bytes());
     assert_eq!(ran.code, 1);
     assert!(ran.out == input.as_bytes(), "changed");
-    assert_eq!(ran.err.lines().count(), 2, "{}", ran.err);
-    assert!(ran.err.contains("line 3: longer than"), "{}", ran.err);
+    assert_eq!(ran.err.matches("error: ").count(), 2, "{}", ran.err);
+    assert!(ran.err.contains("line 3: longer than") && ran.err.contains("max_entry_bytes"), "{}", ran.err);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use keepline_tests::servers;
 
-use super::{answer, call, finish, keepline, question};
+use super::{answer, call, dead_url, finish, keepline, question};
 
 #[test]
 fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
@@ -42,6 +42,18 @@ fn summary_counts_entries_round_trips_and_times() {
     ] {
         assert!(ran.err.contains(told), "{told}: {}", ran.err);
     }
+}
+
+#[test]
+fn of_entries_that_fail_is_bounded_and_all_are_counted() {
+    let url = format!("redis_url={}", dead_url());
+    let input = question("a", "1").repeat(3000);
+    let arguments = ["run", "--profile", "redis", "--set", "on_store_error=fail", "--set", &url, "--summary"];
+    let ran = call(&arguments, input.as_bytes());
+    assert_eq!(ran.code, 1);
+    assert_eq!(ran.text().lines().filter(|line| line.contains("\"error\":{\"code\"")).count(), 3000);
+    assert!(ran.err.contains("line 1: ") && ran.err.contains("in all, 3000 entries failed"), "{}", ran.err);
+    assert!(ran.err.lines().count() < 60, "{}", ran.err);
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
 use std::{
+    env,
     ffi::OsString,
     fmt,
     num::{NonZeroU8, NonZeroUsize},
     path::PathBuf,
+    process,
     time::Duration,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use keepline::config::{FIELDS, Kind, Preset};
 
-use crate::ending::GRACE;
+use crate::{ending::GRACE, terminal};
 
 /// What the exit code of a command says.
 pub const EXIT_CODES: &str = "\
@@ -24,7 +26,17 @@ Exit codes:
 const CONFIGURATION: &str = "\
 Configuration, strongest first:
   --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
-  the profile, the defaults. `keepline config` shows what is in force and where it came from.";
+  the profile, the defaults. `keepline config` shows what is in force and where it came from.
+  The profile is that of --profile, else KEEPLINE_PROFILE, else \"profile\" in FILE, else memory.
+  A FILE with \"profile\": \"redis\" has its fields in an object of that name:
+    {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
+  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
+  those in the object of the chosen profile win over them.";
+
+/// What `--json` does, in all commands that have it.
+const JSON_HELP: &str = "Answer in JSON, and make each message on standard error a JSON object";
+
+const JSON_MESSAGES: &str = r#"With --json, standard output holds results only, and each line of standard error is a JSON object. A command that fails tells why in the last one, {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and those of the sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, limit, too-many-sessions, store. Others may come. Other lines have "warning", "note" or "debug" in place of "error"."#;
 
 /// Persistent memory for LLM pipelines.
 ///
@@ -44,7 +56,16 @@ pub struct Cli {
 impl Cli {
     /// Read the command line; ends the process when it is wrong or asks for help.
     pub fn read() -> Self {
-        let mut cli = Self::parse();
+        let mut cli = Self::try_parse().unwrap_or_else(|error| {
+            // Nothing says for sure that JSON was meant: the command line can't be read.
+            let mut arguments = env::args_os().take_while(|argument| argument != "--");
+            if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
+                error.exit();
+            }
+            terminal::speak_json();
+            terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
+            process::exit(error.exit_code());
+        });
         // Of an option that is given before and after the command, clap keeps the ones after it only: fine
         // for one file or profile, but a field that was set must not be lost without a word.
         if let Ok(leading) = Leading::try_parse() {
@@ -52,6 +73,13 @@ impl Cli {
         }
         cli
     }
+}
+
+/// What clap says is wrong, on one line, without the usage that it adds for people.
+fn first_paragraph(rendered: &str) -> String {
+    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
 }
 
 /// The command line up to the command.
@@ -97,14 +125,16 @@ pub enum Command {
     /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
     Run(RunArguments),
     /// Look at sessions, and change them
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Session(SessionArguments),
     /// Copy sessions from one Redis to another: a single server, a cluster, another prefix
-    #[command(after_help = MIGRATE_HELP)]
+    #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
     Migrate(MigrateArguments),
     /// Show the configuration in force, and where each value came from
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
     /// Look at a component: what it asks for, and whether this host would load it
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Inspect(InspectArguments),
     /// Write the bundled component to a file
     Component(ComponentArguments),
@@ -120,13 +150,29 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether scripts read what it says.
+    pub fn answers_in_json(&self) -> bool {
+        match self {
+            Self::Session(arguments) => arguments.json,
+            Self::Migrate(arguments) => arguments.json,
+            Self::Config(arguments) => arguments.json,
+            Self::Inspect(arguments) => arguments.json,
+            Self::Bench(arguments) => arguments.json,
+            Self::Run(_) | Self::Component(_) | Self::Demo(_) | Self::Completions { .. } => false,
+        }
+    }
+}
+
 // Paragraphs are one line each: clap breaks them where the terminal ends.
 const RUN_HELP: &str = r#"Entries, one JSON object a line:
   {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
   {"lane":"answers","text":"In Hamburg.","metadata":{}}
   {"lane":"open"}      a new object: what follows has nothing to do with the question before
 
-Each line comes out as one line, in order. Only the metadata of a question can change; everything else passes byte for byte. A line that is no entry is told on standard error and passes unchanged, and the exit code is 1 at the end. An answer whose metadata name no session belongs to the last question's. A text may be any JSON value; one that is no string is remembered as JSON text.
+Each line comes out as one line, in order. Only the metadata of a question can change; everything else passes byte for byte. A text may be any JSON value; one that is no string is remembered as JSON text. NaN, Infinity and -Infinity, which Python writes, are taken as values, and a line may begin with a byte order mark. Of members of one name the last counts; of a question's metadata the others are cut.
+
+An answer whose metadata name no session belongs to the last question's. A line that is no entry passes unchanged, whatever it holds, and the exit code is 1 at the end; it may have been a question, so answers after it that name no session are not stored until the next question. The first of such lines are reported on standard error, then how many there were.
 
 The output is flushed before input is waited for, so that keepline run can serve as a coprocess. SIGTERM and SIGINT end it after the entries that it has read, or when --grace is over; a second signal ends it at once. With --plugin, SIGHUP has it read that file again and go on with the component in it; one that can't be used is told on standard error, and the one before goes on. With --pipes, entries of different sessions run side by side; the output is the same as with one pipe, as long as the store takes all sessions.
 
@@ -153,8 +199,7 @@ pub struct RunArguments {
 /// `keepline session`.
 #[derive(Debug, Args)]
 pub struct SessionArguments {
-    /// Answer in JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help = JSON_HELP)]
     pub json: bool,
     /// What to do.
     #[command(subcommand)]
@@ -170,7 +215,8 @@ pub enum SessionCommand {
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
         /// Go on from here: what the page before told
-        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all")]
+        // A session's id may begin with a hyphen, and a cursor with one.
+        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
         cursor: String,
         /// All pages
         #[arg(long)]
@@ -286,16 +332,14 @@ pub struct MigrateArguments {
     /// Delete each session in the source, once both sides were found to be the same
     #[arg(long)]
     pub delete: bool,
-    /// Answer in JSON
-    #[arg(long)]
+    #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
 
 /// `keepline config`.
 #[derive(Debug, Args)]
 pub struct ConfigArguments {
-    /// Answer in JSON
-    #[arg(long)]
+    #[arg(long, help = JSON_HELP)]
     pub json: bool,
     /// In its place: the ACL command that makes the least user of Redis, for redis-cli (in JSON: its words)
     ///
@@ -310,8 +354,7 @@ pub struct InspectArguments {
     /// The component; without it that of --plugin, else the bundled one
     #[arg(value_name = "PLUGIN")]
     pub file: Option<PathBuf>,
-    /// Answer in JSON
-    #[arg(long)]
+    #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
 
@@ -334,8 +377,7 @@ pub struct DemoArguments {
 /// `keepline bench`.
 #[derive(Debug, Args)]
 pub struct BenchArguments {
-    /// Print JSON in place of tables
-    #[arg(long)]
+    #[arg(long, help = "Print JSON in place of tables, and make each message on standard error a JSON object")]
     pub json: bool,
     /// Write the JSON to this file too
     #[arg(long, value_name = "FILE")]
@@ -425,6 +467,8 @@ fn fields_help() -> String {
         "\nAll other fields are the filter's; `keepline config` lists those that it knows. An empty variable\n\
          of the environment counts as not set.\n\n",
     );
+    help.push_str(JSON_MESSAGES);
+    help.push_str("\n\n");
     help.push_str(EXIT_CODES);
     help
 }
@@ -438,6 +482,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_clap_says_is_told_on_one_line() {
+        let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
+        let told = first_paragraph(&error.to_string());
+        assert!(told.starts_with("the following required arguments") && told.ends_with("<SESSION>"), "{told}");
+        assert!(!told.contains('\n'));
     }
 
     #[test]

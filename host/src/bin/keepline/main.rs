@@ -11,6 +11,7 @@ mod config;
 mod demo;
 mod ending;
 mod inspect;
+mod json_text;
 mod migrate;
 mod run;
 mod session;
@@ -29,6 +30,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::read();
+    if cli.command.answers_in_json() {
+        terminal::speak_json();
+    }
     terminal::start_logging(cli.global.verbose);
     let done = match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
@@ -46,7 +50,7 @@ fn main() -> ExitCode {
         if setup::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::error(&format!("{error:#}"));
+        terminal::error_with_code(&setup::error_code(&error), &format!("{error:#}"));
         setup::exit_code(&error)
     })
 }

@@ -1,22 +1,31 @@
 //! `keepline session`: what an operator does to sessions, over the component's `sessions` export.
 //!
 //! The component checks and words everything; here is only how it looks. Plain output is for pipes: one
-//! thing a line, fields separated by tabs.
+//! thing a line, fields separated by tabs. Promises that a stored value comes out as it is stored: no digit,
+//! escape or member is lost on the way, in JSON or not.
 
 use std::{
+    collections::BTreeMap,
     io::Read,
     process::ExitCode,
     time::{Duration, SystemTime},
 };
 
-use anyhow::{Context, Result, bail};
-use keepline::Sessions;
+use anyhow::{Context, Result};
+use keepline::{
+    Sessions,
+    sessions::{SessionError, SessionProblemCode},
+};
+use keepline_filter::json::scan::members;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
     cli::{Global, SessionArguments, SessionCommand},
     ending::{Ending, GRACE},
-    setup::{self, Usage},
+    json_text::{self, Stored},
+    run::entry::decoded,
+    setup::{self, Coded, Usage},
     terminal,
 };
 
@@ -46,7 +55,10 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         let ending = Ending::listen(GRACE)?;
         tokio::select! {
             served = served => served,
-            () = ending.told(|| ()) => bail!("ended by a signal before the store had answered: it may be done or not"),
+            () = ending.told(|| ()) => {
+                let message = "ended by a signal before the store had answered: it may be done or not".to_owned();
+                Err(Coded { code: "interrupted", message }.into())
+            }
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -98,15 +110,13 @@ impl Desk {
     }
 
     /// JSON or plain lines; nothing when there are none.
-    fn answer(&self, json: &Value, plain: &str) -> Result<()> {
+    fn answer(&self, json: &impl Serialize, plain: &str) -> Result<()> {
         if self.json {
-            terminal::print_line(&json.to_string())?;
-        } else if !plain.is_empty() {
-            terminal::print_line(&if terminal::is_for_people() {
-                terminal::printable(plain)
-            } else {
-                plain.to_owned()
-            })?;
+            return Ok(terminal::print_line(&serde_json::to_string(json)?)?);
+        }
+        if !plain.is_empty() {
+            let shown = if terminal::is_for_people() { terminal::printable(plain) } else { plain.to_owned() };
+            terminal::print_line(&shown)?;
         }
         Ok(())
     }
@@ -140,25 +150,37 @@ impl Desk {
     async fn show(&mut self, session: &str) -> Result<()> {
         let state = self.sessions.resume(session).await?;
         let keys = self.sessions.keys(session).await?.keys;
-        let mut values = Vec::new();
+        let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
         for key in keys {
-            // One that has gone since is left out, as one that can't be read.
-            if let Some(value) = self.sessions.get(session, &key).await?.value {
-                values.push((key, value));
+            match self.sessions.get(session, &key).await {
+                Ok(found) => {
+                    // One that has gone since is left out.
+                    if let Some(value) = found.value {
+                        values.insert(key, value);
+                    }
+                }
+                Err(SessionError {
+                    code: Some(SessionProblemCode::InvalidValue | SessionProblemCode::Limit),
+                    message,
+                    ..
+                }) => {
+                    terminal::warning(&format!("key '{key}' is left out: {message}"));
+                    unreadable.push(key);
+                }
+                Err(other) => return Err(other.into()),
             }
         }
         if self.json {
-            let object: serde_json::Map<String, Value> =
-                values.into_iter().map(|(key, value)| (key, parsed(&value))).collect();
-            let json = json!({
-                "session": state.session,
-                "incarnation": state.incarnation,
-                "key_count": state.key_count,
-                "history_length": state.history_length,
-                "expires_in_ms": state.expires_in,
-                "values": object,
-            });
-            return self.answer(&json, "");
+            let shown = ShownSession {
+                session: &state.session,
+                incarnation: &state.incarnation,
+                key_count: state.key_count,
+                history_length: state.history_length,
+                expires_in_ms: state.expires_in,
+                values: values.iter().map(|(key, value)| (key.as_str(), Stored(value))).collect(),
+                unreadable: &unreadable,
+            };
+            return self.answer(&shown, "");
         }
         let expiry = state.expires_in.map_or("never".to_owned(), |left| rough(Duration::from_millis(left)));
         let mut rows = vec![
@@ -168,32 +190,43 @@ impl Desk {
             ["keys".to_owned(), state.key_count.to_string()],
             ["history".to_owned(), state.history_length.to_string()],
         ];
-        rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), value]));
+        rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), cell(&value)]));
         Ok(terminal::print_table(["", "Value"], rows)?)
     }
 
     async fn get(&mut self, session: &str, key: &str, as_text: bool) -> Result<()> {
         let found = self.sessions.get(session, key).await?;
+        let value = found.value.as_deref();
         if self.json {
-            let value = found.value.as_deref().map(parsed);
-            self.answer(&json!({"session": found.session, "key": found.key, "value": value}), "")?;
+            let shown = ShownValue { session: &found.session, key: &found.key, value: value.map(Stored) };
+            self.answer(&shown, "")?;
         }
-        let Some(value) = found.value else { bail!("Session '{session}' has no key '{key}'") };
+        let Some(value) = value else {
+            let message = format!("Session '{session}' has no key '{key}'");
+            return Err(Coded { code: "key-not-found", message }.into());
+        };
         if self.json {
             return Ok(());
         }
-        let text = as_text.then(|| serde_json::from_str::<String>(&value).ok()).flatten();
-        self.answer(&Value::Null, &text.unwrap_or(value))
+        if as_text && value.starts_with('"') {
+            return self.answer(&(), &decoded(value));
+        }
+        Ok(if terminal::is_for_people() {
+            terminal::print_line(&json_text::printable(value))
+        } else {
+            terminal::print_line(value)
+        }?)
     }
 
     async fn history(&mut self, session: &str, limit: u32) -> Result<()> {
         let page = self.sessions.history(session, limit).await?;
         if self.json {
-            let entries: Vec<Value> = page.entries.iter().map(|entry| parsed(entry)).collect();
-            return self.answer(&json!({"session": page.session, "entries": entries}), "");
+            let entries = page.entries.iter().map(|entry| Stored(entry)).collect();
+            return self.answer(&ShownHistory { session: &page.session, entries }, "");
         }
         if !terminal::is_for_people() {
-            return self.answer(&Value::Null, &page.entries.join("\n"));
+            let lines: Vec<_> = page.entries.iter().map(|entry| json_text::on_one_line(entry)).collect();
+            return self.answer(&(), &lines.join("\n"));
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let rows = page.entries.iter().map(|entry| record_row(entry, now)).collect();
@@ -201,20 +234,61 @@ impl Desk {
     }
 }
 
-/// A history record for people.
+#[derive(Serialize)]
+struct ShownSession<'a> {
+    session: &'a str,
+    incarnation: &'a str,
+    key_count: u64,
+    history_length: u64,
+    expires_in_ms: Option<u64>,
+    values: BTreeMap<&'a str, Stored<'a>>,
+    /// Keys whose values can't be shown.
+    unreadable: &'a [String],
+}
+
+#[derive(Serialize)]
+struct ShownValue<'a> {
+    session: &'a str,
+    key: &'a str,
+    value: Option<Stored<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownHistory<'a> {
+    session: &'a str,
+    entries: Vec<Stored<'a>>,
+}
+
+/// A stored value in a table, still the same value.
+fn cell(json: &str) -> String {
+    json_text::printable(&json_text::on_one_line(json)).into_owned()
+}
+
+/// A history record for people: its usual members in columns, all others as they are.
 fn record_row(entry: &str, now: Duration) -> [String; 4] {
-    let Ok(Value::Object(mut record)) = serde_json::from_str(entry) else {
-        return [String::new(), String::new(), String::new(), entry.to_owned()];
+    let (mut operation, mut key, mut time, mut more) = ("", "", "", String::new());
+    let read = members(entry, |name, value| match &*decoded(name) {
+        "op" => operation = value,
+        "key" => key = value,
+        "timestamp" => time = value,
+        _ => {
+            more.push_str(if more.is_empty() { "{" } else { "," });
+            more.push_str(&format!("{name}:{value}"));
+        }
+    });
+    if read.is_none() {
+        return [String::new(), String::new(), String::new(), cell(entry)];
+    }
+    if !more.is_empty() {
+        more.push('}');
+    }
+    let text = |raw: &str| match raw {
+        "null" => String::new(),
+        raw if raw.starts_with('"') => decoded(raw).into_owned(),
+        raw => cell(raw),
     };
-    let mut text = |name: &str| match record.remove(name) {
-        Some(Value::String(text)) => text,
-        Some(Value::Null) | None => String::new(),
-        Some(other) => other.to_string(),
-    };
-    let (operation, key, time) = (text("op"), text("key"), text("timestamp"));
     let ago = time.parse().ok().and_then(|time: f64| Duration::try_from_secs_f64(now.as_secs_f64() - time).ok());
-    let more = if record.is_empty() { String::new() } else { Value::Object(record).to_string() };
-    [ago.map(rough).unwrap_or_default(), operation, key, more]
+    [ago.map(rough).unwrap_or_default(), text(operation), text(key), cell(&more)]
 }
 
 /// A time in its largest unit.
@@ -228,16 +302,11 @@ fn rough(time: Duration) -> String {
     }
 }
 
-/// JSON from a store, as JSON; what is none is shown as text.
-fn parsed(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_else(|_| Value::from(json))
-}
-
 fn json_value(given: &str, is_text: bool) -> Result<String> {
     let mut read = String::new();
     let given = if given == "-" {
         std::io::stdin().read_to_string(&mut read).context("can't read the value from standard input")?;
-        if is_text { read.as_str() } else { read.trim() }
+        if is_text { read.as_str() } else { read.trim_start_matches('\u{feff}').trim() }
     } else {
         given
     };
@@ -262,6 +331,8 @@ mod tests {
         let clear = record_row(r#"{"op":"clear","key":null,"cleared":["a"],"timestamp":2000}"#, now);
         assert_eq!(clear, ["", "clear", "", r#"{"cleared":["a"]}"#]);
         assert_eq!(record_row("x", now), ["", "", "", "x"]);
+        let odd = record_row(r#"{"op":"\ud800","key":18446744073709551616,"n":1e400,"n":-0, "m":[1,	2]}"#, now);
+        assert_eq!(odd, ["", "\u{fffd}", "18446744073709551616", r#"{"n":1e400,"n":-0,"m":[1, 2]}"#]);
     }
 
     #[test]

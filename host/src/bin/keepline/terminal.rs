@@ -2,16 +2,20 @@
 //!
 //! Promises that nothing from a store, a line or a plugin reaches a terminal as a control character, that
 //! colour and ornaments appear on terminals only, and that a progress bar and messages don't disturb each
-//! other.
+//! other. For a command that answers in JSON, each message is a JSON object on a line of its own.
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
 use owo_colors::OwoColorize;
+use serde_json::json;
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -24,6 +28,14 @@ use tracing_subscriber::{
 
 /// The bar that messages must be written above.
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
+
+/// Whether messages are JSON.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Let messages be JSON from now on.
+pub fn speak_json() {
+    AS_JSON.store(true, Ordering::Relaxed);
+}
 
 /// Let messages be written above this bar from now on.
 pub fn write_above(bar: &ProgressBar) {
@@ -47,26 +59,40 @@ fn has_colour() -> bool {
     io::stderr().is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Why the command ends.
+/// The code of an error that has none of its own.
+const FAILED: &str = "failed";
+
+/// What went wrong.
 pub fn error(message: &str) {
-    let message = printable(message);
-    say(&if has_colour() { format!("{} {message}", "error:".red().bold()) } else { format!("error: {message}") });
+    error_with_code(FAILED, message);
+}
+
+/// What went wrong; scripts are told the code, too.
+pub fn error_with_code(code: &str, message: &str) {
+    tell("error", Some(code), |label| label.red().bold().to_string(), message);
 }
 
 /// Something that was probably not meant.
 pub fn warning(message: &str) {
-    let message = printable(message);
-    say(&if has_colour() {
-        format!("{} {message}", "warning:".yellow().bold())
-    } else {
-        format!("warning: {message}")
-    });
+    tell("warning", None, |label| label.yellow().bold().to_string(), message);
 }
 
 /// Good to know.
 pub fn note(message: &str) {
+    tell("note", None, |label| label.cyan().bold().to_string(), message);
+}
+
+fn tell(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> String, message: &str) {
     let message = printable(message);
-    say(&if has_colour() { format!("{} {message}", "note:".cyan().bold()) } else { format!("note: {message}") });
+    if AS_JSON.load(Ordering::Relaxed) {
+        let body = match code {
+            Some(code) => json!({"code": code, "message": message}),
+            None => json!({"message": message}),
+        };
+        return say(&json!({kind: body}).to_string());
+    }
+    let label = format!("{kind}:");
+    say(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
 }
 
 /// Bytes for standard output, whole.
@@ -134,7 +160,7 @@ impl<S: Subscriber> Layer<S> for Messages {
         match *event.metadata().level() {
             Level::ERROR => error(&message),
             Level::WARN => warning(&message),
-            level => say(&format!("{}: {}", level.as_str().to_ascii_lowercase(), printable(&message))),
+            level => tell(&level.as_str().to_ascii_lowercase(), None, str::to_owned, &message),
         }
     }
 }

@@ -3,16 +3,18 @@
 //! Promises that a line comes out byte for byte as it went in, but for the one member that is replaced
 //! or added: other fields, their order, blanks and the line's ending stay. Refuses what is not a JSON
 //! object with a lane. A member that is there twice counts as Python reads it: the last one.
+//!
+//! One more thing changes: of a question with several `metadata` only the last ones stay. The filter sees
+//! those alone, and whoever downstream reads others must not find a memory there that nobody checked.
 
 use std::{borrow::Cow, ops::Range};
 
-use keepline_filter::json::members;
-use serde::de::{Deserializer as _, Visitor};
+use keepline_filter::json::{self, scan::members};
 
 use super::python_json;
 
 /// What is allowed, for messages about what is not.
-pub const ALLOWED: &str = r#"an entry is a JSON object like {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open""#;
+pub const ALLOWED: &str = r#"an entry is a JSON object like {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open". An answer that names no session is stored only when no such line came between its question and it"#;
 
 /// Where an entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,19 @@ pub struct NoEntry {
     pub line: Vec<u8>,
 }
 
+/// What a look through a line finds.
+#[derive(Default)]
+struct Found {
+    lane: Option<Range<usize>>,
+    text: Option<Range<usize>>,
+    metadata: Option<Range<usize>>,
+    /// Where the latest `metadata` begin with their name, and where the member after them does.
+    metadata_name: usize,
+    after_metadata: Option<usize>,
+    /// `metadata` that others came after, each with the comma behind.
+    superseded: Vec<Range<usize>>,
+}
+
 impl Entry {
     /// Read a line, its ending included.
     pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
@@ -51,46 +66,14 @@ impl Entry {
             let problem = format!("not UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1);
             NoEntry { problem, line: error.into_bytes() }
         })?;
-        match Self::members(&line) {
-            Ok((lane, text, metadata)) => Ok(Self { line, lane, text, metadata }),
+        let found = Found::in_line(&line);
+        match found.and_then(|found| Ok((found.lane(&line)?, found))) {
+            Ok((Lane::Questions, found)) if !found.superseded.is_empty() => {
+                Self::parse(without(&line, &found.superseded).into_bytes())
+            }
+            Ok((lane, found)) => Ok(Self { line, lane, text: found.text, metadata: found.metadata }),
             Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
         }
-    }
-
-    #[allow(clippy::type_complexity, reason = "the parts of an entry, for one caller")]
-    fn members(line: &str) -> Result<(Lane, Option<Range<usize>>, Option<Range<usize>>), String> {
-        if line.trim_ascii().is_empty() {
-            return Err("an empty line".to_owned());
-        }
-        let (mut lane, mut text, mut metadata) = (None, None, None);
-        let read = members(line, |key, value| {
-            let place = || offset(line, value)..offset(line, value) + value.len();
-            match &*string(key) {
-                "lane" => lane = Some(value),
-                "text" => text = Some(place()),
-                "metadata" => metadata = Some(place()),
-                _ => {}
-            }
-        });
-        if let Err(error) = read {
-            return Err(if error.is_data() {
-                "JSON, but no object".to_owned()
-            } else {
-                // Every line is a document of its own: serde_json's "line 1" would mislead.
-                format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column"))
-            });
-        }
-        let lane = match lane {
-            Some(raw) if raw.starts_with('"') => match &*string(raw) {
-                "questions" => Lane::Questions,
-                "answers" => Lane::Answers,
-                "open" => Lane::Open,
-                other => return Err(format!("unknown lane {:?}", shortened(other))),
-            },
-            Some(_) => return Err("the lane is no text".to_owned()),
-            None => return Err("no lane".to_owned()),
-        };
-        Ok((lane, text, metadata))
     }
 
     /// The text as the node's `getText` would tell it: a string is itself, null is empty, everything else
@@ -98,7 +81,7 @@ impl Entry {
     pub fn text(&self) -> Cow<'_, str> {
         match self.at(self.text.as_ref()) {
             None | Some("null") => Cow::Borrowed(""),
-            Some(raw) if raw.starts_with('"') => string(raw),
+            Some(raw) if raw.starts_with('"') => decoded(raw),
             Some(raw) => Cow::Owned(python_json::dumps(raw)),
         }
     }
@@ -113,16 +96,16 @@ impl Entry {
     pub fn session(&self) -> Option<String> {
         let mut session = None;
         let read = members(self.metadata(), |key, value| {
-            if *string(key) == *"session_id" {
+            if *decoded(key) == *"session_id" {
                 session = Some(value);
             }
         });
         // What can't be read to its end names no session, to the filter neither.
-        let raw = session.filter(|raw| read.is_ok() && raw.starts_with('"'))?;
-        Some(string(raw).into_owned()).filter(|name| !name.is_empty())
+        let raw = session.filter(|raw| read.is_some() && raw.starts_with('"'))?;
+        Some(decoded(raw).into_owned()).filter(|name| !name.is_empty())
     }
 
-    /// The line as it came.
+    /// The line as it came, but for metadata that others came after.
     pub fn unchanged(self) -> Vec<u8> {
         self.line.into_bytes()
     }
@@ -161,30 +144,81 @@ impl Entry {
     }
 }
 
-/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes U+FFFD:
-/// the entry itself goes on as it is, and what is remembered of it stays readable.
-fn string(raw: &str) -> Cow<'_, str> {
-    struct Lossy;
-
-    impl Visitor<'_> for Lossy {
-        type Value = String;
-
-        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            formatter.write_str("a JSON string")
-        }
-
-        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
-            Ok(String::from_utf8_lossy(bytes).into_owned())
+impl Found {
+    fn in_line(line: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        match members(line, |key, value| found.member(line, key, value)) {
+            Some(()) => Ok(found),
+            None => Err(problem(line)),
         }
     }
 
-    let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(raw);
-    if !inner.contains('\\') {
-        return Cow::Borrowed(inner);
+    fn member(&mut self, line: &str, key: &str, value: &str) {
+        if self.metadata.is_some() && self.after_metadata.is_none() {
+            self.after_metadata = Some(offset(line, key));
+        }
+        let place = || offset(line, value)..offset(line, value) + value.len();
+        match &*decoded(key) {
+            "lane" => self.lane = Some(place()),
+            "text" => self.text = Some(place()),
+            "metadata" => {
+                if let Some(after) = self.after_metadata.take() {
+                    self.superseded.push(self.metadata_name..after);
+                }
+                self.metadata_name = offset(line, key);
+                self.metadata = Some(place());
+            }
+            _ => {}
+        }
     }
-    // As bytes: serde_json does not insist on whole surrogate pairs there.
-    let text = serde_json::Deserializer::from_str(raw).deserialize_bytes(Lossy);
-    Cow::Owned(text.unwrap_or_else(|_| inner.to_owned()))
+
+    fn lane(&self, line: &str) -> Result<Lane, String> {
+        let raw = self.lane.clone().and_then(|place| line.get(place)).ok_or("no lane")?;
+        if !raw.starts_with('"') {
+            return Err("the lane is no text".to_owned());
+        }
+        match &*decoded(raw) {
+            "questions" => Ok(Lane::Questions),
+            "answers" => Ok(Lane::Answers),
+            "open" => Ok(Lane::Open),
+            other => Err(format!("unknown lane {:?}", shortened(other))),
+        }
+    }
+}
+
+/// Why a line that could not be looked through could not.
+fn problem(line: &str) -> String {
+    // Some writers begin a file with a byte order mark, and so a line of files that were joined.
+    let text = line.strip_prefix('\u{feff}').unwrap_or(line);
+    if text.trim_ascii().is_empty() {
+        return "an empty line".to_owned();
+    }
+    // These are taken, but not by the parser that can tell what is wrong and where; the places stay.
+    let text = text.replace("-Infinity", "-0       ").replace("Infinity", "0       ").replace("NaN", "0  ");
+    match json::members(&text, |_, _| {}) {
+        Err(error) if error.is_data() => "JSON, but no object".to_owned(),
+        // Every line is a document of its own: serde_json's "line 1" would mislead.
+        Err(error) => format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column")),
+        Ok(()) => "not JSON".to_owned(),
+    }
+}
+
+/// The line without those parts of it.
+fn without(line: &str, parts: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut from = 0;
+    for part in parts {
+        out.push_str(line.get(from..part.start).unwrap_or_default());
+        from = part.end;
+    }
+    out.push_str(line.get(from..).unwrap_or_default());
+    out
+}
+
+/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
+/// U+FFFD: the string itself goes on as it is, and what is remembered of it stays readable.
+pub fn decoded(raw: &str) -> Cow<'_, str> {
+    json::string(raw).unwrap_or(Cow::Borrowed(raw))
 }
 
 fn offset(text: &str, part: &str) -> usize {
@@ -248,13 +282,45 @@ mod tests {
 
     #[test]
     fn the_last_of_members_of_one_name_counts() {
-        let line =
-            r#"{"lane":"open","lane":"questions","metadata":{"a":1},"metadata":{"session_id":"x","session_id":"y"}}"#;
-        assert_eq!(entry(line).session().as_deref(), Some("y"));
-        assert_eq!(
-            entry(line).with_metadata("0"),
-            br#"{"lane":"open","lane":"questions","metadata":{"a":1},"metadata":0}"#
-        );
+        let line = r#"{"lane":"open","text":"a","lane":"answers","text":"b","metadata":{"session_id":"w"},"metadata":{"session_id":"x","session_id":"y"}}"#;
+        let found = entry(line);
+        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Answers, "b", Some("y")));
+        // Nothing is ever attached to an answer, nor taken from it.
+        assert_eq!(found.unchanged(), line.as_bytes());
+    }
+
+    #[test]
+    fn a_question_keeps_its_last_metadata_only() {
+        for (line, kept) in [
+            (
+                r#"{"lane":"questions","metadata":{"memory_context":1},"metadata":{"a":1}}"#,
+                r#"{"lane":"questions","metadata":{"a":1}}"#,
+            ),
+            (
+                r#"{ "metadata" : {"memory_context":1} , "x":0 , "m\u0065tadata":2, "metadata":3,"metadata" : {} ,"lane":"questions" } "#,
+                r#"{ "x":0 , "metadata" : {} ,"lane":"questions" } "#,
+            ),
+            (
+                r#"{"metadata":{"session_id":"a","memory_context":NaN},"lane":"questions","metadata":null,"metadata":null}"#,
+                r#"{"lane":"questions","metadata":null}"#,
+            ),
+        ] {
+            assert_eq!(String::from_utf8(entry(line).unchanged()).unwrap(), kept);
+            let place = kept.rfind("\"metadata\"").unwrap();
+            let enriched = String::from_utf8(entry(line).with_metadata("NEW")).unwrap();
+            assert!(enriched.starts_with(&kept[..place]) && enriched.matches("metadata").count() == 1, "{enriched}");
+        }
+    }
+
+    #[test]
+    fn what_common_writers_emit_beside_json_is_part_of_an_entry() {
+        let line = "\u{feff}{\"x\":[NaN,{\"y\":-Infinity}],\"lane\":\"questions\",\"text\":Infinity,\"metadata\":{\"session_id\":\"s\",\"score\":NaN}}\r\n";
+        let found = entry(line);
+        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Questions, "Infinity", Some("s")));
+        assert_eq!(found.unchanged(), line.as_bytes());
+        let replaced = line.replace("{\"session_id\":\"s\",\"score\":NaN}", "{}");
+        assert_eq!(entry(line).with_metadata("{}"), replaced.as_bytes());
+        assert_eq!(entry("{\"lane\":\"answers\",\"text\":[NaN,-Infinity]}").text(), "[NaN, -Infinity]");
     }
 
     #[test]
@@ -264,11 +330,29 @@ mod tests {
             ("null", ""),
             ("true", "true"),
             ("[1,\"é\"]", "[1, \"\\u00e9\"]"),
-            (r#""half \ud83d""#, "half \u{fffd}\u{fffd}\u{fffd}"),
+            (r#""half \ud83d""#, "half \u{fffd}"),
         ] {
             assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
         }
         assert_eq!(entry(r#"{"lane":"answers"}"#).text(), "");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {
+        for (raw, text) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\ud800b""#, "a\u{fffd}b"),
+            (r#""\ud800\ud800""#, "\u{fffd}\u{fffd}"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\n""#, "\u{fffd}\n"),
+            (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
+            (r#""\u00e9\"\\\/\b\f\n\r\t\u0000""#, "é\"\\/\u{8}\u{c}\n\r\t\0"),
+        ] {
+            assert_eq!(decoded(raw), text, "{raw}");
+        }
     }
 
     #[test]
@@ -288,6 +372,14 @@ mod tests {
             (b"nonsense\n", "not JSON: expected ident at column 2"),
             (b"[\"questions\",\"text\",{}]\n", "JSON, but no object"),
             (b"{\"text\":\"x\"}\n", "no lane"),
+            (b"\xef\xbb\xbf\r\n", "an empty line"),
+            (b"\xef\xbb\xbf{}", "no lane"),
+            (b"{\"x\":NaN,\"y\":nan}\n", "not JSON: expected ident at column 15"),
+            (b"{\"x\":-Infinity", "not JSON: EOF while parsing an object at column 14"),
+            (
+                b"{\"lane\":\"open\",\"x\":\"a\0b\"}\n",
+                "not JSON: control character (\\u0000-\\u001F) found while parsing a string at column 21",
+            ),
             (b"{\"lane\":7}\n", "the lane is no text"),
             (b"{\"lane\":\"question\"}\n", "unknown lane \"question\""),
             (b"{\"lane\":\"open\"} {}\n", "not JSON: trailing characters at column 17"),
@@ -313,6 +405,7 @@ mod tests {
         #[test]
         fn any_bytes_are_an_entry_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             match Entry::parse(bytes.clone()) {
+                // Random bytes hold no two metadata.
                 Ok(entry) => prop_assert_eq!(entry.unchanged(), bytes),
                 Err(refused) => prop_assert_eq!(refused.line, bytes),
             }
@@ -320,11 +413,11 @@ mod tests {
 
         #[test]
         fn any_json_like_line_is_an_entry_or_comes_back(
-            lane in prop::sample::select(vec!["\"open\"", "\"answers\"", "7", "", "\"\\ud800\"", "\"x"]),
+            lane in prop::sample::select(vec!["\"open\"", "\"questions\"", "\"answers\"", "7", "", "\"\\ud800\"", "\"x"]),
             text in r#"["\[\]{}:,\\a0-9.eE u-]{0,24}"#,
             metadata in r#"["\[\]{}:,\\a0-9 u-]{0,24}"#,
         ) {
-            let line = format!("{{\"lane\":{lane},\"text\":{text},\"metadata\":{metadata}}}");
+            let line = format!("{{\"metadata\":{metadata},\"lane\":{lane},\"text\":{text},\"metadata\":{metadata}}}");
             match Entry::parse(line.clone().into_bytes()) {
                 Ok(entry) => {
                     let _ = (entry.text().len(), entry.session());

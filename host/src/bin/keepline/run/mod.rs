@@ -9,16 +9,17 @@
 //! The dispatcher reads lines, and gives each entry to the pipe of its session, and a ticket for it to the
 //! collector, which redeems the tickets in order. All queues are bounded, in entries and in bytes.
 
+mod collect;
+mod dispatch;
 pub mod entry;
 mod feed;
 mod python_json;
 mod sink;
 pub mod summary;
+mod trouble;
 
 use std::{
-    collections::hash_map::DefaultHasher,
     fs::File,
-    hash::{Hash, Hasher},
     io::{self, IsTerminal},
     os::fd::AsFd,
     path::{Path, PathBuf},
@@ -27,7 +28,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
@@ -35,15 +36,18 @@ use indicatif::{ProgressBar, ProgressStyle};
 use keepline::{Keepline, Pipe, Plugin, Sandbox};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinSet,
 };
 
 use self::{
-    entry::{ALLOWED, Entry, Lane, NoEntry},
-    feed::{Piece, Reading},
-    sink::{Chunk, Sink},
+    collect::collect,
+    dispatch::{Dispatcher, Job},
+    entry::{ALLOWED, Entry, Lane},
+    feed::Reading,
+    sink::Sink,
     summary::{Summary, Tally},
+    trouble::Trouble,
 };
 use crate::{
     cli::{Global, RunArguments},
@@ -56,11 +60,6 @@ use crate::{
 const WAITING_FOR_A_PIPE: usize = 256;
 /// Entries that may be under way in all.
 const UNDER_WAY: usize = 4096;
-/// Bytes of entries that may be under way in all. One entry may be larger; then it goes alone.
-const BYTES_UNDER_WAY: usize = 64 << 20;
-/// Output is written at the latest when it is that long, or waits for that long.
-const MAX_CHUNK: usize = 64 * 1024;
-const MAX_DELAY: Duration = Duration::from_millis(5);
 
 /// Run it.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
@@ -177,25 +176,20 @@ async fn run(
     let pieces_out = Arc::new(AtomicU64::new(0));
     let (sink, written) = Sink::start(output, pieces_out.clone());
 
+    let refused = Arc::new(Trouble::new("lines were no entries and passed unchanged", Some(ALLOWED)));
+    let failed = Arc::new(Trouble::new("entries failed and came out with an error beside them", None));
+    let telling = tokio::spawn(tell_trouble([refused.clone(), failed.clone()]));
+
     let mut work = JoinSet::new();
     let senders: Vec<_> = (0..pipes)
         .map(|_| {
             let (sender, jobs) = mpsc::channel(WAITING_FOR_A_PIPE);
-            work.spawn(serve(keepline.pipe(), jobs));
+            work.spawn(serve(keepline.pipe(), jobs, failed.clone()));
             sender
         })
         .collect();
     let (order, tickets) = mpsc::channel(UNDER_WAY);
-    let refused = Arc::new(AtomicU64::new(0));
-    let dispatcher = Dispatcher {
-        pipes: senders,
-        order,
-        bytes: Arc::new(Semaphore::new(BYTES_UNDER_WAY)),
-        last_question: 0,
-        number: 0,
-        max_line,
-        refused: refused.clone(),
-    };
+    let dispatcher = Dispatcher::new(senders, order, max_line, refused.clone());
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(collect(tickets, sink, bar.clone()));
 
@@ -228,6 +222,9 @@ async fn run(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
+    telling.abort();
+    let refused = refused.end();
+    failed.end();
     if finished.is_none() {
         let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
         terminal::warning(&format!("ended before everything that was read had come out: {left} lines had not"));
@@ -237,147 +234,38 @@ async fn run(
     let summary = Summary {
         tally,
         counters: keepline.counters(),
-        refused: refused.load(Ordering::Relaxed),
+        refused,
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
     };
     Ok(Outcome { summary, is_complete })
 }
 
-/// An entry on its way to a pipe.
-struct Job {
-    entry: Entry,
-    number: u64,
-    done: oneshot::Sender<Vec<u8>>,
-}
-
-/// A line on its way out.
-struct Ticket {
-    line: Line,
-    /// How long it was when it came in.
-    length: u64,
-    /// Its share of the memory, given back when it is out.
-    _share: Option<OwnedSemaphorePermit>,
-}
-
-enum Line {
-    Ready(Vec<u8>),
-    Waiting(oneshot::Receiver<Vec<u8>>),
-}
-
-/// Reads lines and routes them.
-struct Dispatcher {
-    pipes: Vec<mpsc::Sender<Job>>,
-    order: mpsc::Sender<Ticket>,
-    bytes: Arc<Semaphore>,
-    /// The pipe of the last question: an answer without a session belongs there, and so does a new object.
-    last_question: usize,
-    number: u64,
-    max_line: usize,
-    refused: Arc<AtomicU64>,
-}
-
-impl Dispatcher {
-    async fn dispatch(
-        mut self,
-        mut batches: mpsc::Receiver<io::Result<Vec<Piece>>>,
-        reading: Arc<Reading>,
-        mut stopped: watch::Receiver<Stop>,
-    ) -> io::Result<()> {
-        let mut taken = 0;
-        loop {
-            let next = tokio::select! {
-                biased;
-                _ = stopped.wait_for(|stop| *stop != Stop::No) => None,
-                batch = batches.recv() => Some(batch),
-            };
-            let next = match next {
-                Some(next) => next,
-                // What was read before a signal is finished; then no more is waited for.
-                None if taken < reading.pieces.load(Ordering::Relaxed) => batches.recv().await,
-                None => return Ok(()),
-            };
-            let Some(batch) = next else { return Ok(()) };
-            for piece in batch? {
-                taken += 1;
-                if self.forward(piece).await.is_none() {
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// None: nobody takes the output.
-    async fn forward(&mut self, piece: Piece) -> Option<()> {
-        let length = piece.len();
-        let share = u32::try_from(length.min(BYTES_UNDER_WAY)).unwrap_or(u32::MAX);
-        let share = self.bytes.clone().acquire_many_owned(share).await.ok();
-        let line = match piece {
-            Piece::More(bytes) => Line::Ready(bytes),
-            Piece::TooLong(bytes) => {
-                self.number += 1;
-                self.refuse(
-                    &format!("longer than {} bytes", self.max_line),
-                    "raise max_entry_bytes to let longer ones in",
-                );
-                Line::Ready(bytes)
-            }
-            Piece::Line(bytes) => {
-                self.number += 1;
-                match Entry::parse(bytes) {
-                    Ok(entry) => self.hand_over(entry).await?,
-                    Err(NoEntry { problem, line }) => {
-                        self.refuse(&problem, ALLOWED);
-                        Line::Ready(line)
-                    }
-                }
-            }
-        };
-        let length = u64::try_from(length).unwrap_or(u64::MAX);
-        self.order.send(Ticket { line, length, _share: share }).await.ok()
-    }
-
-    fn refuse(&self, problem: &str, allowed: &str) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-        terminal::error(&format!("line {}: {problem}; it passes unchanged ({allowed})", self.number));
-    }
-
-    async fn hand_over(&mut self, entry: Entry) -> Option<Line> {
-        let at = self.route(&entry);
-        if entry.lane == Lane::Questions {
-            self.last_question = at;
-        }
-        let (done, waiting) = oneshot::channel();
-        self.pipes.get(at)?.send(Job { entry, number: self.number, done }).await.ok()?;
-        Some(Line::Waiting(waiting))
-    }
-
-    /// The pipe of an entry. All entries of a session take the same one, and so stay in order; what names no
-    /// session takes that of the last question, whose turn it may rely on.
-    fn route(&self, entry: &Entry) -> usize {
-        if self.pipes.len() == 1 || entry.lane == Lane::Open {
-            return self.last_question;
-        }
-        let Some(session) = entry.session() else { return self.last_question };
-        let mut hasher = DefaultHasher::new();
-        session.hash(&mut hasher);
-        let count = u64::try_from(self.pipes.len()).unwrap_or(1);
-        usize::try_from(hasher.finish() % count).unwrap_or(0)
+/// Of much trouble, how much there was meanwhile.
+async fn tell_trouble(kinds: [Arc<Trouble>; 2]) {
+    let mut period = tokio::time::interval(trouble::PERIOD);
+    loop {
+        period.tick().await;
+        kinds.iter().for_each(|kind| kind.catch_up());
     }
 }
 
 /// One pipe: entry after entry, as long as there are any.
-async fn serve(mut pipe: Pipe, mut jobs: mpsc::Receiver<Job>) -> Tally {
+async fn serve(mut pipe: Pipe, mut jobs: mpsc::Receiver<Job>, failed: Arc<Trouble>) -> Tally {
     let mut tally = Tally::default();
-    while let Some(Job { entry, number, done }) = jobs.recv().await {
-        let line = pass(&mut pipe, entry, number, &mut tally).await;
+    while let Some(job) = jobs.recv().await {
+        let Job::Pass { entry, number, done } = job else {
+            pipe.open();
+            continue;
+        };
+        let line = pass(&mut pipe, entry, number, &mut tally, &failed).await;
         // The collector is gone when nobody takes the output; what was taken in is remembered all the same.
         let _ = done.send(line);
     }
     tally
 }
 
-async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally) -> Vec<u8> {
+async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally, failed: &Trouble) -> Vec<u8> {
     let text = entry.text();
     let started = Instant::now();
     let passed = match entry.lane {
@@ -400,80 +288,8 @@ async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally) -> 
         },
         Err(error) => {
             tally.errors += 1;
-            terminal::error(&format!("line {number}: {error}"));
+            failed.met(number, &error.to_string());
             entry.with_error(&error.code, &error.message)
         }
-    }
-}
-
-/// Puts the lines back into order and hands them to the sink: in chunks while there are more at once, and
-/// always before waiting for anything.
-async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<ProgressBar>) {
-    const BAR_STEP: u64 = 64 * 1024;
-    let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
-    let mut passed = 0;
-    loop {
-        let ticket = match tickets.try_recv() {
-            Ok(ticket) => ticket,
-            Err(_) => {
-                if chunk.flush().await.is_err() {
-                    return;
-                }
-                let Some(ticket) = tickets.recv().await else { return };
-                ticket
-            }
-        };
-        let line = match ticket.line {
-            Line::Ready(line) => line,
-            Line::Waiting(mut waiting) => match waiting.try_recv() {
-                Ok(line) => line,
-                Err(_) => {
-                    if chunk.flush().await.is_err() {
-                        return;
-                    }
-                    // A pipe gives an answer to everything that it takes, unless it is being torn down.
-                    let Ok(line) = waiting.await else { return };
-                    line
-                }
-            },
-        };
-        if chunk.add(line).await.is_err() {
-            return;
-        }
-        // Not at each line: to move the bar costs as much as the line.
-        passed += ticket.length;
-        if passed >= BAR_STEP
-            && let Some(bar) = &bar
-        {
-            bar.inc(std::mem::take(&mut passed));
-        }
-    }
-}
-
-/// A chunk that grows.
-struct Gathering {
-    chunk: Chunk,
-    since: Instant,
-    sink: Sink,
-}
-
-impl Gathering {
-    async fn add(&mut self, line: Vec<u8>) -> Result<(), sink::Closed> {
-        let Chunk { bytes, pieces } = &mut self.chunk;
-        if bytes.is_empty() {
-            self.since = Instant::now();
-            *bytes = line;
-        } else {
-            bytes.extend_from_slice(&line);
-        }
-        *pieces += 1;
-        if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
-    }
-
-    async fn flush(&mut self) -> Result<(), sink::Closed> {
-        if self.chunk.pieces == 0 {
-            return Ok(());
-        }
-        self.sink.write(std::mem::take(&mut self.chunk)).await
     }
 }

@@ -1,0 +1,81 @@
+//! With `--json`, whatever a command says is JSON: results on standard output, messages on standard error.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Ran, call, call_with, dead_url};
+
+/// The error that ended it; each line of standard error is an object.
+fn error(ran: &Ran) -> (String, String) {
+    let lines =
+        ran.err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {ran:?}")));
+    let objects: Vec<Value> = lines.collect();
+    assert!(objects.iter().all(Value::is_object), "{ran:?}");
+    let error = &objects.last().unwrap_or_else(|| panic!("{ran:?}"))["error"];
+    let text = |name: &str| error[name].as_str().unwrap_or_else(|| panic!("{ran:?}")).to_owned();
+    (text("code"), text("message"))
+}
+
+#[test]
+fn are_told_why_a_command_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keepline.json");
+    fs::write(&file, r#"{"profile":"redis","key_prefix":"b"}"#).unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, exit, code, told) in [
+        (&["session", "show", "nobody"][..], 1, "not-found", "Session 'nobody' not found"),
+        (&["session", "create", "no id"], 1, "invalid-session", "Invalid session_id: 'no id'"),
+        (&["session", "put", "a", "no key", "1"], 1, "invalid-key", "Invalid key: 'no key'"),
+        (&["session", "put", "a", "k", "no json"], 2, "usage", "--text"),
+        (&["session", "clear", "a"], 2, "usage", "required arguments were not provided"),
+        (&["session", "frobnicate"], 2, "usage", "frobnicate"),
+        (&["session"], 2, "usage", "requires a subcommand"),
+        (&["session", "list", "--limit", "0"], 2, "usage", "'0'"),
+        (&["session", "list", "--set", "no_such_field=1"], 2, "configuration", "no_such_field"),
+        (&["session", "list", "--plugin", "/does/not/exist.wasm"], 3, "plugin", "/does/not/exist.wasm"),
+        (&["config", "--set", "backend=x"], 2, "configuration", "Unknown backend"),
+        (&["config", "--config", file], 2, "configuration", "key_prefix"),
+        (&["config", "--config", "/does/not/exist.json"], 2, "configuration", "/does/not/exist.json"),
+        (&["inspect", "/does/not/exist.wasm"], 3, "plugin", "/does/not/exist.wasm"),
+        (&["migrate", "--to", "redis_database=1"], 2, "usage", "needs Redis on both sides"),
+        (&["migrate"], 2, "usage", "--to"),
+        (&["bench", "--points", "x"], 2, "usage", "--points"),
+    ] {
+        let ran = call(&[arguments, &["--json"]].concat(), b"");
+        let (found, message) = error(&ran);
+        assert!(ran.code == exit && found == code && message.contains(told), "{arguments:?}: {ran:?}");
+        assert!(ran.out.is_empty(), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn are_told_that_the_store_failed() {
+    let environment = [("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())];
+    for command in ["list", "show a", "get a k", "put a k 1", "delete a", "history a"] {
+        let arguments: Vec<&str> = ["session", "--json", "-v"].into_iter().chain(command.split(' ')).collect();
+        let ran = call_with(&environment, &arguments);
+        assert!(ran.code == 1 && ran.out.is_empty(), "{ran:?}");
+        assert_eq!(error(&ran).0, "store", "{ran:?}");
+    }
+}
+
+#[test]
+fn find_warnings_and_notes_as_objects_too() {
+    let ran = call_with(&[("KEEPLINE_REDIS_URL", "redis://a")], &["session", "list", "--json"]).ok();
+    let kinds: Vec<String> = ran
+        .err
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap().as_object().unwrap().keys().next().unwrap().clone())
+        .collect();
+    assert_eq!(kinds, ["warning", "note"], "{ran:?}");
+    assert_eq!(ran.text(), "{\"cursor\":\"\",\"sessions\":[]}\n");
+}
+
+#[test]
+fn are_told_what_to_expect() {
+    for command in ["session", "config", "migrate", "inspect"] {
+        let help = call(&[command, "--help"], b"").ok();
+        assert!(help.text().contains("\"code\":\"not-found\""), "{}", help.text());
+    }
+}
