@@ -123,17 +123,13 @@ impl Pipe {
     ///
     /// # Errors
     /// As [`Self::answer`].
-    pub async fn answer_by(
-        &mut self,
-        text: &str,
-        metadata: &str,
-        deadline: Deadline,
-    ) -> Result<Passed, EntryError> {
+    pub async fn answer_by(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
         let turn = &self.turn;
-        let call = async |instance: &mut Instance, writer| instance.answer(writer, deadline, text, metadata, turn).await;
+        let call =
+            async |instance: &mut Instance, writer| instance.answer(writer, deadline, text, metadata, turn).await;
         match self.shared.call(&mut self.writer, deadline, call).await {
             Ok(AnswerReply { metadata, effect, problem }) => {
                 self.conclude(Passed { metadata, effect, attached: 0, problem })

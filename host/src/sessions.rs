@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     contract::sessions::{
-        Guest, HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
-        SessionState, ValueFound, ValueStored,
+        Guest, HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage,
+        SessionProblem, SessionState, ValueFound, ValueStored,
     },
     keepline::Shared,
     lend::{MAX_MESSAGE, tame},

@@ -133,6 +133,9 @@ impl Pool {
     async fn wait(&self, deadline: Deadline) -> Result<SemaphorePermit<'_>, Refusal> {
         let _waiting = Waiting::begin(&self.waiting, self.limits.waiting).ok_or(Refusal::Full(self.limits))?;
         let patience = deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
+        if patience.is_zero() {
+            return Err(Refusal::Late(patience));
+        }
         let place = timeout(patience, self.places.acquire()).await;
         place.map_err(|_| Refusal::Late(patience))?.map_err(|_| Refusal::Closed)
     }
