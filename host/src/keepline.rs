@@ -40,8 +40,9 @@ pub struct Options {
     /// Default 4 MiB.
     pub max_entry_bytes: usize,
     /// Instances of the plugin, which is calls that are served at one time: an instance is busy until the
-    /// store has answered. Each holds about 1 MiB; those that are not needed for long are dropped.
-    /// Default 256.
+    /// store has answered. Each of the bundled filter's holds some 100 KiB at rest, and 1 MiB at most: one that a
+    /// large entry made grow beyond four times its first size is not kept, nor are those that are not needed for
+    /// long. Default 256.
     pub max_instances: u32,
     /// Calls that may wait for an instance, in line. One more is forwarded without memory. Default 4096.
     pub max_waiting: usize,

@@ -4,9 +4,10 @@ use wasmtime::{ResourceLimiter, Result, StoreLimits, StoreLimitsBuilder};
 
 use crate::plugin::Sandbox;
 
-/// So many times what it held when it was made, an instance may hold when it goes back to the pool. Linear memory never
-/// shrinks: without this bound a few large entries would make every instance large for good. The bundled filter
-/// stays below it with entries of half a megabyte.
+/// An instance that holds more than so many times what it held when it was made does not go back to the pool. Linear
+/// memory never shrinks: without this bound a few large entries would make every instance large for good. The bundled
+/// filter stays below it with entries of 100 KB and more; a larger one costs a fresh instance, which is little beside
+/// what it costs itself.
 const GROWN: usize = 4;
 
 /// The sandbox's limits of an instance's memory and tables, and what it holds.
@@ -36,6 +37,12 @@ impl Growth {
     /// What it holds now is what it needs.
     pub(super) fn started(&mut self) {
         self.at_start = self.bytes;
+    }
+
+    /// All linear memories together, bytes.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether it holds so much more than it needs that it must not be kept.

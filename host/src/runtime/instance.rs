@@ -135,3 +135,53 @@ impl Instance {
         std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        lend::{RateLimitedLog, SystemClock, TracingLog},
+        plugin::Sandbox,
+        store::MemoryStore,
+    };
+
+    async fn bundled() -> Instance {
+        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
+        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let mut instance = Instance::new(&plugin, lent, Deadline::NEVER).await.unwrap();
+        instance.configure("{}", LogLevel::Warn, Deadline::NEVER).await.unwrap().unwrap();
+        instance
+    }
+
+    async fn pair(instance: &mut Instance, answer: &str) -> usize {
+        let (metadata, never) = (r#"{"session_id":"s"}"#, Deadline::NEVER);
+        let (asked, writer) = instance.question(Writer::new(), never, "?", metadata).await.unwrap();
+        let (answered, _) = instance.answer(writer, never, answer, "{}", &asked.turn).await.unwrap();
+        assert_eq!(answered.effect, filter::Effect::Stored);
+        instance.store.data().growth.bytes()
+    }
+
+    #[tokio::test]
+    async fn an_instance_begins_small_and_usual_entries_leave_it_so() {
+        let mut instance = bundled().await;
+        let at_start = instance.store.data().growth.bytes();
+        assert!(at_start <= 512 << 10, "{at_start}");
+        for _ in 0..500 {
+            assert_eq!(pair(&mut instance, &"x".repeat(400)).await, at_start);
+        }
+        for _ in 0..50 {
+            pair(&mut instance, &"x".repeat(100_000)).await;
+        }
+        assert!(!instance.is_worn());
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_met_a_large_entry_is_worn() {
+        let mut instance = bundled().await;
+        pair(&mut instance, &"x".repeat(1_000_000)).await;
+        assert!(instance.is_worn());
+    }
+}

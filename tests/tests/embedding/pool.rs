@@ -12,7 +12,7 @@ use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, store::Sto
 use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, plugin, problem_code, problem_message, refused_with, untouched},
     programs::until,
-    watch::in_own_process,
+    watch::{in_own_process, resident_bytes},
 };
 use tokio::time::timeout;
 
@@ -201,6 +201,29 @@ async fn an_answer_that_is_dropped_half_way_leaves_the_turn_to_the_next() {
     assert_eq!(other.await.effect, Effect::Stored);
     assert_eq!(node.reply("kept").await.effect, Effect::Stored);
     assert_eq!(node.sessions.get("s", "last_answer").await.unwrap().value.unwrap(), "\"kept\"");
+}
+
+/// As `Options::max_instances` says.
+#[test]
+fn an_instance_takes_some_hundred_kibibytes() {
+    const INSTANCES: u32 = 100;
+    in_own_process("pool::an_instance_takes_some_hundred_kibibytes", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (node, gate) = host(INSTANCES, 0).await;
+            gate.admit(1);
+            assert_eq!(say(&node.keepline, "s").await.effect, Effect::Stored);
+            let before = resident_bytes();
+            let mut calls: Vec<_> = (0..INSTANCES).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
+            begin(&mut calls).await;
+            assert_eq!(gate.at_work(), 100);
+            let each = (resident_bytes() - before) / u64::from(INSTANCES) >> 10;
+            println!("{each} KiB an instance");
+            assert!((10..200).contains(&each), "{each} KiB an instance");
+            gate.open();
+            assert!(join_all(calls).await.iter().all(|passed| passed.effect == Effect::Stored));
+        });
+    });
 }
 
 #[test]
