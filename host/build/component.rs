@@ -13,6 +13,10 @@ use std::{
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// The stack in linear memory, where what has an address is kept; calls themselves are on the host's. The linker's own
+/// choice, a megabyte, would be most of an instance. It lies before all data: what goes beyond it traps.
+const STACK_BYTES: usize = 128 << 10;
+
 /// Builds the library `name` of the manifest at `manifest` and returns the component's bytes.
 ///
 /// The wasm build has a target directory of its own inside the workspace's: in the parent's it would
@@ -29,7 +33,7 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
         .arg(&target_dir)
         // The parent's flags are for the parent's target. Ours take this machine's paths out of the
         // messages of panics: the same sources give the same bytes.
-        .env("CARGO_ENCODED_RUSTFLAGS", path_remapping(manifest))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(manifest))
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     let output = cargo.output().map_err(|error| format!("can't start cargo: {error}"))?;
@@ -73,18 +77,16 @@ fn without_names(component: &[u8]) -> Option<Vec<u8>> {
     Some(kept)
 }
 
-fn path_remapping(manifest: &Path) -> String {
+fn flags(manifest: &Path) -> String {
     let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")));
     let sources = manifest.parent().and_then(|folder| fs::canonicalize(folder).ok());
     let sources = sources.map(|folder| folder.display().to_string());
     let remap = |(from, to)| format!("--remap-path-prefix={from}={to}");
-    [home.ok().map(|home| (home, "cargo")), sources.map(|folder| (folder, "."))]
-        .into_iter()
-        .flatten()
-        .map(remap)
-        .collect::<Vec<_>>()
-        // As cargo separates them.
-        .join("\x1f")
+    let remapped = [home.ok().map(|home| (home, "cargo")), sources.map(|folder| (folder, "."))];
+    let stack = format!("-Clink-arg=-zstack-size={STACK_BYTES}");
+    let flags: Vec<_> = remapped.into_iter().flatten().map(remap).chain([stack]).collect();
+    // As cargo separates them.
+    flags.join("\x1f")
 }
 
 /// `target/wasm`, found from `OUT_DIR` (`target/[triple/]profile/build/package-hash/out`).

@@ -15,7 +15,7 @@ use crate::{
     plugin::Plugin,
     runtime::{Fault, Lent, Limits, Pool},
     sessions::Sessions,
-    store::Store,
+    store::{Deadline, Store},
 };
 
 /// What becomes of an entry whose memory failed.
@@ -40,14 +40,26 @@ pub struct Options {
     /// Default 4 MiB.
     pub max_entry_bytes: usize,
     /// Instances of the plugin, which is calls that are served at one time: an instance is busy until the
-    /// store has answered. Each holds about 1 MiB; those that are not needed for long are dropped.
-    /// Default 256.
+    /// store has answered. Each of the bundled filter's holds some 100 KiB at rest, and 1 MiB at most: one that a
+    /// large entry made grow beyond four times its first size is not kept, nor are those that are not needed for
+    /// long. Default 256.
     pub max_instances: u32,
     /// Calls that may wait for an instance, in line. One more is forwarded without memory. Default 4096.
     pub max_waiting: usize,
-    /// How long a call may wait for an instance; then it is forwarded without memory. Default 1 s. The clock
-    /// for it is tokio's.
+    /// How long a call may wait for an instance; then it is forwarded without memory. Default 1 s. An entry's deadline
+    /// may come before.
     pub max_wait: Duration,
+    /// How long an entry, or a call of [`Sessions`], may take in all: waiting for an instance, making one, and
+    /// each of its transactions with their retries. When that time is over the store is not waited for any longer,
+    /// and not asked any more, whichever store it is: the entry is forwarded without memory, with the problem code
+    /// `timed-out`; a write that was under way may be done or not. What an answer that is stored leaves undone, such as
+    /// a summary of its history, the next one does. Default 1 s. [`Pipe::question_by`], [`Pipe::answer_by`]
+    /// and [`Sessions::by`] take a deadline of the caller's in its place. The clock for it is tokio's.
+    ///
+    /// A store may have shorter limits of its own, as Redis has its `store_timeout`: the earlier one counts. What
+    /// the plugin itself computes is limited by [`Sandbox::cpu_time`](crate::Sandbox::cpu_time), and to a quarter of
+    /// a second when the time is over.
+    pub entry_timeout: Duration,
     /// Default: the machine's.
     pub clock: Arc<dyn Clock>,
     /// Default: [`tracing`].
@@ -63,6 +75,7 @@ impl Default for Options {
             max_instances: 256,
             max_waiting: 4096,
             max_wait: Duration::from_secs(1),
+            entry_timeout: Duration::from_secs(1),
             clock: Arc::new(SystemClock),
             log: Arc::new(TracingLog),
         }
@@ -110,7 +123,15 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) max_entry_bytes: usize,
+    entry_timeout: Duration,
     pub(crate) tally: Tally,
+}
+
+impl Shared {
+    /// Of an entry that comes in now.
+    pub(crate) fn deadline(&self) -> Deadline {
+        Deadline::after(self.entry_timeout)
+    }
 }
 
 impl Keepline {
@@ -121,10 +142,12 @@ impl Keepline {
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
         let lent = Lent { store, clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
         let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
+        let deadline = Deadline::after(options.entry_timeout);
         let shared = Shared {
-            pool: Pool::new(plugin, lent, options.filter, limits).await??,
+            pool: Pool::new(plugin, lent, options.filter, limits, deadline).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
+            entry_timeout: options.entry_timeout,
             tally: Tally::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -156,7 +179,7 @@ impl Keepline {
     /// # Errors
     /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
     pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
-        Ok(self.shared.pool.replace(plugin).await??)
+        Ok(self.shared.pool.replace(plugin, self.shared.deadline()).await??)
     }
 
     /// Takes no new calls, of this Keepline and its clones, and lets those under way finish within the limit.

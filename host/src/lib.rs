@@ -63,6 +63,7 @@ pub use self::{
     pipe::{EntryError, Passed, Pipe},
     plugin::{CodeCache, Plugin, PluginError, Sandbox},
     sessions::{SessionError, Sessions},
+    store::Deadline,
 };
 
 /// Keeps the README's snippets compiling.

@@ -7,7 +7,7 @@ use crate::{
     keepline::{OnStoreError, Shared},
     lend::{LogLevel, MAX_MESSAGE, MAX_NAME, tame},
     runtime::{Fault, Instance, Refusal, Taken},
-    store::Writer,
+    store::{Deadline, Writer},
 };
 
 pub use crate::contract::filter::Effect;
@@ -36,7 +36,7 @@ pub struct Passed {
 #[non_exhaustive]
 pub struct EntryError {
     /// A failure code of `key-value`; `plugin`: it was stopped; `busy`: no instance came free in time;
-    /// `closed`: after [`Keepline::shutdown`](crate::Keepline::shutdown).
+    /// `timed-out`: its time was over before the store had answered; `closed`: after [`Keepline::shutdown`](crate::Keepline::shutdown).
     pub code: String,
     /// One sentence without a full stop.
     pub message: String,
@@ -64,18 +64,39 @@ impl Pipe {
         self.turn.clear();
     }
 
-    /// A question on its way to the model. Cost: one transaction if it has a session, none if not; three or four
-    /// when the session's memory is over a limit.
+    /// A question on its way to the model, within [`Options::entry_timeout`](crate::Options::entry_timeout). Cost: one
+    /// transaction if it has a session, none if not; three or four when the session's memory is over a limit.
+    ///
+    /// Whatever becomes of it, even if the call is dropped before it begins: an answer that names no session belongs to
+    /// none from now on, or to this question's.
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub async fn question(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
+    pub fn question(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
+        let deadline = self.shared.deadline();
+        self.question_by(text, metadata, deadline)
+    }
+
+    /// As [`Self::question`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
+    ///
+    /// # Errors
+    /// As [`Self::question`].
+    pub fn question_by(
+        &mut self,
+        text: &str,
+        metadata: &str,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
         self.turn.clear();
+        self.ask(text, metadata, deadline)
+    }
+
+    async fn ask(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
-        let call = async |instance: &mut Instance, writer| instance.question(writer, text, metadata).await;
-        match self.shared.call(&mut self.writer, call).await {
+        let call = async |instance: &mut Instance, writer| instance.question(writer, deadline, text, metadata).await;
+        match self.shared.call(&mut self.writer, deadline, call).await {
             Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
                 if turn.len() > MAX_TURN {
                     let refusal = Refusal::from(Fault::of(format!("its turn state is over {MAX_TURN} bytes")));
@@ -89,22 +110,33 @@ impl Pipe {
         }
     }
 
-    /// An answer on its way back: stored in the session that its metadata name, else in that of the question
-    /// before it. If that is the question's session, named or not, an answer whose question saw an earlier life
-    /// of it, one that has been deleted or has expired since, is dropped with a warning. An answer that names a
-    /// session creates it when it is absent, if this pipe knows of no earlier life: there was no question of that
-    /// session before it, or its transaction failed. Cost: one transaction; a second one when history is
-    /// summarised, one more for each broken key of the session that is left out.
+    /// An answer on its way back, within [`Options::entry_timeout`](crate::Options::entry_timeout): stored in the session
+    /// that its metadata name, else in that of the question before it. If that is the question's session, named or
+    /// not, an answer whose question saw an earlier life of it, one that has been deleted or has expired since, is
+    /// dropped with a warning. An answer that names a session creates it when it is absent, if this pipe knows of no
+    /// earlier life: there was no question of that session before it, or its transaction failed. Cost: one
+    /// transaction; a second one when history is summarised, one more for each broken key of the session that is left
+    /// out.
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub async fn answer(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
+    pub fn answer(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
+        let deadline = self.shared.deadline();
+        self.answer_by(text, metadata, deadline)
+    }
+
+    /// As [`Self::answer`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub async fn answer_by(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
         let turn = &self.turn;
-        let call = async |instance: &mut Instance, writer| instance.answer(writer, text, metadata, turn).await;
-        match self.shared.call(&mut self.writer, call).await {
+        let call =
+            async |instance: &mut Instance, writer| instance.answer(writer, deadline, text, metadata, turn).await;
+        match self.shared.call(&mut self.writer, deadline, call).await {
             Ok(AnswerReply { metadata, effect, problem }) => {
                 self.conclude(Passed { metadata, effect, attached: 0, problem })
             }
@@ -157,10 +189,11 @@ impl Shared {
     pub(crate) async fn call<R>(
         &self,
         writer: &mut Option<Writer>,
+        deadline: Deadline,
         call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
     ) -> Result<R, Refusal> {
         let called = async {
-            let mut taken: Taken<'_> = self.pool.take().await?;
+            let mut taken: Taken<'_> = self.pool.take(deadline).await?;
             // Not before there is an instance: a call that never had one has used no number.
             let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default()).await?;
             *writer = Some(returned);

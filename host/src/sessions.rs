@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use crate::{
     contract::sessions::{
-        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
-        SessionState, ValueFound, ValueStored,
+        Guest, HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage,
+        SessionProblem, SessionState, ValueFound, ValueStored,
     },
     keepline::Shared,
     lend::{MAX_MESSAGE, tame},
-    store::Writer,
+    store::{Deadline, Writer},
 };
 
 pub use crate::contract::sessions::SessionProblemCode;
@@ -33,9 +33,12 @@ impl From<SessionProblem> for SessionError {
 }
 
 /// Sessions, by id. The rules are the lanes', checked in the same place: the component. See
-/// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`].
+/// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`], in time: it has
+/// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
     shared: Arc<Shared>,
+    /// Of all calls; none: each has its own.
+    deadline: Option<Deadline>,
     writer: Option<Writer>,
 }
 
@@ -48,10 +51,10 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                    let called = self.shared.call(&mut self.writer, async |instance, writer| {
-                        instance
-                            .sessions(writer, async |guest, store| guest.$call(store, $($argument),*).await)
-                            .await
+                    let deadline = self.deadline.unwrap_or_else(|| self.shared.deadline());
+                    let called = self.shared.call(&mut self.writer, deadline, async |instance, writer| {
+                        let call = async |guest: &Guest, store: &mut _| guest.$call(store, $($argument),*).await;
+                        instance.sessions(writer, deadline, call).await
                     });
                     let reply =
                         called.await.map_err(|refusal| SessionError { code: None, message: refusal.to_string() })?;
@@ -87,6 +90,14 @@ calls! {
 
 impl Sessions {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, writer: None }
+        Self { shared, deadline: None, writer: None }
+    }
+
+    /// All calls end by this deadline, in place of a time for each: for a service whose request has one.
+    /// [`Deadline::NEVER`]: only the store's own limits hold.
+    #[must_use]
+    pub fn by(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
+        self
     }
 }

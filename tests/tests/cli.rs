@@ -23,6 +23,8 @@ mod exit_codes;
 mod help;
 #[path = "cli/lines.rs"]
 mod lines;
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/migrate.rs"]
 mod migrate;
 #[path = "cli/output.rs"]

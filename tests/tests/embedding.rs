@@ -1,6 +1,9 @@
 //! A host that serves many conversations from few instances: the bound and the line before it, a plugin that
-//! is replaced while it works, and an end that leaves nothing half-done.
+//! is replaced while it works, and an end that leaves nothing half-done. One deadline for an entry, and a turn that
+//! ends with the next question.
 
+#[path = "embedding/deadlines.rs"]
+mod deadlines;
 #[path = "embedding/pool.rs"]
 mod pool;
 #[path = "embedding/replacement.rs"]
@@ -9,6 +12,8 @@ mod replacement;
 mod service;
 #[path = "embedding/shutdown.rs"]
 mod shutdown;
+#[path = "embedding/turns.rs"]
+mod turns;
 
 use std::{
     sync::{
@@ -46,6 +51,8 @@ struct Gate {
     inner: MemoryStore,
     gate: Semaphore,
     arrived: Mutex<Vec<String>>,
+    /// Who sent them, and by when they have to end.
+    seen: Mutex<Vec<(Writer, Deadline)>>,
     at_work: AtomicUsize,
     most: AtomicUsize,
 }
@@ -56,6 +63,7 @@ impl Gate {
             inner: MemoryStore::default(),
             gate: Semaphore::new(0),
             arrived: Mutex::default(),
+            seen: Mutex::default(),
             at_work: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
         })
@@ -69,6 +77,16 @@ impl Gate {
     /// From now on for all.
     fn open(&self) {
         self.gate.close();
+    }
+
+    /// The deadlines of all transactions so far, in order.
+    fn deadlines(&self) -> Vec<Deadline> {
+        self.seen.lock().iter().map(|(_, deadline)| *deadline).collect()
+    }
+
+    /// The names of the writers of all transactions so far, in order.
+    fn writers(&self) -> Vec<String> {
+        self.seen.lock().iter().map(|(writer, _)| writer.id().to_owned()).collect()
     }
 
     /// The buckets of all transactions so far, in order.
@@ -103,6 +121,7 @@ impl Store for Gate {
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
         self.arrived.lock().push(transaction.bucket.clone());
+        self.seen.lock().push((writer.clone(), deadline));
         self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let _at_work = AtWork(&self.at_work);
         if let Ok(admitted) = self.gate.acquire().await {

@@ -40,6 +40,13 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
+/// What a plugin does is stopped by the sandbox alone.
+fn patient() -> Options {
+    let mut options = Options::default();
+    options.entry_timeout = PATIENCE;
+    options
+}
+
 /// A plugin at work, and what it logs.
 struct Cell {
     keepline: Keepline,
@@ -63,7 +70,7 @@ impl Cell {
     ) -> Result<Self, KeeplineError> {
         let plugin = Plugin::from_bytes(component, sandbox).unwrap();
         let (log, store) = (Arc::new(KeptLog::default()), Arc::new(MemoryStore::new(MemoryLimits::default())));
-        let mut options = Options::default();
+        let mut options = patient();
         options.log = log.clone();
         change(&mut options);
         let keepline = timeout(PATIENCE, Keepline::new(plugin, store.clone(), options)).await.unwrap()?;
@@ -120,6 +127,18 @@ async fn calls_of_the_host_do_not_buy_a_loop_more_time() {
     cell.stops("loop-over-capabilities", "computed for longer").await;
 }
 
+/// The entry's time is over: what is left is for the reply, however much the plugin might compute otherwise.
+#[tokio::test]
+async fn a_plugin_has_little_time_left_when_its_entrys_is_over() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = PATIENCE * 2;
+    let short = |options: &mut Options| options.entry_timeout = Duration::from_millis(20);
+    let cell = Cell::with(HOSTILE, &sandbox, short).await.unwrap();
+    for misdeed in ["loop", "loop-over-clock", "loop-over-capabilities"] {
+        cell.stops(misdeed, "went on computing for 250 ms after its entry's deadline").await;
+    }
+}
+
 /// On one thread: the loop has to make way.
 #[tokio::test(flavor = "current_thread")]
 async fn other_pipes_are_served_while_a_plugin_loops() {
@@ -147,7 +166,7 @@ async fn waiting_for_a_slow_store_is_not_computing() {
     let sandbox = sandbox();
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
     let store = Slow { inner: MemoryStore::new(MemoryLimits::default()), delay: sandbox.cpu_time * 3 };
-    let keepline = Keepline::new(plugin, Arc::new(store), Options::default()).await.unwrap();
+    let keepline = Keepline::new(plugin, Arc::new(store), patient()).await.unwrap();
     assert_eq!(keepline.pipe().question("store 2", METADATA).await.unwrap().effect, Effect::Passed);
     // Each part is within the limit, all together are not.
     let each = sandbox.cpu_time.as_millis() * 2 / 3;
@@ -490,6 +509,17 @@ async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
     assert_eq!(pipe.question("served", METADATA).await.unwrap().metadata.as_deref(), Some("1"));
 }
 
+/// Linear memory never shrinks: what one large entry took would be held as long as the instance lives.
+#[tokio::test]
+async fn an_instance_that_has_grown_far_beyond_its_start_is_not_kept() {
+    let cell = Cell::hostile().await;
+    for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 10000000", "")] {
+        let told = cell.told(entry).await;
+        assert!(calls.is_empty() || told == calls, "{entry}: {told}");
+    }
+    assert_eq!(cell.told("served").await, "1");
+}
+
 // The log. -------------------------------------------------------------------------------------------
 
 #[tokio::test]
@@ -629,7 +659,7 @@ async fn a_page_of_buckets_has_an_end() {
         store.transact(writer.advance(), &transaction, Deadline::NEVER).await.unwrap();
     }
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
-    let keepline = Keepline::new(plugin, store, Options::default()).await.unwrap();
+    let keepline = Keepline::new(plugin, store, patient()).await.unwrap();
     let passed = keepline.pipe().question("count", METADATA).await.unwrap();
     let counted: usize = passed.metadata.unwrap().parse().unwrap();
     assert!((1..=11_000).contains(&counted), "{counted}");

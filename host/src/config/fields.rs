@@ -268,7 +268,7 @@ host_fields! {
     redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
     /// What the names of all keys in Redis begin with: one a tenant, and none that continues another's after a colon.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
-    /// How long an entry may wait for the store, retries and reconnects included (ms).
+    /// How long an entry may wait in all: for an instance, and for the store with its retries and reconnects (ms).
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// After how many failed transactions in a row the store is left alone for a while.
     breaker_failures: u64 = Preset::Number(3), Kind::Number { min: 1, max: 1_000_000 };
@@ -282,7 +282,7 @@ host_fields! {
     max_instances: u64 = Preset::Number(256), Kind::Number { min: 1, max: 1_000_000 };
     /// Entries that may wait for an instance. One more is forwarded unchanged.
     max_waiting: u64 = Preset::Number(4096), Kind::Number { min: 0, max: 1_000_000 };
-    /// How long an entry may wait for an instance (ms). Then it is forwarded unchanged.
+    /// How long of that an entry may wait for an instance (ms). Then it is forwarded unchanged.
     max_wait_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Backend "memory": how many sessions it holds.
     memory_max_sessions: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000_000 };

@@ -384,6 +384,7 @@ impl Config {
             max_instances: u32::try_from(host.max_instances).unwrap_or(u32::MAX),
             max_waiting: size(host.max_waiting),
             max_wait: Duration::from_millis(host.max_wait_ms),
+            entry_timeout: Duration::from_millis(host.store_timeout_ms),
             ..Options::default()
         }
     }

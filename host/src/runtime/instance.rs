@@ -9,7 +9,7 @@ use crate::{
     contract::{MemoryFilter, filter, sessions},
     lend::LogLevel,
     plugin::Plugin,
-    store::Writer,
+    store::{Deadline, Writer},
 };
 
 /// An instance, configured.
@@ -56,41 +56,46 @@ impl From<wasmtime::Error> for Fault {
 
 impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
-    pub(crate) async fn new(plugin: &Plugin, lent: Lent) -> Result<Self, Fault> {
+    pub(crate) async fn new(plugin: &Plugin, lent: Lent, deadline: Deadline) -> Result<Self, Fault> {
         let sandbox = &plugin.sandbox;
         let state = InstanceState::new(lent, sandbox);
         let mut store = Store::new(plugin.pre.engine(), state);
-        store.limiter(|state| &mut state.limits);
+        store.limiter(|state| &mut state.growth);
         store.set_hostcall_fuel(sandbox.copy_bytes);
         store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
         store.set_epoch_deadline(1);
-        store.data_mut().begin(Writer::new());
+        store.data_mut().begin(Writer::new(), deadline);
         let bindings = Box::new(plugin.pre.instantiate_async(&mut store).await?);
         Ok(Self { store, bindings, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
     }
 
-    /// Whether it has served its time.
+    /// Whether it has served its time, or holds far more memory than it needs.
     pub(crate) fn is_worn(&self) -> bool {
-        self.calls_left == 0
+        self.calls_left == 0 || self.store.data().growth.is_grown()
     }
 
     pub(crate) async fn configure(
         &mut self,
         options: &str,
         log_from: LogLevel,
+        deadline: Deadline,
     ) -> Result<Result<filter::Configured, filter::ConfigProblem>, Fault> {
-        self.begin(Writer::new());
-        Ok(self.bindings.keepline_memory_filter().call_configure(&mut self.store, options, log_from).await?)
+        self.begin(Writer::new(), deadline);
+        let filter = self.bindings.keepline_memory_filter();
+        let configured = filter.call_configure(&mut self.store, options, log_from).await?;
+        self.store.data_mut().growth.started();
+        Ok(configured)
     }
 
     /// The writer comes back with the reply: what it counted during the call is part of it.
     pub(crate) async fn question(
         &mut self,
         writer: Writer,
+        deadline: Deadline,
         text: &str,
         metadata: &str,
     ) -> Result<(filter::QuestionReply, Writer), Fault> {
-        self.begin(writer);
+        self.begin(writer, deadline);
         let reply = self.bindings.keepline_memory_filter().call_question(&mut self.store, text, metadata).await?;
         Ok((reply, self.end()))
     }
@@ -98,11 +103,12 @@ impl Instance {
     pub(crate) async fn answer(
         &mut self,
         writer: Writer,
+        deadline: Deadline,
         text: &str,
         metadata: &str,
         turn: &str,
     ) -> Result<(filter::AnswerReply, Writer), Fault> {
-        self.begin(writer);
+        self.begin(writer, deadline);
         let reply = self.bindings.keepline_memory_filter().call_answer(&mut self.store, text, metadata, turn).await?;
         Ok((reply, self.end()))
     }
@@ -111,20 +117,71 @@ impl Instance {
     pub(crate) async fn sessions<R>(
         &mut self,
         writer: Writer,
+        deadline: Deadline,
         call: impl AsyncFnOnce(&sessions::Guest, &mut Store<InstanceState>) -> wasmtime::Result<R>,
     ) -> Result<(R, Writer), Fault> {
-        self.begin(writer);
+        self.begin(writer, deadline);
         let reply = call(self.bindings.keepline_memory_sessions(), &mut self.store).await?;
         Ok((reply, self.end()))
     }
 
-    fn begin(&mut self, writer: Writer) {
+    fn begin(&mut self, writer: Writer, deadline: Deadline) {
         self.store.set_hostcall_fuel(self.copy_bytes);
-        self.store.data_mut().begin(writer);
+        self.store.data_mut().begin(writer, deadline);
     }
 
     fn end(&mut self) -> Writer {
         self.calls_left = self.calls_left.saturating_sub(1);
         std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        lend::{RateLimitedLog, SystemClock, TracingLog},
+        plugin::Sandbox,
+        store::MemoryStore,
+    };
+
+    async fn bundled() -> Instance {
+        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
+        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let mut instance = Instance::new(&plugin, lent, Deadline::NEVER).await.unwrap();
+        instance.configure("{}", LogLevel::Warn, Deadline::NEVER).await.unwrap().unwrap();
+        instance
+    }
+
+    async fn pair(instance: &mut Instance, answer: &str) -> usize {
+        let (metadata, never) = (r#"{"session_id":"s"}"#, Deadline::NEVER);
+        let (asked, writer) = instance.question(Writer::new(), never, "?", metadata).await.unwrap();
+        let (answered, _) = instance.answer(writer, never, answer, "{}", &asked.turn).await.unwrap();
+        assert_eq!(answered.effect, filter::Effect::Stored);
+        instance.store.data().growth.bytes()
+    }
+
+    #[tokio::test]
+    async fn an_instance_begins_small_and_usual_entries_leave_it_so() {
+        let mut instance = bundled().await;
+        let at_start = instance.store.data().growth.bytes();
+        assert!(at_start <= 512 << 10, "{at_start}");
+        for _ in 0..500 {
+            assert_eq!(pair(&mut instance, &"x".repeat(400)).await, at_start);
+        }
+        for _ in 0..50 {
+            pair(&mut instance, &"x".repeat(100_000)).await;
+        }
+        assert!(!instance.is_worn());
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_met_a_large_entry_is_worn() {
+        let mut instance = bundled().await;
+        pair(&mut instance, &"x".repeat(1_000_000)).await;
+        assert!(instance.is_worn());
     }
 }

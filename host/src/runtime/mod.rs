@@ -3,6 +3,7 @@
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
 mod epoch;
+mod growth;
 mod instance;
 mod pool;
 mod state;

@@ -3,7 +3,8 @@
 //! Instances hold no conversation, so any will do. There are as many as calls at one time, up to a bound;
 //! beyond it calls wait in line, and the line is bounded too, in length and in time: memory must not be the
 //! reason that a pipeline stands still. An instance that faulted is not given back, nor is one whose call was
-//! abandoned half-way (a dropped future takes its instance with it, and leaves its place to the next).
+//! abandoned half-way (a dropped future takes its instance with it, and leaves its place to the next). One that has
+//! grown far beyond its start is given back to the system, not to the pool.
 
 use std::{
     collections::VecDeque,
@@ -16,12 +17,13 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{
+    runtime::Handle,
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 
 use super::{Fault, Instance, state::Lent};
-use crate::{contract::filter::ConfigProblem, plugin::Plugin};
+use crate::{contract::filter::ConfigProblem, plugin::Plugin, store::Deadline};
 
 /// How far a pool grows. See [`Options`](crate::Options).
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +38,8 @@ pub(crate) struct Limits {
 pub(crate) enum Refusal {
     #[error("all {} instances are busy and {} calls wait for one already", .0.instances, .0.waiting)]
     Full(Limits),
-    #[error("no instance came free within {} ms", .0.wait.as_millis())]
-    Late(Limits),
+    #[error("no instance came free within {} ms", .0.as_millis())]
+    Late(Duration),
     #[error("the memory is shut down")]
     Closed,
     #[error(transparent)]
@@ -80,10 +82,11 @@ impl Pool {
         lent: Lent,
         options: String,
         limits: Limits,
+        deadline: Deadline,
     ) -> Result<Result<Self, ConfigProblem>, Fault> {
         // More than any machine holds, and less than a semaphore does.
         let limits = Limits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
-        let (instance, effective) = match first(&plugin, &lent, &options).await? {
+        let (instance, effective) = match first(&plugin, &lent, &options, deadline).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -99,15 +102,15 @@ impl Pool {
         }))
     }
 
-    /// An instance, at once if there can be one, else when it is this call's turn.
-    pub(crate) async fn take(&self) -> Result<Taken<'_>, Refusal> {
+    /// An instance, at once if there can be one, else when it is this call's turn, if that comes by the deadline.
+    pub(crate) async fn take(&self, deadline: Deadline) -> Result<Taken<'_>, Refusal> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Refusal::Closed);
         }
         // While anybody waits there is no permit to be had here: nobody jumps the queue.
         let place = match self.places.try_acquire() {
             Ok(place) => place,
-            Err(_) => self.wait().await?,
+            Err(_) => self.wait(deadline).await?,
         };
         let (plugin, version) = {
             let mut current = self.current.lock();
@@ -117,7 +120,7 @@ impl Pool {
             (current.plugin.clone(), current.version)
         };
         // It was accepted once: an instance that refuses its options now is one that can't be used.
-        let instance = match first(&plugin, &self.lent, &self.options).await? {
+        let instance = match first(&plugin, &self.lent, &self.options, deadline).await? {
             Ok((instance, _)) => instance,
             Err(problem) => {
                 let problem = format!("it refuses its own options: {}", problem.message);
@@ -127,28 +130,31 @@ impl Pool {
         Ok(Taken { instance, version, _place: place })
     }
 
-    async fn wait(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+    async fn wait(&self, deadline: Deadline) -> Result<SemaphorePermit<'_>, Refusal> {
         let _waiting = Waiting::begin(&self.waiting, self.limits.waiting).ok_or(Refusal::Full(self.limits))?;
-        let place = timeout(self.limits.wait, self.places.acquire()).await;
-        place.map_err(|_| Refusal::Late(self.limits))?.map_err(|_| Refusal::Closed)
+        let patience = deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
+        if patience.is_zero() {
+            return Err(Refusal::Late(patience));
+        }
+        let place = timeout(patience, self.places.acquire()).await;
+        place.map_err(|_| Refusal::Late(patience))?.map_err(|_| Refusal::Closed)
     }
 
     pub(crate) fn give_back(&self, taken: Taken<'_>) {
         let Taken { instance, version, _place } = taken;
         if instance.is_worn() || self.places.is_closed() {
-            return;
+            return retire(instance);
         }
         let mut current = self.current.lock();
         // That of a plugin that was replaced meanwhile has done its last call.
         let surplus = if version == current.version { current.idle.give_back(instance) } else { Some(instance) };
-        // To unmap an instance takes a while; nobody must wait for that.
         drop(current);
-        drop(surplus);
+        surplus.into_iter().for_each(retire);
     }
 
     /// New calls are served by this plugin from now on; those under way finish with the one they began with.
-    pub(crate) async fn replace(&self, plugin: Plugin) -> Result<Result<(), ConfigProblem>, Fault> {
-        let (instance, effective) = match first(&plugin, &self.lent, &self.options).await? {
+    pub(crate) async fn replace(&self, plugin: Plugin, deadline: Deadline) -> Result<Result<(), ConfigProblem>, Fault> {
+        let (instance, effective) = match first(&plugin, &self.lent, &self.options, deadline).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -195,10 +201,18 @@ async fn first(
     plugin: &Plugin,
     lent: &Lent,
     options: &str,
+    deadline: Deadline,
 ) -> Result<Result<(Instance, Arc<str>), ConfigProblem>, Fault> {
-    let mut instance = Instance::new(plugin, lent.clone()).await?;
-    let configured = instance.configure(options, lent.log.lowest_wanted()).await?;
+    let mut instance = Instance::new(plugin, lent.clone(), deadline).await?;
+    let configured = instance.configure(options, lent.log.lowest_wanted(), deadline).await?;
     Ok(configured.map(|configured| (instance, configured.effective.into())))
+}
+
+/// To unmap an instance takes a while, the longer the larger it is: nobody waits for that whose entry is done.
+fn retire(instance: Instance) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn_blocking(move || drop(instance));
+    }
 }
 
 /// One who waits in line; leaves it when dropped.

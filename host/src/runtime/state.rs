@@ -1,10 +1,12 @@
 //! What one instance is lent, and its budgets: the store's data in wasmtime's sense.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use wasmtime::{StoreLimits, StoreLimitsBuilder, UpdateDeadline, bail};
+use futures::poll;
+use tokio::time::timeout_at;
+use wasmtime::{UpdateDeadline, bail};
 
-use super::epoch::TICK;
+use super::{epoch::TICK, growth::Growth};
 use crate::{
     contract::{
         key_value::{
@@ -18,7 +20,7 @@ use crate::{
     },
     lend::{Clock, RateLimitedLog},
     plugin::Sandbox,
-    store::{Deadline, Store, Transaction, Writer},
+    store::{Deadline, FailureCode, Store, Transaction, Writer, failure},
 };
 
 /// What every instance of a Keepline is lent.
@@ -32,14 +34,14 @@ pub(crate) struct Lent {
 /// One instance's share of the host.
 pub(crate) struct InstanceState {
     lent: Lent,
-    pub(super) limits: StoreLimits,
+    pub(super) growth: Growth,
     /// Whose call the instance is serving.
     pub(super) writer: Writer,
+    /// By when that call has to be over.
+    deadline: Deadline,
     store_calls: Budget,
     log_lines: Budget,
-    deadline: CpuTime,
-    /// Until when the call must be over.
-    pub(super) entry_deadline: Deadline,
+    cpu_time: CpuTime,
     /// The most that an answer of the store may bring in: the instance could not hold more.
     memory_bytes: u64,
 }
@@ -51,41 +53,41 @@ const MAX_PAGE: u32 = 10_000;
 /// The longest name of a key.
 const KEY_BYTES: u64 = 256;
 
+/// How long an instance may still compute when its call's deadline is over: long enough to reply, whatever the entry.
+const REPLY_TIME: Duration = Duration::from_millis(250);
+/// What a store gets beyond the deadline. One that keeps to it answers first, and says more than can be said here.
+const STORE_MARGIN: Duration = Duration::from_millis(20);
+
 impl InstanceState {
     pub(super) fn new(lent: Lent, sandbox: &Sandbox) -> Self {
-        let limits = StoreLimitsBuilder::new()
-            .memory_size(sandbox.memory_bytes)
-            .table_elements(sandbox.table_elements)
-            // What one component with its adapters can need; a component can hold many modules.
-            .instances(32)
-            .memories(4)
-            .tables(16)
-            .build();
         Self {
             lent,
-            limits,
-            writer: Writer::new(),
+            growth: Growth::new(sandbox),
+            writer: Writer::nobody(),
+            deadline: Deadline::NEVER,
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
-            deadline: CpuTime::new(sandbox.cpu_time),
-            entry_deadline: Deadline::NEVER,
+            cpu_time: CpuTime::new(sandbox.cpu_time),
             memory_bytes: sandbox.memory_bytes as u64,
         }
     }
 
-    /// A new call begins, with full budgets.
-    pub(super) fn begin(&mut self, writer: Writer) {
-        self.writer = writer;
+    /// A new call begins, with full budgets, and has to be over by the deadline.
+    pub(super) fn begin(&mut self, writer: Writer, deadline: Deadline) {
+        (self.writer, self.deadline) = (writer, deadline);
         self.store_calls.refill();
         self.log_lines.refill();
-        self.deadline.arm();
+        self.cpu_time.begin();
     }
 
     /// Asked at every tick while the instance computes. It makes way for other tasks then, so that one
     /// that loops does not hold up the pipes which share its thread.
     pub(super) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
-        if self.deadline.is_over_after_tick() {
-            bail!("it computed for longer than {} ms", self.deadline.allowed.as_millis());
+        if self.cpu_time.is_over_after_tick() {
+            bail!("it computed for longer than {} ms", self.cpu_time.allowed.as_millis());
+        }
+        if self.deadline.is_over() && self.cpu_time.is_over_after_late_tick() {
+            bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
         }
         Ok(UpdateDeadline::Yield(1))
     }
@@ -119,6 +121,48 @@ impl InstanceState {
         }
         Ok(())
     }
+
+    /// What an instance is told of a call of the store.
+    fn answered<T>(&mut self, answer: Result<Result<T, Failure>, Missed>) -> Result<T, Failure> {
+        self.cpu_time.arm();
+        let missed = match answer {
+            Ok(answer) => return answer,
+            Err(missed) => missed,
+        };
+        let told = match missed {
+            Missed::NotAsked => "the time for this entry is over (entry_timeout), so the store was not asked",
+            Missed::Abandoned => {
+                // What it sent last may still be on its way.
+                self.writer = Writer::new();
+                "the store did not answer within the time for this entry (entry_timeout)"
+            }
+        };
+        Err(failure(FailureCode::TimedOut, "", told))
+    }
+}
+
+/// Why there is no answer of the store.
+enum Missed {
+    /// The deadline was over already.
+    NotAsked,
+    /// It came and went while the store was at work: what was asked for may be done or not.
+    Abandoned,
+}
+
+/// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
+async fn by_deadline<T>(
+    deadline: Deadline,
+    mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>,
+) -> Result<T, Missed> {
+    let Some(end) = deadline.instant() else { return Ok(call.await) };
+    if deadline.is_over() {
+        return Err(Missed::NotAsked);
+    }
+    // A store that keeps everything in memory answers at once, and needs no timer.
+    if let Poll::Ready(answer) = poll!(&mut call) {
+        return Ok(answer);
+    }
+    timeout_at(end.checked_add(STORE_MARGIN).unwrap_or(end), call).await.map_err(|_| Missed::Abandoned)
 }
 
 fn is_range(operation: &Operation) -> bool {
@@ -149,17 +193,22 @@ impl Budget {
 }
 
 /// How long an instance may compute, in ticks that found it computing. It is armed anew after each wait
-/// for the store: waiting is the store's time-out's business.
+/// for the store: waiting is the deadline's business.
 struct CpuTime {
     allowed: Duration,
     allowed_ticks: u64,
     ticks: u64,
+    /// Those after the deadline, which nothing arms anew.
+    late_ticks: u64,
 }
 
 impl CpuTime {
     fn new(allowed: Duration) -> Self {
-        let allowed_ticks = u64::try_from(allowed.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1);
-        Self { allowed, allowed_ticks, ticks: 0 }
+        Self { allowed, allowed_ticks: ticks(allowed), ticks: 0, late_ticks: 0 }
+    }
+
+    fn begin(&mut self) {
+        (self.ticks, self.late_ticks) = (0, 0);
     }
 
     fn arm(&mut self) {
@@ -170,6 +219,15 @@ impl CpuTime {
         self.ticks = self.ticks.saturating_add(1);
         self.ticks > self.allowed_ticks
     }
+
+    fn is_over_after_late_tick(&mut self) -> bool {
+        self.late_ticks = self.late_ticks.saturating_add(1);
+        self.late_ticks > ticks(REPLY_TIME)
+    }
+}
+
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 impl KeyValue for InstanceState {
@@ -183,30 +241,30 @@ impl KeyValue for InstanceState {
         self.begin_store_call()?;
         self.limit_reads(&mut operations)?;
         let transaction = Transaction { bucket, opening, expectations, operations };
-        let answer = self.lent.store.transact(self.writer.advance(), &transaction, self.entry_deadline).await;
-        self.deadline.arm();
-        Ok(answer)
+        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.deadline);
+        let answer = by_deadline(self.deadline, call).await;
+        Ok(self.answered(answer))
     }
 
     async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.entry_deadline).await;
-        self.deadline.arm();
-        Ok(answer)
+        let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.deadline);
+        let answer = by_deadline(self.deadline, call).await;
+        Ok(self.answered(answer))
     }
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.entry_deadline).await;
-        self.deadline.arm();
-        Ok(answer)
+        let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.deadline);
+        let answer = by_deadline(self.deadline, call).await;
+        Ok(self.answered(answer))
     }
 
     async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
         self.begin_store_call()?;
-        let answer = self.lent.store.describe_bucket(&bucket, self.entry_deadline).await;
-        self.deadline.arm();
-        Ok(answer)
+        let call = self.lent.store.describe_bucket(&bucket, self.deadline);
+        let answer = by_deadline(self.deadline, call).await;
+        Ok(self.answered(answer))
     }
 
     async fn capabilities(&mut self) -> wasmtime::Result<StoreCapabilities> {

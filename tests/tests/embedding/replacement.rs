@@ -35,7 +35,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// A plugin of its own, as it is loaded from a file: nothing is shared with one before but the code's text.
-fn loaded(component: &[u8]) -> Plugin {
+pub(super) fn loaded(component: &[u8]) -> Plugin {
     Plugin::from_bytes(component, &sandbox()).unwrap()
 }
 
