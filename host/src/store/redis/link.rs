@@ -10,10 +10,12 @@ use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    breaker::{Admission, Breaker},
+    breaker::Breaker,
+    clock::later,
     cluster::Servers,
     codec::Said,
     layout::Slot,
+    moving::MovingSlots,
     node::{Answer, Connected, Node, Unanswered, Wire},
     script::Script,
 };
@@ -21,10 +23,11 @@ use crate::store::{Deadline, Failure, FailureCode, failure};
 
 pub(super) struct Link {
     servers: Servers,
-    wire: Wire,
+    wire: Arc<Wire>,
     timeout: Duration,
     /// For requests of which nobody knows which server they belong to.
     breaker: Breaker,
+    moving: MovingSlots,
 }
 
 /// A redirection is followed at once, but not for ever.
@@ -34,6 +37,30 @@ const REDIRECTIONS_IN_A_ROW: u32 = 4;
 struct Asked {
     node: Option<Arc<Node>>,
     is_moving: bool,
+}
+
+/// How long a request has.
+#[derive(Clone, Copy)]
+struct Time {
+    began: Instant,
+    end: Instant,
+    /// By the caller's deadline, which comes before the store's time-out.
+    is_callers: bool,
+}
+
+impl Time {
+    fn new(timeout: Duration, deadline: Deadline) -> Self {
+        let began = Instant::now();
+        let own = later(began, timeout);
+        match deadline.instant().filter(|deadline| *deadline < own) {
+            Some(end) => Self { began, end, is_callers: true },
+            None => Self { began, end: own, is_callers: false },
+        }
+    }
+
+    fn given(&self) -> Duration {
+        self.end.saturating_duration_since(self.began)
+    }
 }
 
 /// What one try came to, when it was not answered.
@@ -50,9 +77,9 @@ enum Tried {
 }
 
 impl Link {
-    pub(super) fn new(servers: Servers, wire: Wire, timeout: Duration) -> Self {
-        let breaker = Breaker::new(wire.breaker);
-        Self { servers, wire, timeout, breaker }
+    pub(super) fn new(servers: Servers, wire: Arc<Wire>, timeout: Duration) -> Self {
+        let (breaker, moving) = (Breaker::new(wire.breaker), MovingSlots::new(wire.breaker));
+        Self { servers, wire, timeout, breaker, moving }
     }
 
     pub(super) fn round_trips(&self) -> u64 {
@@ -72,23 +99,45 @@ impl Link {
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
         deadline: Deadline,
     ) -> Result<T, Failure> {
-        let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
-        if asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker).admit() == Admission::Refused {
-            return Err(failure(
-                FailureCode::Unavailable,
-                "",
-                "the store is left alone for a moment, after it has failed several times in a row",
-            ));
+        let time = Time::new(self.timeout, deadline);
+        if time.end <= time.began {
+            return Err(failure(FailureCode::TimedOut, "", "the deadline had passed before Redis was asked"));
         }
-        let outcome = self.attempts(slot, script, arguments, read, deadline, &mut asked).await;
-        let breaker = asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker);
-        match &outcome {
+        let stuck = self.moving.get(slot);
+        let slot_leave = stuck.as_ref().map(|breaker| breaker.admit(time.began).ok_or_else(|| left_alone(STUCK)));
+        let slot_leave = slot_leave.transpose()?;
+        let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
+        let expected = asked.node.clone();
+        let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
+        let outcome = self.attempts(slot, script, arguments, read, time, &mut asked).await;
+        let breaker = self.breaker_of(&asked.node);
+        if !matches!(&outcome, Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. })) {
+            breaker.succeeded();
+            leave.is_reported(breaker);
+            self.moving.served(slot);
+        } else if asked.is_moving {
             // Not the node's fault, and the other sessions on it must not suffer for it.
-            Err(_) if asked.is_moving => {}
-            Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. }) => breaker.failed(),
-            _ => breaker.succeeded(),
+            let breaker = self.moving.stuck(slot);
+            self.blame(&breaker, time);
+            slot_leave.into_iter().for_each(|leave| leave.is_reported(&breaker));
+        } else {
+            self.blame(breaker, time);
+            leave.is_reported(breaker);
         }
         outcome
+    }
+
+    /// The breaker of a node, or of those whose node nobody knows.
+    fn breaker_of<'a>(&'a self, node: &'a Option<Arc<Node>>) -> &'a Breaker {
+        node.as_ref().map_or(&self.breaker, |node| &node.breaker)
+    }
+
+    /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
+    fn blame(&self, breaker: &Breaker, time: Time) {
+        match time.given() >= self.wire.enough {
+            true => breaker.failed(),
+            false => breaker.cut_short(time.began, self.timeout),
+        }
     }
 
     async fn attempts<T>(
@@ -97,11 +146,10 @@ impl Link {
         script: &Script,
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
-        deadline: Deadline,
+        time: Time,
         asked: &mut Asked,
     ) -> Result<T, Failure> {
-        let own = Instant::now() + self.timeout;
-        let deadline = deadline.instant().map_or(own, |deadline| deadline.min(own));
+        let deadline = time.end;
         let mut backoff = ExponentialBuilder::new()
             .with_min_delay(Duration::from_millis(1))
             .with_max_delay(Duration::from_millis(50))
@@ -131,18 +179,24 @@ impl Link {
                     redirections += 1;
                     continue;
                 }
-                Err(Tried::Elsewhere) => last_problem = Some("its cluster does not agree on who has the session"),
+                Err(Tried::Elsewhere) => {
+                    // A move that only some of the nodes know of: they are well, and it is about this slot alone.
+                    asked.is_moving = true;
+                    last_problem = Some("its cluster does not agree on who has the session");
+                }
                 Err(Tried::Refused(refusal)) => return Err(refusal),
                 Err(Tried::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
                     return Err(unreachable(problem));
                 }
-                Err(Tried::OutOfTime { .. }) => return Err(self.timed_out_after(last_problem)),
+                Err(Tried::OutOfTime { connecting }) => {
+                    return Err(self.timed_out(time, connecting, last_problem));
+                }
             }
             redirections = 0;
             let next_try = Instant::now() + backoff.next().unwrap_or_default();
             sleep_until(next_try.min(deadline)).await;
             if next_try >= deadline {
-                return Err(last_problem.map_or_else(|| self.timed_out(), unreachable));
+                return Err(last_problem.map_or_else(|| self.timed_out(time, false, None), unreachable));
             }
         }
     }
@@ -157,6 +211,8 @@ impl Link {
     ) -> Result<(Arc<Node>, Answer), Tried> {
         let judge = |unanswered, node| self.judge(unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
+        // What another node said is not this one's excuse.
+        asked.is_moving &= asked.node.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &node));
         asked.node = Some(node.clone());
         let answered = node.run(&self.wire, script, arguments, deadline).await;
         // That the last try was not answered in time takes nothing back.
@@ -183,15 +239,16 @@ impl Link {
 
     /// A request to every server without a script, tried once, for people who set up a store.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
-        let deadline = Instant::now() + self.timeout;
+        let time = Time::new(self.timeout, Deadline::NEVER);
         let told = |unanswered, node: Option<&Node>| match self.judge(unanswered, node) {
             Tried::Again(problem) => unreachable(problem),
             Tried::Refused(refusal) => refusal,
-            Tried::Elsewhere | Tried::OutOfTime { .. } => self.timed_out(),
+            Tried::Elsewhere => self.timed_out(time, false, None),
+            Tried::OutOfTime { connecting } => self.timed_out(time, connecting, None),
         };
-        let nodes = self.servers.all(&self.wire, deadline).await.map_err(|unanswered| told(unanswered, None))?;
+        let nodes = self.servers.all(&self.wire, time.end).await.map_err(|unanswered| told(unanswered, None))?;
         for node in nodes {
-            let pong = node.command(&self.wire, &redis::cmd("PING"), deadline).await;
+            let pong = node.command(&self.wire, &redis::cmd("PING"), time.end).await;
             pong.map_err(|unanswered| told(unanswered, Some(&node)))?;
         }
         Ok(())
@@ -306,20 +363,28 @@ impl Link {
     }
 
     /// With what the tries before met with.
-    fn timed_out_after(&self, problem: Option<&str>) -> Failure {
-        let mut failure = self.timed_out();
+    fn timed_out(&self, time: Time, connecting: bool, problem: Option<&str>) -> Failure {
+        let given = if time.is_callers { time.given() } else { self.timeout };
+        let milliseconds = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
+        let what = if connecting { "no connection to Redis came about" } else { "Redis did not answer" };
+        let mut message = match time.is_callers {
+            true => format!("{what} before the deadline, {milliseconds} ms after it was asked"),
+            false => format!("{what} within store_timeout_ms ({milliseconds})"),
+        };
         if let Some(problem) = problem {
-            failure.message.push_str("; before that, ");
-            failure.message.push_str(problem);
+            message.push_str("; before that, ");
+            message.push_str(problem);
         }
-        failure
-    }
-
-    fn timed_out(&self) -> Failure {
-        let milliseconds = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        let message = format!("Redis did not answer within store_timeout_ms ({milliseconds})");
         Failure { limit: milliseconds, ..failure(FailureCode::TimedOut, "", message) }
     }
+}
+
+const FAILING: &str = "the store is left alone for a moment, after it has failed several times in a row";
+const STUCK: &str =
+    "the session's slot is being moved to another node and does not arrive; it is left alone for a moment";
+
+fn left_alone(why: &str) -> Failure {
+    failure(FailureCode::Unavailable, "", why)
 }
 
 /// The slot is on its way to another node.

@@ -8,12 +8,15 @@ mod breaker;
 mod clock;
 mod cluster;
 mod codec;
+mod flight;
 pub mod fuzzing;
 mod layout;
 mod link;
 mod listing;
+mod moving;
 mod node;
 mod options;
+mod replicas;
 mod script;
 mod transact;
 mod transfer;
@@ -59,9 +62,9 @@ impl RedisStore {
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.clients()?;
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
-        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas);
+        let wire = Arc::new(Wire::new(options.store_timeout, breaker, options.wait_replicas));
         let (layout, servers) = match options.cluster {
-            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Box::new(Cluster::new(clients)))),
+            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Arc::new(Cluster::new(clients)))),
             false => {
                 let (address, client) = clients.only()?;
                 (Layout::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
