@@ -16,7 +16,7 @@ use std::{
 
 use futures::stream::{FuturesUnordered, StreamExt};
 use parking_lot::{Mutex, RwLock};
-use redis::{RedisError, Value};
+use redis::Value;
 use tokio::time::{Instant, timeout};
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
     codec,
     flight::{Flight, Missed},
     layout::Slot,
-    node::{Node, Unanswered, Wire},
+    node::{Node, Unanswered, Wire, broken},
     options::Clients,
 };
 use crate::store::Failure;
@@ -112,14 +112,11 @@ impl Cluster {
             // A redirection may have told it meanwhile.
             return self.owner(slot).ok_or_else(|| refreshed.err().unwrap_or(Unanswered::NoOwner));
         };
-        // One looks; meanwhile the old map is as good as any.
-        if !self.suspect.load(Ordering::Relaxed) || self.refreshing.is_under_way() {
-            return Ok(known);
+        if self.suspect.load(Ordering::Relaxed) && !self.is_fresh() {
+            self.refreshing.begin(|| self.look(wire));
         }
-        // Nobody may tell of a better one, and then there must be time to ask where it was.
-        let now = Instant::now();
-        let _ = self.refresh(wire, now + deadline.saturating_duration_since(now) / 2).await;
-        Ok(self.owner(slot).unwrap_or(known))
+        // Meanwhile the old map is as good as any: to wait for the new one could take the time that this needs.
+        Ok(known)
     }
 
     /// Somebody had trouble that another map may end.
@@ -142,16 +139,19 @@ impl Cluster {
 
     /// Has the map as it is now, if it can be had by then.
     async fn refresh(self: &Arc<Self>, wire: &Arc<Wire>, deadline: Instant) -> Result<(), Unanswered> {
-        if self.refreshed_at.lock().is_some_and(|at| at.elapsed() < REFRESH_PAUSE) && !self.map.read().owners.is_empty()
-        {
+        if self.is_fresh() {
             return Ok(());
         }
-        let look = || Self::look(Arc::downgrade(self), self.candidates(wire), wire.clone());
-        match self.refreshing.join(look, deadline).await {
+        match self.refreshing.join(|| self.look(wire), deadline).await {
             Ok(refreshed) => refreshed,
             Err(Missed::Deadline) => Err(Unanswered::NotConnected),
-            Err(Missed::Stopped) => Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe)).into()),
+            Err(Missed::Stopped) => Err(broken()),
         }
+    }
+
+    /// Whether it was asked for just now, and is there.
+    fn is_fresh(&self) -> bool {
+        self.refreshed_at.lock().is_some_and(|at| at.elapsed() < REFRESH_PAUSE) && !self.map.read().owners.is_empty()
     }
 
     /// Whom to ask for the map: the nodes that are known first, and the configured ones then.
@@ -170,9 +170,13 @@ impl Cluster {
         nodes
     }
 
-    /// Asks for the map until one answers: one node after the other, and the next as soon as one fails, or is silent
-    /// for a moment. It does not keep the cluster: whoever drops that stops it.
-    async fn look(cluster: Weak<Self>, nodes: Vec<Arc<Node>>, wire: Arc<Wire>) -> Result<(), Unanswered> {
+    /// Asks for the map until one answers. It does not keep the cluster: whoever drops that stops it.
+    fn look(self: &Arc<Self>, wire: &Arc<Wire>) -> impl Future<Output = Result<(), Unanswered>> + Send + use<> {
+        Self::ask_around(Arc::downgrade(self), self.candidates(wire), wire.clone())
+    }
+
+    /// One node after the other, and the next as soon as one fails, or is silent for a moment.
+    async fn ask_around(cluster: Weak<Self>, nodes: Vec<Arc<Node>>, wire: Arc<Wire>) -> Result<(), Unanswered> {
         let deadline = later(Instant::now(), REFRESH_LIMIT);
         let mut nodes = nodes.into_iter();
         let mut asked = FuturesUnordered::new();

@@ -50,8 +50,12 @@ impl<T> Drop for UnderWay<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
-    pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.lock().as_ref().is_some_and(|work| !work.has_ended())
+    /// Has it done, and does not wait. Needs a tokio runtime.
+    pub(super) fn begin<F>(&self, begin: impl FnOnce() -> F)
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.board(begin);
     }
 
     /// Waits for the work under way, or for `begin` where there is none. Needs a tokio runtime.
@@ -123,11 +127,10 @@ mod tests {
             ready(0)
         };
         assert_eq!(flight.join(first, soon()).await, Err(Missed::Deadline));
-        assert!(flight.is_under_way());
+        flight.begin(again);
         let (waited, ()) = tokio::join!(flight.join(again, late()), async { land.send(7).unwrap() });
         assert_eq!((waited, begun.load(Ordering::Relaxed)), (Ok(7), 1));
         // It has ended: the next begins anew.
-        assert!(!flight.is_under_way());
         assert_eq!(flight.join(again, late()).await, Ok(0));
     }
 

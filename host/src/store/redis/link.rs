@@ -33,10 +33,19 @@ pub(super) struct Link {
 /// A redirection is followed at once, but not for ever.
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
-/// Who was asked last, and whether all that it said is that the slot is being moved.
+/// Who was asked last, and what was last said.
 struct Asked {
     node: Option<Arc<Node>>,
-    is_moving: bool,
+    /// When anybody said anything, and whether that was that the slot is not where it belongs.
+    told: Option<(Instant, bool)>,
+}
+
+impl Asked {
+    /// Whether nothing came of it because of where the slot is. That the last tries were not answered in time takes
+    /// nothing back, unless they were given `enough` of it.
+    fn is_moving(&self, enough: Duration) -> bool {
+        self.told.is_some_and(|(at, is_moving)| is_moving && at.elapsed() < enough)
+    }
 }
 
 /// How long a request has.
@@ -106,7 +115,7 @@ impl Link {
         let stuck = self.moving.get(slot);
         let slot_leave = stuck.as_ref().map(|breaker| breaker.admit(time.began).ok_or_else(|| left_alone(STUCK)));
         let slot_leave = slot_leave.transpose()?;
-        let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
+        let mut asked = Asked { node: self.servers.owner(slot), told: None };
         let expected = asked.node.clone();
         let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
         let outcome = self.attempts(slot, script, arguments, read, time, &mut asked).await;
@@ -115,7 +124,7 @@ impl Link {
             breaker.succeeded();
             leave.is_reported(breaker);
             self.moving.served(slot);
-        } else if asked.is_moving {
+        } else if asked.is_moving(self.wire.enough) {
             // Not the node's fault, and the other sessions on it must not suffer for it.
             let breaker = self.moving.stuck(slot);
             self.blame(&breaker, time);
@@ -181,7 +190,7 @@ impl Link {
                 }
                 Err(Tried::Elsewhere) => {
                     // A move that only some of the nodes know of: they are well, and it is about this slot alone.
-                    asked.is_moving = true;
+                    asked.told = Some((Instant::now(), true));
                     last_problem = Some("its cluster does not agree on who has the session");
                 }
                 Err(Tried::Refused(refusal)) => return Err(refusal),
@@ -211,13 +220,11 @@ impl Link {
     ) -> Result<(Arc<Node>, Answer), Tried> {
         let judge = |unanswered, node| self.judge(unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
-        // What another node said is not this one's excuse.
-        asked.is_moving &= asked.node.as_ref().is_some_and(|asked| Arc::ptr_eq(asked, &node));
         asked.node = Some(node.clone());
         let answered = node.run(&self.wire, script, arguments, deadline).await;
-        // That the last try was not answered in time takes nothing back.
         if let Err(Unanswered::Error(error)) = &answered {
-            asked.is_moving = is_moving(error);
+            let was_moving = asked.told.is_some_and(|(_, is_moving)| is_moving);
+            asked.told = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
         }
         match answered {
             Ok(answer) => Ok((node, answer)),
@@ -390,6 +397,11 @@ fn left_alone(why: &str) -> Failure {
 /// The slot is on its way to another node.
 fn is_moving(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask))
+}
+
+/// The slot is another node's.
+fn is_moved(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
 }
 
 /// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.

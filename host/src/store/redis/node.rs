@@ -354,7 +354,8 @@ fn nobody_answers() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-fn broken() -> Unanswered {
+/// What was under way was stopped.
+pub(super) fn broken() -> Unanswered {
     RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe)).into()
 }
 
