@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     clock::later,
     cluster::Servers,
     codec::Said,
+    judge::{Tried, is_moved, is_moving},
     layout::Slot,
     moving::MovingSlots,
     node::{Answer, Connected, Node, Unanswered, Wire},
@@ -70,19 +71,6 @@ impl Time {
     fn given(&self) -> Duration {
         self.end.saturating_duration_since(self.began)
     }
-}
-
-/// What one try came to, when it was not answered.
-enum Tried {
-    /// Worth another try; the text says what happened, for people.
-    Again(&'static str),
-    /// Another server has it, and is known now.
-    Elsewhere,
-    Refused(Failure),
-    /// Before there was a connection, or before there was an answer.
-    OutOfTime {
-        connecting: bool,
-    },
 }
 
 impl Link {
@@ -159,12 +147,7 @@ impl Link {
         asked: &mut Asked,
     ) -> Result<T, Failure> {
         let deadline = time.end;
-        let mut backoff = ExponentialBuilder::new()
-            .with_min_delay(Duration::from_millis(1))
-            .with_max_delay(Duration::from_millis(50))
-            .with_jitter()
-            .without_max_times()
-            .build();
+        let mut backoff = backoff();
         let (mut last_problem, mut redirections) = (None, 0);
         loop {
             match self.attempt(slot, script, &arguments, deadline, asked).await {
@@ -218,7 +201,7 @@ impl Link {
         deadline: Instant,
         asked: &mut Asked,
     ) -> Result<(Arc<Node>, Answer), Tried> {
-        let judge = |unanswered, node| self.judge(unanswered, node);
+        let judge = |unanswered, node| self.servers.judge(&self.wire, unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
         asked.node = Some(node.clone());
         let answered = node.run(&self.wire, script, arguments, deadline).await;
@@ -247,125 +230,49 @@ impl Link {
     /// A request to every server without a script, tried once, for people who set up a store.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
         let time = Time::new(self.timeout, Deadline::NEVER);
-        let told = |unanswered, node: Option<&Node>| match self.judge(unanswered, node) {
-            Tried::Again(problem) => unreachable(problem),
-            Tried::Refused(refusal) => refusal,
-            Tried::Elsewhere => self.timed_out(time, false, None),
-            Tried::OutOfTime { connecting } => self.timed_out(time, connecting, None),
-        };
-        let nodes = self.servers.all(&self.wire, time.end).await.map_err(|unanswered| told(unanswered, None))?;
-        for node in nodes {
+        for node in self.servers().await? {
             let pong = node.command(&self.wire, &redis::cmd("PING"), time.end).await;
-            pong.map_err(|unanswered| told(unanswered, Some(&node)))?;
+            pong.map_err(|unanswered| self.told(self.servers.judge(&self.wire, unanswered, Some(&node)), time))?;
         }
         Ok(())
     }
 
-    /// What no answer means for the request.
-    fn judge(&self, unanswered: Unanswered, node: Option<&Node>) -> Tried {
-        let cluster = match &self.servers {
-            Servers::One(_) => None,
-            Servers::Cluster(cluster) => Some(cluster),
-        };
-        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect());
-        let refused = |code, message: &str| Tried::Refused(failure(code, "", message));
-        let error = match unanswered {
-            Unanswered::Error(error) => error,
-            Unanswered::NotConnected => {
-                suspect();
-                return Tried::OutOfTime { connecting: true };
+    /// The servers that answer for some part of the data, all of them together for all of it.
+    pub(super) async fn servers(&self) -> Result<Vec<Arc<Node>>, Failure> {
+        let time = Time::new(self.timeout, Deadline::NEVER);
+        let found = self.servers.all(&self.wire, time.end).await;
+        found.map_err(|unanswered| self.told(self.servers.judge(&self.wire, unanswered, None), time))
+    }
+
+    /// A request without a script to one of them, which changes nothing: until it is answered or the time-out is over.
+    pub(super) async fn ask(&self, node: &Arc<Node>, command: &Cmd) -> Result<Value, Failure> {
+        let time = Time::new(self.timeout, Deadline::NEVER);
+        let mut backoff = backoff();
+        let mut last_problem = None;
+        loop {
+            match node.command(&self.wire, command, time.end).await {
+                Ok(reply) => return Ok(reply),
+                Err(unanswered) => match self.servers.judge(&self.wire, unanswered, Some(node)) {
+                    Tried::Again(problem) => last_problem = Some(problem),
+                    Tried::OutOfTime { connecting } => return Err(self.timed_out(time, connecting, last_problem)),
+                    tried => return Err(self.told(tried, time)),
+                },
             }
-            Unanswered::NotAnswered => {
-                suspect();
-                return Tried::OutOfTime { connecting: false };
+            let next_try = Instant::now() + backoff.next().unwrap_or_default();
+            sleep_until(next_try.min(time.end)).await;
+            if next_try >= time.end {
+                return Err(last_problem.map_or_else(|| self.timed_out(time, false, None), unreachable));
             }
-            Unanswered::NoOwner => {
-                suspect();
-                return Tried::Again("no node of its cluster has the session's slot");
-            }
-            Unanswered::Garbled(failure) => return Tried::Refused(failure),
-        };
-        // The server's own words may name hosts, so they stay in the host's log.
-        tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
-        match error.kind() {
-            ErrorKind::Server(kind) => match kind {
-                ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
-                // The slot is on its way. A session is served where all of it is: see `layout.rs`.
-                _ if is_moving(&error) && cluster.is_some() => {
-                    Tried::Again("the session's slot is being moved to another node")
-                }
-                ServerErrorKind::Moved if cluster.is_some() => {
-                    match (cluster, error.redirect_node(), node) {
-                        (Some(cluster), Some((to, slot)), Some(node)) => {
-                            cluster.moved(slot, to, &node.address, &self.wire);
-                        }
-                        _ => suspect(),
-                    }
-                    Tried::Elsewhere
-                }
-                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
-                    suspect();
-                    Tried::Again("its cluster is not ready")
-                }
-                ServerErrorKind::ReadOnly => {
-                    suspect();
-                    match cluster {
-                        Some(_) => Tried::Again("it has become a replica"),
-                        None => refused(FailureCode::ReadOnly, "Redis is a read-only replica; connect to the master"),
-                    }
-                }
-                ServerErrorKind::NoPerm => refused(
-                    FailureCode::Denied,
-                    "Redis denies a command or key to this user; `keepline config --acl` prints the permissions needed",
-                ),
-                ServerErrorKind::Moved
-                | ServerErrorKind::Ask
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::CrossSlot => {
-                    refused(FailureCode::Other, "this Redis is a node of a cluster: set redis_cluster")
-                }
-                _ if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) => {
-                    refused(FailureCode::Other, "this Redis is no node of a cluster: leave redis_cluster out")
-                }
-                _ => refused(FailureCode::Other, "Redis refused the command (ERR); it must be Redis 6.2 or newer"),
-            },
-            ErrorKind::AuthenticationFailed => {
-                refused(FailureCode::Denied, "Redis refused the password, or the user's name")
-            }
-            ErrorKind::Extension => match error.code() {
-                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and takes no writes"),
-                Some("MISCONF") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it can't save its data to disk")
-                }
-                Some("NOREPLICAS") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it has too few replicas")
-                }
-                Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                    refused(FailureCode::Denied, "Redis wants a password, or refused the one it got")
-                }
-                Some("BUSY") => Tried::Again("it is busy with somebody's script"),
-                _ => refused(FailureCode::Other, "Redis refused the command"),
-            },
-            // Also a reply that was cut in the middle.
-            ErrorKind::Parse => {
-                suspect();
-                Tried::Again("what answers there does not speak Redis's protocol, or breaks off")
-            }
-            ErrorKind::UnexpectedReturnType => {
-                refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
-            }
-            ErrorKind::InvalidClientConfig => {
-                refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
-            }
-            _ if let Some(told) = tls_problem(&error) => refused(FailureCode::Unavailable, told),
-            _ => {
-                suspect();
-                Tried::Again(match error.is_connection_refusal() {
-                    true => "the connection is refused; is it running, and are host and port right",
-                    false if error.is_timeout() => "nobody answers",
-                    false => "the connection breaks",
-                })
-            }
+        }
+    }
+
+    /// One try, for people.
+    fn told(&self, tried: Tried, time: Time) -> Failure {
+        match tried {
+            Tried::Again(problem) => unreachable(problem),
+            Tried::Refused(refusal) => refusal,
+            Tried::Elsewhere => self.timed_out(time, false, None),
+            Tried::OutOfTime { connecting } => self.timed_out(time, connecting, None),
         }
     }
 
@@ -386,31 +293,21 @@ impl Link {
     }
 }
 
+fn backoff() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::new()
+        .with_min_delay(Duration::from_millis(1))
+        .with_max_delay(Duration::from_millis(50))
+        .with_jitter()
+        .without_max_times()
+        .build()
+}
+
 const FAILING: &str = "the store is left alone for a moment, after it has failed several times in a row";
 const STUCK: &str =
     "the session's slot is being moved to another node and does not arrive; it is left alone for a moment";
 
 fn left_alone(why: &str) -> Failure {
     failure(FailureCode::Unavailable, "", why)
-}
-
-/// The slot is on its way to another node.
-fn is_moving(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask))
-}
-
-/// The slot is another node's.
-fn is_moved(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
-}
-
-/// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.
-fn tls_problem(error: &RedisError) -> Option<&'static str> {
-    let told = if error.is_io_error() { error.to_string() } else { return None };
-    if told.contains("invalid peer certificate") {
-        return Some("Redis shows a certificate that is not trusted for this host; see redis_tls_ca");
-    }
-    told.contains("received corrupt message").then_some("no TLS connection comes about; is this Redis's port for TLS")
 }
 
 fn unreachable(problem: &str) -> Failure {

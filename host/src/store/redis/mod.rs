@@ -4,19 +4,23 @@
 
 mod acl;
 mod address;
+mod apart;
 mod breaker;
 mod clock;
 mod cluster;
 mod codec;
 mod flight;
 pub mod fuzzing;
+mod judge;
 mod layout;
 mod link;
 mod listing;
 mod moving;
 mod node;
 mod options;
+mod removal;
 mod replicas;
+mod scan;
 mod script;
 mod transact;
 mod transfer;
@@ -26,6 +30,12 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
+pub use self::{
+    apart::NotApart,
+    options::{RedisOptions, RedisOptionsError},
+    removal::{Arrival, Removed},
+    transfer::{Transfer, Transferred},
+};
 use self::{
     breaker::BreakerOptions,
     cluster::{Cluster, Servers},
@@ -35,10 +45,6 @@ use self::{
     node::{Node, Wire},
     script::Scripts,
     transact::Transact,
-};
-pub use self::{
-    options::{RedisOptions, RedisOptionsError},
-    transfer::{Transfer, Transferred},
 };
 use super::{
     BucketPage, Deadline, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities,

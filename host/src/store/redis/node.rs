@@ -209,7 +209,11 @@ impl Node {
         }
     }
 
-    async fn connected(self: &Arc<Self>, wire: &Arc<Wire>, deadline: Instant) -> Result<Arc<Connected>, Unanswered> {
+    pub(super) async fn connected(
+        self: &Arc<Self>,
+        wire: &Arc<Wire>,
+        deadline: Instant,
+    ) -> Result<Arc<Connected>, Unanswered> {
         if let Some(connected) = self.current.read().clone() {
             return Ok(connected);
         }

@@ -108,7 +108,16 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::Ipv4Addr;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        sync::mpsc,
+    };
+
+    use super::{super::breaker::BreakerOptions, *};
+    use crate::store::RedisOptions;
 
     const PATIENCE: Duration = Duration::from_millis(250);
     const LONG: Duration = Duration::from_secs(5);
@@ -140,5 +149,51 @@ mod tests {
         assert_eq!(again, Look { patience: Replicas::PATIENCE_WHILE_LAGGING, is_thorough: true });
         assert_eq!(still.after(again, 15, false, at(470)).lagging_since, Some(at(470)));
         assert_eq!(still.after(again, 15, true, at(470)), Known { upto: 15, lagging_since: None });
+    }
+
+    /// A server that tells with how much patience each `WAIT` comes, and answers none before the second.
+    async fn server() -> (u16, mpsc::UnboundedReceiver<String>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (tell, waits) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (mut buffer, mut waiting) = ([0; 1024], 0);
+            while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                let reply = if request.contains("TIME") {
+                    "*2\r\n$1\r\n1\r\n$1\r\n1\r\n"
+                } else if request.contains("WAIT") {
+                    tell.send(request.trim().rsplit("\r\n").next().unwrap().to_owned()).unwrap();
+                    waiting += 1;
+                    if waiting == 2 { ":0\r\n:1\r\n" } else { "" }
+                } else {
+                    ""
+                };
+                stream.write_all(reply.as_bytes()).await.unwrap();
+            }
+        });
+        (port, waits)
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_cancelled_tells_nobody_that_replicas_lag() {
+        let (port, mut waits) = server().await;
+        let options = RedisOptions { host: "127.0.0.1".into(), port, ..RedisOptions::default() };
+        let (address, client) = options.clients().unwrap().only().unwrap();
+        let breaker = BreakerOptions { failures: 1, cooldown: LONG };
+        let wire = Arc::new(Wire::new(LONG, breaker, 1));
+        let node = Arc::new(Node::new(address, client, &wire));
+        let deadline = Instant::now() + LONG;
+        let connected = node.connected(&wire, deadline).await.ok().unwrap();
+        let patience = PATIENCE.as_millis().to_string();
+        tokio::select! {
+            biased;
+            _ = node.replicated(&wire, connected.clone(), deadline) => panic!("nobody has answered"),
+            asked = waits.recv() => assert_eq!(asked, Some(patience.clone())),
+        }
+        let confirmed = node.replicated(&wire, connected, deadline).await;
+        assert!(matches!(confirmed, Ok(true)));
+        assert_eq!(waits.recv().await, Some(patience));
     }
 }
