@@ -292,7 +292,7 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
         }
     }
     // No more than is known.
-    line.push_str(match (left.len(), copied + already_there, unlisted) {
+    line.push_str(match (left.len(), copied + already_there + gone, unlisted) {
         (1.., _, _) => "; see above",
         (0, 0, None) => "; the source lists none. --scan also finds sessions that its list has lost",
         (0, 0, Some(_)) => "; the source has none",

@@ -118,6 +118,14 @@ mod tests {
     }
 
     #[test]
+    fn to_scan_is_allowed_on_request_only() {
+        let options = RedisOptions::default();
+        let mut more = options.least_acl_to_scan().unwrap();
+        assert_eq!(more.pop().as_deref(), Some("+scan"));
+        assert_eq!(more, options.least_acl().unwrap());
+    }
+
+    #[test]
     fn the_user_is_the_url_s_or_the_parts() {
         let user = |options: RedisOptions| options.acl_user().unwrap();
         assert_eq!(user(RedisOptions::default()), None);
