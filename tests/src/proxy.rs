@@ -2,6 +2,7 @@
 
 use std::{
     net::Ipv4Addr,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,8 +17,9 @@ use tokio::{
         TcpListener, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::watch,
+    sync::{mpsc, watch},
     task::JoinHandle,
+    time::Instant,
 };
 
 /// Where a connection is cut. What is on its way then, in either direction, is lost.
@@ -161,16 +163,40 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, planned: &Mutex<Option<Cut>>) {
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        let Ok(length @ 1..) = from.read(&mut buffer).await else { return };
-        let weather = *shared.weather.borrow();
-        match weather {
-            Weather::BlackHole => continue,
-            Weather::Slow(delay) => tokio::time::sleep(delay).await,
-            Weather::Fair | Weather::Closed => {}
+/// What is far away is late, and no less of it arrives for that: all of it is delayed by the same time.
+async fn requests(mut from: OwnedReadHalf, to: OwnedWriteHalf, shared: &Shared, planned: &Mutex<Option<Cut>>) {
+    let (on_its_way, arriving) = mpsc::unbounded_channel();
+    let read = async move {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let weather = *shared.weather.borrow();
+            let delay = match weather {
+                Weather::BlackHole => continue,
+                Weather::Slow(delay) => delay,
+                Weather::Fair | Weather::Closed => Duration::ZERO,
+            };
+            if on_its_way.send((Instant::now() + delay, buffer[..length].to_vec())).is_err() {
+                return;
+            }
         }
+    };
+    // A cut ends both; what was read before the client's end still arrives.
+    let mut deliver = pin!(deliver(arriving, to, shared, planned));
+    tokio::select! {
+        () = read => deliver.await,
+        () = &mut deliver => {}
+    }
+}
+
+async fn deliver(
+    mut arriving: mpsc::UnboundedReceiver<(Instant, Vec<u8>)>,
+    mut to: OwnedWriteHalf,
+    shared: &Shared,
+    planned: &Mutex<Option<Cut>>,
+) {
+    while let Some((due, request)) = arriving.recv().await {
+        tokio::time::sleep_until(due).await;
+        let length = request.len();
         let cut = shared.planned.lock().plan();
         let end = match cut {
             Some(Cut::BeforeRequest) => return shared.count(Cut::BeforeRequest),
@@ -181,7 +207,7 @@ async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shar
             }
             None => length,
         };
-        if to.write_all(&buffer[..end]).await.is_err() {
+        if to.write_all(&request[..end]).await.is_err() {
             return;
         }
         if cut == Some(Cut::MidRequest) {

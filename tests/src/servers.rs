@@ -1,12 +1,17 @@
 //! A redis-server on which Keepline's user may do what it must, and nothing else; tests look behind its back as
 //! the default user.
 
-use std::fmt;
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use keepline::{
     local_redis::{RedisCluster, RedisServer},
     store::RedisOptions,
 };
+
+use crate::proxy::Proxy;
 
 /// Keepline's user.
 pub const USER: &str = "keepline";
@@ -45,6 +50,25 @@ pub fn allowed_on_cluster(cluster: &RedisCluster, options: RedisOptions) -> Redi
         cluster.ask::<()>(node, &format!("ACL SETUSER {rules}")).unwrap();
     }
     options
+}
+
+/// A proxy before each node of a cluster, by which the nodes name each other and themselves from now on.
+pub async fn proxied(cluster: &RedisCluster) -> Vec<Proxy> {
+    let mut proxies = Vec::new();
+    for (at, node) in cluster.nodes().iter().enumerate() {
+        let proxy = Proxy::start(node.port()).await;
+        cluster.ask::<()>(at, &format!("CONFIG SET cluster-announce-port {}", proxy.port())).unwrap();
+        proxies.push(proxy);
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    for at in 0..cluster.nodes().len() {
+        let named = |nodes: String| proxies.iter().all(|proxy| nodes.contains(&format!("127.0.0.1:{}@", proxy.port())));
+        while !named(cluster.ask(at, "CLUSTER NODES").unwrap()) {
+            assert!(Instant::now() < end, "a node does not learn of the others' new ports");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    proxies
 }
 
 /// As `redis_url` takes it.

@@ -22,6 +22,9 @@ use keepline_tests::{
 };
 use tokio::task::{JoinSet, spawn_blocking};
 
+#[path = "cluster/links.rs"]
+mod links;
+
 /// Longer than a failover and a move of slots take on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 /// After how long the nodes take one of them for dead, for tests in which one dies.

@@ -35,6 +35,9 @@ use tokio::{
     task::JoinHandle,
 };
 
+#[path = "faults/time.rs"]
+mod time;
+
 /// What a busy machine may add to a time-out.
 const MARGIN: Duration = Duration::from_millis(1500);
 /// Longer than anything here takes: within it, what fails is tried again until it works.

@@ -19,7 +19,7 @@ pub use self::redis::fuzzing;
 pub use self::{
     deadline::Deadline,
     memory::{MemoryClock, MemoryLimits, MemoryStore},
-    redis::{RedisOptions, RedisOptionsError, RedisStore, Transfer, Transferred},
+    redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred},
 };
 pub use crate::contract::key_value::*;
 

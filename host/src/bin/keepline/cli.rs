@@ -313,7 +313,11 @@ impl SessionCommand {
 const MIGRATE_HELP: &str = r#"The source is the configuration in force. The target is the same with what --to changes, or the file of --to-config. For example, from a single server to a cluster:
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
-Each session is copied with its expiry, and both sides are compared byte for byte; at the end the target's list is, too. What is there already is left alone, so the same command goes on after an interruption. Stop the pipes first: what they write meanwhile is found by the comparison and copied again, but what they write after it is not.
+Each session is copied with its expiry, and both sides are compared byte for byte; at the end the target's list is, too. What is there already is left alone, so the same command goes on after an interruption. Stop the pipes first: what they write meanwhile is found by the comparison and copied again, but what they write after it is not. --delete leaves a session that has changed since it was compared where it is, whoever changed it.
+
+A mark that each side writes, and the other does not see, proves first that they are not the same under two names.
+
+Sessions are found by the source's list of them. One that was evicted, or removed from the list by hand, is not in it: --scan looks through all keys of the source in their place, in steps, and needs a user who may call SCAN (`keepline config --acl --scan`). In a cluster no slots may move meanwhile.
 
 Exit codes: 0 all sessions are in the target, 1 some are not (each is told with why), 2 the command line or the configuration is wrong."#;
 
@@ -329,9 +333,12 @@ pub struct MigrateArguments {
     /// Replace sessions of the target that have other contents
     #[arg(long)]
     pub overwrite: bool,
-    /// Delete each session in the source, once both sides were found to be the same
+    /// Delete each session in the source, if both sides are the same at that moment
     #[arg(long)]
     pub delete: bool,
+    /// Look through all keys of the source, also for sessions that its list has lost; needs SCAN (config --acl --scan)
+    #[arg(long)]
+    pub scan: bool,
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
@@ -346,6 +353,11 @@ pub struct ConfigArguments {
     /// It is for the configured key_prefix, user and database. Put a password for PASSWORD; before Redis 7 leave out +pexpiretime.
     #[arg(long)]
     pub acl: bool,
+    /// With --acl: also what `keepline migrate --scan` needs
+    ///
+    /// For as long as that takes: who may scan is told the names of all keys of the database, other tenants' too.
+    #[arg(long, requires = "acl")]
+    pub scan: bool,
 }
 
 /// `keepline inspect`.

@@ -21,7 +21,7 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let plugin = setup::plugin(global, &config)?;
     let keepline = setup::single_runtime()?.block_on(setup::keepline(plugin, &config))?;
     if arguments.acl {
-        let command = acl_command(&config)?;
+        let command = acl_command(&config, arguments.scan)?;
         let line = if arguments.json { json!(command).to_string() } else { quoted(&command)? };
         terminal::print_line(&line)?;
         return Ok(ExitCode::SUCCESS);
@@ -54,11 +54,11 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
 }
 
 /// The command that makes a user of Redis who may do what the configured store does, and nothing else.
-fn acl_command(config: &Config) -> Result<Vec<String>> {
+fn acl_command(config: &Config, to_scan: bool) -> Result<Vec<String>> {
     let options = config.redis_options();
     let user = options.acl_user()?.unwrap_or_else(|| ACL_USER.to_owned());
     let mut command = vec!["ACL".to_owned(), "SETUSER".to_owned(), user, "on".to_owned(), ">PASSWORD".to_owned()];
-    command.extend(options.least_acl()?);
+    command.extend(if to_scan { options.least_acl_to_scan()? } else { options.least_acl()? });
     Ok(command)
 }
 

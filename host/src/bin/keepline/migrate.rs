@@ -1,15 +1,19 @@
 //! `keepline migrate`: sessions from one Redis to another, a single server or a cluster each.
 //!
-//! What is there already is left alone, so a migration that was broken off goes on where it was.
+//! What is there already is left alone, so a migration that was broken off goes on where it was. Nothing is done
+//! before both sides are known to be apart, and nothing is deleted but what is the same on both at that moment.
 
-use std::{collections::HashSet, fmt, process::ExitCode, time::Duration};
+use std::{collections::HashMap, fmt, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, stream};
 use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 use keepline::{
     config::Config,
-    store::{Deadline, Failure, RedisOptions, RedisStore, Store, Transfer, Transferred, Writer},
+    store::{
+        Arrival, Deadline, Failure, FailureCode, NotApart, RedisOptions, RedisStore, Removed, Store, Transfer,
+        Transferred,
+    },
 };
 use serde_json::json;
 
@@ -32,11 +36,16 @@ pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
     let target = setup::target_config(global, arguments)?;
     let transfer = Transfer { from: store(&source)?, to: store(&target)?, overwrite: arguments.overwrite };
     if same_place(&source.redis_options(), &target.redis_options()) {
-        let message = "source and target are the same: say with --to what is different, for example \
-                       --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379";
-        return Err(Usage(message.to_owned()).into());
+        return Err(same("source and target are the same").into());
     }
     setup::single_runtime()?.block_on(migrate(&transfer, arguments))
+}
+
+fn same(what: &str) -> Usage {
+    Usage(format!(
+        "{what}: say with --to what is different, for example \
+         --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
+    ))
 }
 
 fn store(config: &Config) -> Result<RedisStore> {
@@ -57,9 +66,17 @@ fn same_place(one: &RedisOptions, other: &RedisOptions) -> bool {
         == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
 }
 
+/// The sessions to carry.
+struct Found {
+    names: Vec<String>,
+    /// Of those, the ones that the source's list does not have; none: it was not looked for them.
+    unlisted: Option<u64>,
+}
+
 /// What became of the sessions.
 #[derive(Default)]
 struct Tally {
+    unlisted: Option<u64>,
     copied: u64,
     bytes: u64,
     already_there: u64,
@@ -75,10 +92,14 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
     };
     reached(&transfer.from, "source").await?;
     reached(&transfer.to, "target").await?;
-    let sessions = names(&transfer.from).await.context("can't list the sessions of the source")?;
+    transfer.prove_apart().await.map_err(|not_apart| match not_apart {
+        NotApart::Same => same(&not_apart.to_string()).into(),
+        not_apart => anyhow::anyhow!("it can't be proved that source and target are not the same: {not_apart}"),
+    })?;
+    let Found { names: sessions, unlisted } = find(&transfer.from, arguments.scan).await?;
     let bar = bar(sessions.len() as u64);
-    let mut tally = Tally::default();
-    let mut done = HashSet::with_capacity(sessions.len());
+    let mut tally = Tally { unlisted, ..Tally::default() };
+    let mut done = HashMap::with_capacity(sessions.len());
     {
         let work =
             stream::iter(&sessions).map(async |session| (session, carry(transfer, session, arguments.delete).await));
@@ -96,25 +117,23 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
                     tell(&tally, arguments.json)?;
                     bail!(
                         "stopped; {} of {} sessions were looked at, and the same command goes on from there",
-                        done.len() + tally.left.len(),
+                        done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
                         sessions.len()
                     );
                 }
             };
             bar.inc(1);
             match outcome {
-                Ok(transferred) => {
-                    match transferred {
-                        Carried::Copied { bytes } => {
-                            tally.copied += 1;
-                            tally.bytes += bytes;
-                        }
-                        Carried::AlreadyThere => tally.already_there += 1,
-                        Carried::Gone => tally.gone += 1,
+                Ok(Carried { bytes, expires_at, outcome, is_deleted }) => {
+                    match outcome {
+                        Outcome::Copied => tally.copied += 1,
+                        Outcome::AlreadyThere => tally.already_there += 1,
+                        Outcome::Gone => tally.gone += 1,
                     }
-                    if !matches!(transferred, Carried::Gone) {
-                        tally.deleted += u64::from(arguments.delete);
-                        done.insert(session.as_str());
+                    tally.bytes += bytes;
+                    tally.deleted += u64::from(is_deleted);
+                    if !matches!(outcome, Outcome::Gone) {
+                        done.insert(session.as_str(), expires_at);
                     }
                 }
                 Err(why) => tally.left.push((session.clone(), why)),
@@ -127,34 +146,44 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
     Ok(if tally.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each session whose contents were compared must be in the target's list, too.
-async fn count(transfer: &Transfer, mut done: HashSet<&str>, tally: &mut Tally) -> Result<()> {
+/// Each session whose contents were compared must be in the target's list, too, unless its time is over.
+async fn count(transfer: &Transfer, mut done: HashMap<&str, Option<u64>>, tally: &mut Tally) -> Result<()> {
     for there in names(&transfer.to).await.context("can't list the sessions of the target")? {
         done.remove(there.as_str());
     }
-    for session in done {
-        // It may have expired since.
-        let description =
-            transfer.to.describe_bucket(session, Deadline::NEVER).await.map_err(|failure| told(&failure))?;
-        if description.status == keepline::store::Status::Applied {
-            tally.left.push((session.to_owned(), "it is in the target, but not in its list of sessions".to_owned()));
-        }
+    for (session, expires_at) in done {
+        let why = match transfer.arrival(session, expires_at).await.map_err(|failure| told(&failure))? {
+            Arrival::There | Arrival::Expired => continue,
+            Arrival::NotListed => "it is in the target, but not in its list of sessions",
+            _ => "it was in the target, with the same contents, and is not there any more",
+        };
+        tally.left.push((session.to_owned(), why.to_owned()));
     }
     Ok(())
 }
 
-enum Carried {
-    Copied { bytes: u64 },
+/// What became of a session.
+struct Carried {
+    outcome: Outcome,
+    bytes: u64,
+    expires_at: Option<u64>,
+    is_deleted: bool,
+}
+
+enum Outcome {
+    Copied,
     AlreadyThere,
     Gone,
 }
 
 async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carried, String> {
     let failed = |failure: Failure| failure.message;
-    let carried = match transfer.bucket(session).await.map_err(failed)? {
-        Transferred::Copied { bytes } => Carried::Copied { bytes },
-        Transferred::AlreadyThere => Carried::AlreadyThere,
-        Transferred::Gone => return Ok(Carried::Gone),
+    let (outcome, bytes, expires_at) = match transfer.bucket(session).await.map_err(failed)? {
+        Transferred::Copied { bytes, expires_at } => (Outcome::Copied, bytes, expires_at),
+        Transferred::AlreadyThere { expires_at } => (Outcome::AlreadyThere, 0, expires_at),
+        Transferred::Gone => {
+            return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
+        }
         Transferred::Conflict => {
             return Err("the target has a session of that name with other contents; --overwrite replaces it".into());
         }
@@ -165,10 +194,39 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
         }
         other => return Err(format!("it came to {other:?}")),
     };
+    let mut is_deleted = false;
     if delete {
-        transfer.from.delete_bucket(Writer::new().advance(), session, Deadline::NEVER).await.map_err(failed)?;
+        is_deleted = match transfer.remove(session).await.map_err(failed)? {
+            Removed::Done => true,
+            Removed::Gone => false,
+            Removed::Differs => {
+                return Err("it has changed since it was compared, and is not deleted; stop the pipes and migrate \
+                            with --overwrite"
+                    .into());
+            }
+            _ => return Err("the target does not list it (any more), so it is not deleted".into()),
+        };
     }
-    Ok(carried)
+    Ok(Carried { outcome, bytes, expires_at, is_deleted })
+}
+
+/// What the source's list names, and on request also what it does not.
+async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
+    let listed = names(source).await.context("can't list the sessions of the source")?;
+    if !scan {
+        return Ok(Found { names: listed, unlisted: None });
+    }
+    let scanned = source.scan_buckets().await.map_err(|failure| match failure.code {
+        FailureCode::Denied => anyhow::anyhow!(
+            "Redis denies SCAN to this user; `keepline config --acl --scan` prints the permissions needed"
+        ),
+        _ => anyhow::anyhow!("can't look through the keys of the source: {}", failure.message),
+    })?;
+    let unlisted = scanned.iter().filter(|name| listed.binary_search(name).is_err()).count() as u64;
+    let mut names = [listed, scanned].concat();
+    names.sort_unstable();
+    names.dedup();
+    Ok(Found { names, unlisted: Some(unlisted) })
 }
 
 async fn names(store: &RedisStore) -> Result<Vec<String>> {
@@ -215,22 +273,31 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
             "already_there": tally.already_there,
             "gone": tally.gone,
             "deleted": tally.deleted,
+            "unlisted": tally.unlisted,
             "left": left,
         });
         return Ok(terminal::print_line(&all.to_string())?);
     }
-    let Tally { copied, already_there, gone, deleted, left, .. } = tally;
+    let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
     let mut line = format!("{copied} sessions copied ({})", HumanBytes(tally.bytes));
     for (count, what) in [
         (*already_there, "there already"),
         (*gone, "gone meanwhile"),
         (*deleted, "deleted in the source"),
         (left.len() as u64, "left"),
+        (unlisted.unwrap_or_default(), "in no list of the source"),
     ] {
         if count > 0 {
             line.push_str(&format!(", {count} {what}"));
         }
     }
-    line.push_str(if left.is_empty() { "; counts and contents agree" } else { "; see above" });
+    // No more than is known.
+    line.push_str(match (left.len(), copied + already_there + gone, unlisted) {
+        (1.., _, _) => "; see above",
+        (0, 0, None) => "; the source lists none. --scan also finds sessions that its list has lost",
+        (0, 0, Some(_)) => "; the source has none",
+        (0, _, None) => "; all that the source lists is in the target, with the same contents",
+        (0, _, Some(_)) => "; all that the source holds is in the target, with the same contents",
+    });
     Ok(terminal::print_line(&line)?)
 }

@@ -19,6 +19,9 @@ const CALLED_BY_SCRIPTS: &str = "del exists get hdel hget hgetall hkeys hlen hmg
                                  ltrim mget pexpireat pexpiretime pttl rpush sadd scard set sismember smembers \
                                  smismember srandmember srem sscan strlen time";
 
+/// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
+const SCAN: &str = "+scan";
+
 impl RedisOptions {
     /// Whom these options log in as; none: Redis's default user.
     ///
@@ -60,6 +63,17 @@ impl RedisOptions {
         rules.extend(commands.into_iter().map(|command| format!("+{command}")));
         Ok(rules)
     }
+
+    /// The same for a store whose buckets are also [scanned for](super::RedisStore::scan_buckets). It is for as long
+    /// as that is done: who may scan is told the names of all keys of the database, other tenants' too.
+    ///
+    /// # Errors
+    /// As [`RedisStore::new`](super::RedisStore::new).
+    pub fn least_acl_to_scan(&self) -> Result<Vec<String>, RedisOptionsError> {
+        let mut rules = self.least_acl()?;
+        rules.push(SCAN.to_owned());
+        Ok(rules)
+    }
 }
 
 #[cfg(test)]
@@ -77,7 +91,9 @@ mod tests {
             include_str!("describe.lua"),
             include_str!("list.lua"),
             include_str!("export.lua"),
-            include_str!("import.lua")
+            include_str!("import.lua"),
+            include_str!("mark.lua"),
+            include_str!("weigh.lua")
         );
         let mut called = BTreeSet::new();
         for call in ["call('", "try('"] {
@@ -99,6 +115,14 @@ mod tests {
         let last = |options: RedisOptions| options.least_acl().unwrap().pop().unwrap();
         assert_eq!(last(RedisOptions { cluster: true, ..RedisOptions::default() }), "+cluster|slots");
         assert_eq!(last(RedisOptions { wait_replicas: 1, ..RedisOptions::default() }), "+wait");
+    }
+
+    #[test]
+    fn to_scan_is_allowed_on_request_only() {
+        let options = RedisOptions::default();
+        let mut more = options.least_acl_to_scan().unwrap();
+        assert_eq!(more.pop().as_deref(), Some("+scan"));
+        assert_eq!(more, options.least_acl().unwrap());
     }
 
     #[test]

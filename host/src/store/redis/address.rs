@@ -1,6 +1,6 @@
 //! Where a server is: `host:port`.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::Ipv6Addr, str::FromStr};
 
 /// Redis's own.
 const DEFAULT_PORT: u16 = 6379;
@@ -29,15 +29,45 @@ impl FromStr for Address {
                 None => (text, Some("")),
             },
         };
-        let port = match port.ok_or(())? {
-            "" => DEFAULT_PORT,
-            digits => digits.parse().map_err(|_| ())?,
-        };
+        match port.ok_or(())? {
+            "" => Self::checked(host, DEFAULT_PORT),
+            digits => Self::checked(host, port_of(digits)?),
+        }
+    }
+}
+
+impl Address {
+    /// As a node of a cluster names another one: `host:port`, the port behind the last colon also where the host
+    /// is an IPv6 address, which has no brackets there. No host, or `?`, is the host of whoever says so.
+    pub(super) fn of_redirection(text: &str, said_by: &Self) -> Result<Self, ()> {
+        let (host, port) = text.rsplit_once(':').ok_or(())?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = if is_unknown(host) { &said_by.host } else { host };
+        Self::checked(host, port_of(port)?)
+    }
+
+    fn checked(host: &str, port: u16) -> Result<Self, ()> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte);
-        match port != 0 && !host.is_empty() && host.bytes().all(plain) {
+        // No name has a colon.
+        let address = host.split('%').next().unwrap_or(host);
+        let is_host = !host.is_empty() && (!host.contains(':') || address.parse::<Ipv6Addr>().is_ok());
+        match port != 0 && is_host && host.bytes().all(plain) {
             true => Ok(Self { host: host.to_owned(), port }),
             false => Err(()),
         }
+    }
+}
+
+/// How a node writes a name that it does not know, in a redirection or in its map.
+pub(super) fn is_unknown(host: &str) -> bool {
+    host.is_empty() || host == "?"
+}
+
+/// Digits only: numbers in Rust may have a sign.
+fn port_of(digits: &str) -> Result<u16, ()> {
+    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => digits.parse().map_err(|_| ()),
+        false => Err(()),
     }
 }
 
@@ -66,7 +96,30 @@ mod tests {
         ] {
             assert_eq!(read(text).as_deref(), Ok(means), "{text}");
         }
-        for text in ["", ":", ":7000", "a:0", "a:65536", "a:b", "[::1", "[::1]7", "redis://a:1", "a b:1", "u@h:1"] {
+        for text in
+            ["", ":", ":7000", "a:0", "a:65536", "a:b", "a:+1", "[::1", "[::1]7", "redis://a:1", "a b:1", "u@h:1"]
+        {
+            assert_eq!(read(text), Err(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn redirections_are_read_as_redis_writes_them() {
+        let said_by: Address = "[fe80::2]:7000".parse().unwrap();
+        let read = |text: &str| Address::of_redirection(text, &said_by).map(|address| (address.host, address.port));
+        for (text, host, port) in [
+            ("10.0.0.1:7001", "10.0.0.1", 7001),
+            ("redis-1.example:7001", "redis-1.example", 7001),
+            ("::1:7001", "::1", 7001),
+            ("2001:db8::1:7001", "2001:db8::1", 7001),
+            ("fe80::1%eth0:7001", "fe80::1%eth0", 7001),
+            ("[2001:db8::1]:7001", "2001:db8::1", 7001),
+            (":7001", "fe80::2", 7001),
+            ("?:7001", "fe80::2", 7001),
+        ] {
+            assert_eq!(read(text), Ok((host.to_owned(), port)), "{text}");
+        }
+        for text in ["", "7001", "::1", "a:0", "a:", "a:65536", "a:-1", "a:+1", "a b:1", "a?:1"] {
             assert_eq!(read(text), Err(()), "{text}");
         }
     }

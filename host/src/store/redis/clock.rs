@@ -1,8 +1,19 @@
-//! A server's clock, seen from here.
+//! A server's clock, seen from here, and instants that no clock can tell.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
+
+/// Longer than any process lives, and not too long for any clock.
+const FAR: Duration = Duration::from_secs(30 * 366 * 24 * 3600);
+
+/// So much later, or far in the future where the clock can't tell that.
+pub(super) fn later(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time.min(FAR)).unwrap_or(now)
+}
 
 /// What a server's clock says is told by each new connection and by most replies, and in between by
 /// counting. It is taken as late as it can be, so that no try in time is ever refused; one that comes late
@@ -45,9 +56,14 @@ impl StoreClock {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn times_that_no_clock_can_tell_are_far_away() {
+        let now = Instant::now();
+        assert_eq!(later(now, Duration::from_secs(1)), now + Duration::from_secs(1));
+        assert!(later(now, Duration::MAX) > now + Duration::from_secs(1_000_000_000 / 2));
+    }
 
     #[test]
     fn the_store_s_clock_is_never_taken_for_earlier_than_it_is_and_corrects_itself() {

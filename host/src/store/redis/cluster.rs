@@ -1,27 +1,31 @@
 //! Which server has which part of the data: one server has it all, or a cluster's masters share its slots.
 //!
 //! The map of a cluster is asked for when it is needed first and whenever a node lets us down; in between,
-//! each redirection corrects one slot of it.
+//! each redirection corrects one slot of it. It is asked for once for all who need it, by nobody's time, and a node
+//! that is silent keeps nobody from asking the next.
 
 use std::{
     collections::{HashMap, HashSet},
     fmt,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use parking_lot::RwLock;
+use futures::stream::{FuturesUnordered, StreamExt};
+use parking_lot::{Mutex, RwLock};
 use redis::Value;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::time::{Instant, timeout};
 
 use super::{
-    address::Address,
+    address::{self, Address},
+    clock::later,
     codec,
+    flight::{Flight, Missed},
     layout::Slot,
-    node::{Node, Unanswered, Wire},
+    node::{Node, Unanswered, Wire, broken},
     options::Clients,
 };
 use crate::store::Failure;
@@ -29,10 +33,14 @@ use crate::store::Failure;
 pub(super) const SLOTS: usize = 16_384;
 /// The map is not asked for more often than this, however many pipes suspect it.
 const REFRESH_PAUSE: Duration = Duration::from_millis(50);
+/// How long is asked for it at one go: as long as the slowest connection may need to come about.
+const REFRESH_LIMIT: Duration = Wire::MOST_CONNECTING;
+/// Nodes that redirections may name before those that have no slots are forgotten.
+const MOST_NODES: usize = 2048;
 
 pub(super) enum Servers {
     One(Arc<Node>),
-    Cluster(Box<Cluster>),
+    Cluster(Arc<Cluster>),
 }
 
 pub(super) struct Cluster {
@@ -40,8 +48,9 @@ pub(super) struct Cluster {
     map: RwLock<Map>,
     /// Something said that the map is not as it was.
     suspect: AtomicBool,
-    /// Held while asking for it; with when that was done last.
-    refreshing: Mutex<Option<Instant>>,
+    refreshing: Flight<Result<(), Unanswered>>,
+    /// When it was asked for last.
+    refreshed_at: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -61,7 +70,7 @@ impl Servers {
     }
 
     /// The server that has a slot.
-    pub(super) async fn find(&self, slot: Slot, wire: &Wire, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
+    pub(super) async fn find(&self, slot: Slot, wire: &Arc<Wire>, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
         match self {
             Self::One(node) => Ok(node.clone()),
             Self::Cluster(cluster) => cluster.find(slot, wire, deadline).await,
@@ -69,7 +78,7 @@ impl Servers {
     }
 
     /// Servers that answer for some part of the data.
-    pub(super) async fn all(&self, wire: &Wire, deadline: Instant) -> Result<Vec<Arc<Node>>, Unanswered> {
+    pub(super) async fn all(&self, wire: &Arc<Wire>, deadline: Instant) -> Result<Vec<Arc<Node>>, Unanswered> {
         match self {
             Self::One(node) => Ok(vec![node.clone()]),
             Self::Cluster(cluster) => {
@@ -84,28 +93,30 @@ impl Servers {
 
 impl Cluster {
     pub(super) fn new(clients: Clients) -> Self {
-        Self { clients, map: RwLock::default(), suspect: AtomicBool::new(false), refreshing: Mutex::default() }
+        Self {
+            clients,
+            map: RwLock::default(),
+            suspect: AtomicBool::new(false),
+            refreshing: Flight::default(),
+            refreshed_at: Mutex::default(),
+        }
     }
 
     fn owner(&self, slot: Slot) -> Option<Arc<Node>> {
         self.map.read().owners.get(usize::from(slot.0)).cloned().flatten()
     }
 
-    async fn find(&self, slot: Slot, wire: &Wire, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
-        let known = self.owner(slot);
-        match known {
-            Some(owner) if !self.suspect.load(Ordering::Relaxed) => Ok(owner),
-            // One looks; meanwhile the old map is as good as any.
-            Some(owner) if self.refreshing.try_lock().is_err() => Ok(owner),
-            known => {
-                let refreshed = self.refresh(wire, deadline).await;
-                match (self.owner(slot).or(known), refreshed) {
-                    (Some(owner), _) => Ok(owner),
-                    (None, Err(error)) => Err(error),
-                    (None, Ok(())) => Err(Unanswered::NoOwner),
-                }
-            }
+    async fn find(self: &Arc<Self>, slot: Slot, wire: &Arc<Wire>, deadline: Instant) -> Result<Arc<Node>, Unanswered> {
+        let Some(known) = self.owner(slot) else {
+            let refreshed = self.refresh(wire, deadline).await;
+            // A redirection may have told it meanwhile.
+            return self.owner(slot).ok_or_else(|| refreshed.err().unwrap_or(Unanswered::NoOwner));
+        };
+        if self.suspect.load(Ordering::Relaxed) && !self.is_fresh() {
+            self.refreshing.begin(|| self.look(wire));
         }
+        // Meanwhile the old map is as good as any: to wait for the new one could take the time that this needs.
+        Ok(known)
     }
 
     /// Somebody had trouble that another map may end.
@@ -113,50 +124,99 @@ impl Cluster {
         self.suspect.store(true, Ordering::Relaxed);
     }
 
-    /// `MOVED`: this slot is there now. An address without a host is on the host of whoever said so.
+    /// `MOVED`: this slot is there now.
     pub(super) fn moved(&self, slot: u16, to: &str, said_by: &Address, wire: &Wire) {
-        let host = if to.starts_with(':') { said_by.host.as_str() } else { "" };
-        let Ok(address) = format!("{host}{to}").parse::<Address>() else { return self.suspect() };
+        let Ok(address) = Address::of_redirection(to, said_by) else { return self.suspect() };
         let mut map = self.map.write();
         let Some(node) = map.node(address, &self.clients, wire) else { return self.suspect() };
         if let Some(owner) = map.owners.get_mut(usize::from(slot)) {
             *owner = Some(node);
         }
+        if map.nodes.len() > MOST_NODES {
+            map.forget_the_idle(self.clients.seeds());
+        }
     }
 
-    /// Asks for the map, the nodes that are known first and the configured ones then, until one answers.
-    async fn refresh(&self, wire: &Wire, deadline: Instant) -> Result<(), Unanswered> {
-        let mut last = self.refreshing.lock().await;
-        if last.is_some_and(|last| last.elapsed() < REFRESH_PAUSE) && !self.map.read().owners.is_empty() {
+    /// Has the map as it is now, if it can be had by then.
+    async fn refresh(self: &Arc<Self>, wire: &Arc<Wire>, deadline: Instant) -> Result<(), Unanswered> {
+        if self.is_fresh() {
             return Ok(());
         }
-        let mut nodes: Vec<Arc<Node>> = self.map.read().nodes.values().cloned().collect();
+        match self.refreshing.join(|| self.look(wire), deadline).await {
+            Ok(refreshed) => refreshed,
+            Err(Missed::Deadline) => Err(Unanswered::NotConnected),
+            Err(Missed::Stopped) => Err(broken()),
+        }
+    }
+
+    /// Whether it was asked for just now, and is there.
+    fn is_fresh(&self) -> bool {
+        self.refreshed_at.lock().is_some_and(|at| at.elapsed() < REFRESH_PAUSE) && !self.map.read().owners.is_empty()
+    }
+
+    /// Whom to ask for the map: the nodes that are known first, and the configured ones then.
+    fn candidates(&self, wire: &Wire) -> Vec<Arc<Node>> {
+        let mut map = self.map.write();
+        let mut nodes: Vec<Arc<Node>> = map.nodes.values().cloned().collect();
         // Whoever is asked first every time would be missed most; and who failed of late, may again.
         fastrand::shuffle(&mut nodes);
         nodes.sort_by_key(|node| node.breaker.has_failures());
-        {
-            let mut map = self.map.write();
-            nodes.extend(self.clients.seeds().iter().filter_map(|seed| map.node(seed.clone(), &self.clients, wire)));
-        }
-        let mut outcome = Err(Unanswered::NotConnected);
-        for node in nodes {
-            // A node that is silent must not take all the time that there is.
-            let until = deadline.min(Instant::now() + wire.patience);
-            outcome = self.ask(&node, wire, until).await;
-            if outcome.is_ok() {
-                self.suspect.store(false, Ordering::Relaxed);
-                break;
+        for seed in self.clients.seeds() {
+            match map.node(seed.clone(), &self.clients, wire) {
+                Some(node) if !nodes.iter().any(|known| Arc::ptr_eq(known, &node)) => nodes.push(node),
+                _ => {}
             }
         }
-        *last = Some(Instant::now());
+        nodes
+    }
+
+    /// Asks for the map until one answers. It does not keep the cluster: whoever drops that stops it.
+    fn look(self: &Arc<Self>, wire: &Arc<Wire>) -> impl Future<Output = Result<(), Unanswered>> + Send + use<> {
+        Self::ask_around(Arc::downgrade(self), self.candidates(wire), wire.clone())
+    }
+
+    /// One node after the other, and the next as soon as one fails, or is silent for a moment.
+    async fn ask_around(cluster: Weak<Self>, nodes: Vec<Arc<Node>>, wire: Arc<Wire>) -> Result<(), Unanswered> {
+        let deadline = later(Instant::now(), REFRESH_LIMIT);
+        let mut nodes = nodes.into_iter();
+        let mut asked = FuturesUnordered::new();
+        let mut outcome = Err(Unanswered::NotConnected);
+        loop {
+            asked.extend(nodes.next().map(|node| Self::ask(node, &wire, deadline)));
+            // A node that is silent must not take all the time that there is; it may just be far away, though.
+            let answered = match nodes.len() {
+                0 => asked.next().await,
+                _ => match timeout(wire.patience, asked.next()).await {
+                    Ok(answered) => answered,
+                    Err(_) => continue,
+                },
+            };
+            match answered {
+                Some(Ok(ranges)) => {
+                    let Some(cluster) = cluster.upgrade() else { break };
+                    cluster.take(ranges, &wire);
+                    outcome = Ok(());
+                    break;
+                }
+                Some(Err(error)) => outcome = Err(error),
+                None => break,
+            }
+        }
+        if let Some(cluster) = cluster.upgrade() {
+            *cluster.refreshed_at.lock() = Some(Instant::now());
+        }
         outcome
     }
 
-    async fn ask(&self, node: &Node, wire: &Wire, deadline: Instant) -> Result<(), Unanswered> {
+    async fn ask(node: Arc<Node>, wire: &Arc<Wire>, deadline: Instant) -> Result<Vec<Range>, Unanswered> {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
         let reply = node.command(wire, &command, deadline).await?;
-        let ranges = slot_ranges(reply, &node.address).map_err(Unanswered::Garbled)?;
+        slot_ranges(reply, &node.address).map_err(Unanswered::Garbled)
+    }
+
+    /// The map is this.
+    fn take(&self, ranges: Vec<Range>, wire: &Wire) {
         let mut map = self.map.write();
         let mut owners = vec![None; SLOTS];
         for Range { first, last, master } in ranges {
@@ -169,7 +229,7 @@ impl Cluster {
         }
         map.owners = owners;
         map.forget_the_idle(self.clients.seeds());
-        Ok(())
+        self.suspect.store(false, Ordering::Relaxed);
     }
 }
 
@@ -210,7 +270,7 @@ pub(super) fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, F
         let host = match master.next()? {
             Value::Nil => asked.host.clone(),
             host => match codec::text(host)? {
-                host if host.is_empty() || host == "?" => asked.host.clone(),
+                host if address::is_unknown(&host) => asked.host.clone(),
                 host => host,
             },
         };
@@ -248,12 +308,14 @@ mod tests {
         let reply = Value::Array(vec![
             range(0, 99, node(text("10.0.0.1"), 7001)),
             range(100, 199, node(Value::Nil, 7002)),
-            range(200, 16_383, node(text(""), 7003)),
+            range(200, 299, node(text(""), 7003)),
+            range(300, 399, node(text("?"), 7004)),
+            range(400, 16_383, node(text("2001:db8::1"), 7005)),
         ]);
         let read = slot_ranges(reply, &asked).unwrap();
         let masters: Vec<_> = read.iter().map(|range| range.master.to_string()).collect();
-        assert_eq!(masters, ["10.0.0.1:7001", "asked:7002", "asked:7003"]);
-        assert_eq!((read[2].first, read[2].last), (200, 16_383));
+        assert_eq!(masters, ["10.0.0.1:7001", "asked:7002", "asked:7003", "asked:7004", "[2001:db8::1]:7005"]);
+        assert_eq!((read[4].first, read[4].last), (400, 16_383));
         for bad in [
             Value::Nil,
             Value::Array(vec![Value::Int(1)]),

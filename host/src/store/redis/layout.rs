@@ -19,6 +19,8 @@ use std::borrow::Cow;
 
 use crc::{CRC_16_XMODEM, Crc};
 
+use crate::store::names::is_bucket;
+
 /// What Redis Cluster hashes keys with.
 const CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 /// Tags of a cluster, and so registries.
@@ -106,6 +108,24 @@ impl Layout {
             base,
         }
     }
+
+    /// A key that belongs to no bucket, where that of this name would be. No bucket's name has a tilde.
+    pub(super) fn mark(&self, name: &str) -> (String, Cow<'_, Registry>) {
+        let registry = self.registry(CRC16.checksum(name.as_bytes()) % TAGS);
+        ([&registry.prefix, "~", name].concat(), registry)
+    }
+
+    /// The meta-data of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
+    /// it that would mean more than itself.
+    pub(super) fn meta_pattern(&self) -> String {
+        format!("{}:{}*:__meta__", self.prefix, if self.is_cluster { "{????}:" } else { "" })
+    }
+
+    /// The bucket whose meta-data this is.
+    pub(super) fn bucket_of<'a>(&self, meta: &'a str) -> Option<&'a str> {
+        let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
+        (is_bucket(name) && self.bucket(name).meta == meta).then_some(name)
+    }
 }
 
 #[cfg(test)]
@@ -133,6 +153,25 @@ mod tests {
         assert_eq!(keys.base, "rr:memory:{0b78}:s1:");
         assert_eq!(keys.registry.key, "rr:memory:{0b78}:__sessions__");
         assert_eq!(keys.registry.guard.as_deref(), Some("rr:memory:{0b78}:__none__"));
+    }
+
+    #[test]
+    fn a_bucket_is_recognised_by_its_meta_data_and_those_of_others_are_not() {
+        let (single, cluster) = (Layout::single("rr:memory"), Layout::cluster("rr:memory"));
+        for name in ["s1", "__sessions__", "__meta__", "-"] {
+            assert_eq!(single.bucket_of(&single.bucket(name).meta), Some(name));
+            assert_eq!(cluster.bucket_of(&cluster.bucket(name).meta), Some(name));
+            assert_eq!(single.bucket_of(&cluster.bucket(name).meta), None);
+            assert_eq!(cluster.bucket_of(&single.bucket(name).meta), None);
+            assert_eq!(single.bucket_of(&Layout::single("rr:memory:b").bucket(name).meta), None);
+        }
+        for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
+            assert_eq!(single.bucket_of(key), None, "{key}");
+        }
+        // Where nobody would look for it.
+        assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
+        assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
+        assert_eq!(cluster.meta_pattern(), "rr:memory:{????}:*:__meta__");
     }
 
     #[test]

@@ -6,14 +6,17 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    breaker::{Admission, Breaker},
+    breaker::Breaker,
+    clock::later,
     cluster::Servers,
     codec::Said,
+    judge::{Tried, is_moved, is_moving},
     layout::Slot,
+    moving::MovingSlots,
     node::{Answer, Connected, Node, Unanswered, Wire},
     script::Script,
 };
@@ -21,38 +24,59 @@ use crate::store::{Deadline, Failure, FailureCode, failure};
 
 pub(super) struct Link {
     servers: Servers,
-    wire: Wire,
+    wire: Arc<Wire>,
     timeout: Duration,
     /// For requests of which nobody knows which server they belong to.
     breaker: Breaker,
+    moving: MovingSlots,
 }
 
 /// A redirection is followed at once, but not for ever.
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
-/// Who was asked last, and whether all that it said is that the slot is being moved.
+/// Who was asked last, and what was last said.
 struct Asked {
     node: Option<Arc<Node>>,
-    is_moving: bool,
+    /// When anybody said anything, and whether that was that the slot is not where it belongs.
+    told: Option<(Instant, bool)>,
 }
 
-/// What one try came to, when it was not answered.
-enum Tried {
-    /// Worth another try; the text says what happened, for people.
-    Again(&'static str),
-    /// Another server has it, and is known now.
-    Elsewhere,
-    Refused(Failure),
-    /// Before there was a connection, or before there was an answer.
-    OutOfTime {
-        connecting: bool,
-    },
+impl Asked {
+    /// Whether nothing came of it because of where the slot is. That the last tries were not answered in time takes
+    /// nothing back, unless they were given `enough` of it.
+    fn is_moving(&self, enough: Duration) -> bool {
+        self.told.is_some_and(|(at, is_moving)| is_moving && at.elapsed() < enough)
+    }
+}
+
+/// How long a request has.
+#[derive(Clone, Copy)]
+struct Time {
+    began: Instant,
+    end: Instant,
+    /// By the caller's deadline, which comes before the store's time-out.
+    is_callers: bool,
+}
+
+impl Time {
+    fn new(timeout: Duration, deadline: Deadline) -> Self {
+        let began = Instant::now();
+        let own = later(began, timeout);
+        match deadline.instant().filter(|deadline| *deadline < own) {
+            Some(end) => Self { began, end, is_callers: true },
+            None => Self { began, end: own, is_callers: false },
+        }
+    }
+
+    fn given(&self) -> Duration {
+        self.end.saturating_duration_since(self.began)
+    }
 }
 
 impl Link {
-    pub(super) fn new(servers: Servers, wire: Wire, timeout: Duration) -> Self {
-        let breaker = Breaker::new(wire.breaker);
-        Self { servers, wire, timeout, breaker }
+    pub(super) fn new(servers: Servers, wire: Arc<Wire>, timeout: Duration) -> Self {
+        let (breaker, moving) = (Breaker::new(wire.breaker), MovingSlots::new(wire.breaker));
+        Self { servers, wire, timeout, breaker, moving }
     }
 
     pub(super) fn round_trips(&self) -> u64 {
@@ -72,23 +96,45 @@ impl Link {
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
         deadline: Deadline,
     ) -> Result<T, Failure> {
-        let mut asked = Asked { node: self.servers.owner(slot), is_moving: false };
-        if asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker).admit() == Admission::Refused {
-            return Err(failure(
-                FailureCode::Unavailable,
-                "",
-                "the store is left alone for a moment, after it has failed several times in a row",
-            ));
+        let time = Time::new(self.timeout, deadline);
+        if time.end <= time.began {
+            return Err(failure(FailureCode::TimedOut, "", "the deadline had passed before Redis was asked"));
         }
-        let outcome = self.attempts(slot, script, arguments, read, deadline, &mut asked).await;
-        let breaker = asked.node.as_ref().map_or(&self.breaker, |node| &node.breaker);
-        match &outcome {
+        let stuck = self.moving.get(slot);
+        let slot_leave = stuck.as_ref().map(|breaker| breaker.admit(time.began).ok_or_else(|| left_alone(STUCK)));
+        let slot_leave = slot_leave.transpose()?;
+        let mut asked = Asked { node: self.servers.owner(slot), told: None };
+        let expected = asked.node.clone();
+        let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
+        let outcome = self.attempts(slot, script, arguments, read, time, &mut asked).await;
+        let breaker = self.breaker_of(&asked.node);
+        if !matches!(&outcome, Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. })) {
+            breaker.succeeded();
+            leave.is_reported(breaker);
+            self.moving.served(slot);
+        } else if asked.is_moving(self.wire.enough) {
             // Not the node's fault, and the other sessions on it must not suffer for it.
-            Err(_) if asked.is_moving => {}
-            Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. }) => breaker.failed(),
-            _ => breaker.succeeded(),
+            let breaker = self.moving.stuck(slot);
+            self.blame(&breaker, time);
+            slot_leave.into_iter().for_each(|leave| leave.is_reported(&breaker));
+        } else {
+            self.blame(breaker, time);
+            leave.is_reported(breaker);
         }
         outcome
+    }
+
+    /// The breaker of a node, or of those whose node nobody knows.
+    fn breaker_of<'a>(&'a self, node: &'a Option<Arc<Node>>) -> &'a Breaker {
+        node.as_ref().map_or(&self.breaker, |node| &node.breaker)
+    }
+
+    /// Nothing came of a request in the time that it had. Where a caller had no more, that says little.
+    fn blame(&self, breaker: &Breaker, time: Time) {
+        match time.given() >= self.wire.enough {
+            true => breaker.failed(),
+            false => breaker.cut_short(time.began, self.timeout),
+        }
     }
 
     async fn attempts<T>(
@@ -97,17 +143,11 @@ impl Link {
         script: &Script,
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
-        deadline: Deadline,
+        time: Time,
         asked: &mut Asked,
     ) -> Result<T, Failure> {
-        let own = Instant::now() + self.timeout;
-        let deadline = deadline.instant().map_or(own, |deadline| deadline.min(own));
-        let mut backoff = ExponentialBuilder::new()
-            .with_min_delay(Duration::from_millis(1))
-            .with_max_delay(Duration::from_millis(50))
-            .with_jitter()
-            .without_max_times()
-            .build();
+        let deadline = time.end;
+        let mut backoff = backoff();
         let (mut last_problem, mut redirections) = (None, 0);
         loop {
             match self.attempt(slot, script, &arguments, deadline, asked).await {
@@ -131,18 +171,24 @@ impl Link {
                     redirections += 1;
                     continue;
                 }
-                Err(Tried::Elsewhere) => last_problem = Some("its cluster does not agree on who has the session"),
+                Err(Tried::Elsewhere) => {
+                    // A move that only some of the nodes know of: they are well, and it is about this slot alone.
+                    asked.told = Some((Instant::now(), true));
+                    last_problem = Some("its cluster does not agree on who has the session");
+                }
                 Err(Tried::Refused(refusal)) => return Err(refusal),
                 Err(Tried::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
                     return Err(unreachable(problem));
                 }
-                Err(Tried::OutOfTime { .. }) => return Err(self.timed_out_after(last_problem)),
+                Err(Tried::OutOfTime { connecting }) => {
+                    return Err(self.timed_out(time, connecting, last_problem));
+                }
             }
             redirections = 0;
             let next_try = Instant::now() + backoff.next().unwrap_or_default();
             sleep_until(next_try.min(deadline)).await;
             if next_try >= deadline {
-                return Err(last_problem.map_or_else(|| self.timed_out(), unreachable));
+                return Err(last_problem.map_or_else(|| self.timed_out(time, false, None), unreachable));
             }
         }
     }
@@ -155,13 +201,13 @@ impl Link {
         deadline: Instant,
         asked: &mut Asked,
     ) -> Result<(Arc<Node>, Answer), Tried> {
-        let judge = |unanswered, node| self.judge(unanswered, node);
+        let judge = |unanswered, node| self.servers.judge(&self.wire, unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
         asked.node = Some(node.clone());
         let answered = node.run(&self.wire, script, arguments, deadline).await;
-        // That the last try was not answered in time takes nothing back.
         if let Err(Unanswered::Error(error)) = &answered {
-            asked.is_moving = is_moving(error);
+            let was_moving = asked.told.is_some_and(|(_, is_moving)| is_moving);
+            asked.told = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
         }
         match answered {
             Ok(answer) => Ok((node, answer)),
@@ -183,157 +229,85 @@ impl Link {
 
     /// A request to every server without a script, tried once, for people who set up a store.
     pub(super) async fn ping(&self) -> Result<(), Failure> {
-        let deadline = Instant::now() + self.timeout;
-        let told = |unanswered, node: Option<&Node>| match self.judge(unanswered, node) {
-            Tried::Again(problem) => unreachable(problem),
-            Tried::Refused(refusal) => refusal,
-            Tried::Elsewhere | Tried::OutOfTime { .. } => self.timed_out(),
-        };
-        let nodes = self.servers.all(&self.wire, deadline).await.map_err(|unanswered| told(unanswered, None))?;
-        for node in nodes {
-            let pong = node.command(&self.wire, &redis::cmd("PING"), deadline).await;
-            pong.map_err(|unanswered| told(unanswered, Some(&node)))?;
+        let time = Time::new(self.timeout, Deadline::NEVER);
+        for node in self.servers().await? {
+            let pong = node.command(&self.wire, &redis::cmd("PING"), time.end).await;
+            pong.map_err(|unanswered| self.told(self.servers.judge(&self.wire, unanswered, Some(&node)), time))?;
         }
         Ok(())
     }
 
-    /// What no answer means for the request.
-    fn judge(&self, unanswered: Unanswered, node: Option<&Node>) -> Tried {
-        let cluster = match &self.servers {
-            Servers::One(_) => None,
-            Servers::Cluster(cluster) => Some(cluster),
-        };
-        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect());
-        let refused = |code, message: &str| Tried::Refused(failure(code, "", message));
-        let error = match unanswered {
-            Unanswered::Error(error) => error,
-            Unanswered::NotConnected => {
-                suspect();
-                return Tried::OutOfTime { connecting: true };
+    /// The servers that answer for some part of the data, all of them together for all of it.
+    pub(super) async fn servers(&self) -> Result<Vec<Arc<Node>>, Failure> {
+        let time = Time::new(self.timeout, Deadline::NEVER);
+        let found = self.servers.all(&self.wire, time.end).await;
+        found.map_err(|unanswered| self.told(self.servers.judge(&self.wire, unanswered, None), time))
+    }
+
+    /// A request without a script to one of them, which changes nothing: until it is answered or the time-out is over.
+    pub(super) async fn ask(&self, node: &Arc<Node>, command: &Cmd) -> Result<Value, Failure> {
+        let time = Time::new(self.timeout, Deadline::NEVER);
+        let mut backoff = backoff();
+        let mut last_problem = None;
+        loop {
+            match node.command(&self.wire, command, time.end).await {
+                Ok(reply) => return Ok(reply),
+                Err(unanswered) => match self.servers.judge(&self.wire, unanswered, Some(node)) {
+                    Tried::Again(problem) => last_problem = Some(problem),
+                    Tried::OutOfTime { connecting } => return Err(self.timed_out(time, connecting, last_problem)),
+                    tried => return Err(self.told(tried, time)),
+                },
             }
-            Unanswered::NotAnswered => {
-                suspect();
-                return Tried::OutOfTime { connecting: false };
+            let next_try = Instant::now() + backoff.next().unwrap_or_default();
+            sleep_until(next_try.min(time.end)).await;
+            if next_try >= time.end {
+                return Err(last_problem.map_or_else(|| self.timed_out(time, false, None), unreachable));
             }
-            Unanswered::NoOwner => {
-                suspect();
-                return Tried::Again("no node of its cluster has the session's slot");
-            }
-            Unanswered::Garbled(failure) => return Tried::Refused(failure),
-        };
-        // The server's own words may name hosts, so they stay in the host's log.
-        tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
-        match error.kind() {
-            ErrorKind::Server(kind) => match kind {
-                ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
-                // The slot is on its way. A session is served where all of it is: see `layout.rs`.
-                _ if is_moving(&error) && cluster.is_some() => {
-                    Tried::Again("the session's slot is being moved to another node")
-                }
-                ServerErrorKind::Moved if cluster.is_some() => {
-                    match (cluster, error.redirect_node(), node) {
-                        (Some(cluster), Some((to, slot)), Some(node)) => {
-                            cluster.moved(slot, to, &node.address, &self.wire);
-                        }
-                        _ => suspect(),
-                    }
-                    Tried::Elsewhere
-                }
-                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
-                    suspect();
-                    Tried::Again("its cluster is not ready")
-                }
-                ServerErrorKind::ReadOnly => {
-                    suspect();
-                    match cluster {
-                        Some(_) => Tried::Again("it has become a replica"),
-                        None => refused(FailureCode::ReadOnly, "Redis is a read-only replica; connect to the master"),
-                    }
-                }
-                ServerErrorKind::NoPerm => refused(
-                    FailureCode::Denied,
-                    "Redis denies a command or key to this user; `keepline config --acl` prints the permissions needed",
-                ),
-                ServerErrorKind::Moved
-                | ServerErrorKind::Ask
-                | ServerErrorKind::TryAgain
-                | ServerErrorKind::CrossSlot => {
-                    refused(FailureCode::Other, "this Redis is a node of a cluster: set redis_cluster")
-                }
-                _ if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) => {
-                    refused(FailureCode::Other, "this Redis is no node of a cluster: leave redis_cluster out")
-                }
-                _ => refused(FailureCode::Other, "Redis refused the command (ERR); it must be Redis 6.2 or newer"),
-            },
-            ErrorKind::AuthenticationFailed => {
-                refused(FailureCode::Denied, "Redis refused the password, or the user's name")
-            }
-            ErrorKind::Extension => match error.code() {
-                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and takes no writes"),
-                Some("MISCONF") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it can't save its data to disk")
-                }
-                Some("NOREPLICAS") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it has too few replicas")
-                }
-                Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                    refused(FailureCode::Denied, "Redis wants a password, or refused the one it got")
-                }
-                Some("BUSY") => Tried::Again("it is busy with somebody's script"),
-                _ => refused(FailureCode::Other, "Redis refused the command"),
-            },
-            // Also a reply that was cut in the middle.
-            ErrorKind::Parse => {
-                suspect();
-                Tried::Again("what answers there does not speak Redis's protocol, or breaks off")
-            }
-            ErrorKind::UnexpectedReturnType => {
-                refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
-            }
-            ErrorKind::InvalidClientConfig => {
-                refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
-            }
-            _ if let Some(told) = tls_problem(&error) => refused(FailureCode::Unavailable, told),
-            _ => {
-                suspect();
-                Tried::Again(match error.is_connection_refusal() {
-                    true => "the connection is refused; is it running, and are host and port right",
-                    false if error.is_timeout() => "nobody answers",
-                    false => "the connection breaks",
-                })
-            }
+        }
+    }
+
+    /// One try, for people.
+    fn told(&self, tried: Tried, time: Time) -> Failure {
+        match tried {
+            Tried::Again(problem) => unreachable(problem),
+            Tried::Refused(refusal) => refusal,
+            Tried::Elsewhere => self.timed_out(time, false, None),
+            Tried::OutOfTime { connecting } => self.timed_out(time, connecting, None),
         }
     }
 
     /// With what the tries before met with.
-    fn timed_out_after(&self, problem: Option<&str>) -> Failure {
-        let mut failure = self.timed_out();
+    fn timed_out(&self, time: Time, connecting: bool, problem: Option<&str>) -> Failure {
+        let given = if time.is_callers { time.given() } else { self.timeout };
+        let milliseconds = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
+        let what = if connecting { "no connection to Redis came about" } else { "Redis did not answer" };
+        let mut message = match time.is_callers {
+            true => format!("{what} before the deadline, {milliseconds} ms after it was asked"),
+            false => format!("{what} within store_timeout_ms ({milliseconds})"),
+        };
         if let Some(problem) = problem {
-            failure.message.push_str("; before that, ");
-            failure.message.push_str(problem);
+            message.push_str("; before that, ");
+            message.push_str(problem);
         }
-        failure
-    }
-
-    fn timed_out(&self) -> Failure {
-        let milliseconds = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
-        let message = format!("Redis did not answer within store_timeout_ms ({milliseconds})");
         Failure { limit: milliseconds, ..failure(FailureCode::TimedOut, "", message) }
     }
 }
 
-/// The slot is on its way to another node.
-fn is_moving(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask))
+fn backoff() -> impl Iterator<Item = Duration> {
+    ExponentialBuilder::new()
+        .with_min_delay(Duration::from_millis(1))
+        .with_max_delay(Duration::from_millis(50))
+        .with_jitter()
+        .without_max_times()
+        .build()
 }
 
-/// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.
-fn tls_problem(error: &RedisError) -> Option<&'static str> {
-    let told = if error.is_io_error() { error.to_string() } else { return None };
-    if told.contains("invalid peer certificate") {
-        return Some("Redis shows a certificate that is not trusted for this host; see redis_tls_ca");
-    }
-    told.contains("received corrupt message").then_some("no TLS connection comes about; is this Redis's port for TLS")
+const FAILING: &str = "the store is left alone for a moment, after it has failed several times in a row";
+const STUCK: &str =
+    "the session's slot is being moved to another node and does not arrive; it is left alone for a moment";
+
+fn left_alone(why: &str) -> Failure {
+    failure(FailureCode::Unavailable, "", why)
 }
 
 fn unreachable(problem: &str) -> Failure {

@@ -4,16 +4,23 @@
 
 mod acl;
 mod address;
+mod apart;
 mod breaker;
 mod clock;
 mod cluster;
 mod codec;
+mod flight;
 pub mod fuzzing;
+mod judge;
 mod layout;
 mod link;
 mod listing;
+mod moving;
 mod node;
 mod options;
+mod removal;
+mod replicas;
+mod scan;
 mod script;
 mod transact;
 mod transfer;
@@ -23,6 +30,12 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
+pub use self::{
+    apart::NotApart,
+    options::{RedisOptions, RedisOptionsError},
+    removal::{Arrival, Removed},
+    transfer::{Transfer, Transferred},
+};
 use self::{
     breaker::BreakerOptions,
     cluster::{Cluster, Servers},
@@ -32,10 +45,6 @@ use self::{
     node::{Node, Wire},
     script::Scripts,
     transact::Transact,
-};
-pub use self::{
-    options::{RedisOptions, RedisOptionsError},
-    transfer::{Transfer, Transferred},
 };
 use super::{
     BucketPage, Deadline, Deletion, Description, Failure, LogDescription, Receipt, Status, Store, StoreCapabilities,
@@ -59,9 +68,9 @@ impl RedisStore {
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.clients()?;
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
-        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas);
+        let wire = Arc::new(Wire::new(options.store_timeout, breaker, options.wait_replicas));
         let (layout, servers) = match options.cluster {
-            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Box::new(Cluster::new(clients)))),
+            true => (Layout::cluster(&options.key_prefix), Servers::Cluster(Arc::new(Cluster::new(clients)))),
             false => {
                 let (address, client) = clients.only()?;
                 (Layout::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))

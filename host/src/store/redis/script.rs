@@ -62,6 +62,8 @@ pub(super) struct Scripts {
     pub(super) list: Script,
     pub(super) export: Script,
     pub(super) import: Script,
+    pub(super) weigh: Script,
+    pub(super) mark: Script,
 }
 
 impl Scripts {
@@ -73,6 +75,8 @@ impl Scripts {
             list: Script::new(include_str!("list.lua")),
             export: Script::new(include_str!("export.lua")),
             import: Script::new(include_str!("import.lua")),
+            weigh: Script::new(include_str!("weigh.lua")),
+            mark: Script::new(include_str!("mark.lua")),
         }
     }
 }

@@ -15,9 +15,10 @@ use super::{
     RedisStore,
     codec::{self, Reply, Said},
     keys,
+    removal::Weighed,
     script::Script,
 };
-use crate::store::{Deadline, Failure, FailureCode, Status, Store, Writer, failure, names::check_bucket};
+use crate::store::{Deadline, Failure, FailureCode, Status, failure, names::check_bucket};
 
 /// Of one request or answer; one value or record may be larger.
 const PART_BYTES: usize = 1 << 20;
@@ -26,7 +27,7 @@ const PART_COUNT: usize = 500;
 /// How often a bucket that changes meanwhile is copied anew.
 const TRIES: u32 = 3;
 /// Two servers' reckoning of one instant, milliseconds, where it has to be computed (Redis before 7).
-const SAME_INSTANT_MS: u64 = 10;
+pub(super) const SAME_INSTANT_MS: u64 = 10;
 
 /// From where to where.
 #[derive(Debug)]
@@ -47,9 +48,14 @@ pub enum Transferred {
     Copied {
         /// Values and records, bytes.
         bytes: u64,
+        /// When it expires, milliseconds since 1970; none: never.
+        expires_at: Option<u64>,
     },
     /// The same is there already.
-    AlreadyThere,
+    AlreadyThere {
+        /// When it expires, milliseconds since 1970; none: never.
+        expires_at: Option<u64>,
+    },
     /// There is one of that name with other contents. Nothing was changed.
     Conflict,
     /// It has expired or was deleted meanwhile.
@@ -70,7 +76,7 @@ impl Transfer {
         let Some(mut head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
         if let Some(there) = self.to.head(bucket).await? {
             if self.is_same(bucket, &head, &there).await? {
-                return Ok(Transferred::AlreadyThere);
+                return Ok(Transferred::AlreadyThere { expires_at: head.expires_at });
             }
             if !self.overwrite {
                 return Ok(Transferred::Conflict);
@@ -82,17 +88,26 @@ impl Transfer {
             // What it replaces now is its own.
             overwrite = true;
             let Some(now) = self.from.head(bucket).await? else {
-                self.to.delete_bucket(Writer::new().advance(), bucket, Deadline::NEVER).await?;
+                self.take_back(bucket, &head).await?;
                 return Ok(Transferred::Gone);
             };
             if let Some(there) = self.to.head(bucket).await?
                 && self.is_same(bucket, &now, &there).await?
             {
-                return Ok(Transferred::Copied { bytes });
+                return Ok(Transferred::Copied { bytes, expires_at: now.expires_at });
             }
             head = now;
         }
         Ok(Transferred::Changing)
+    }
+
+    /// Removes a copy whose original has gone meanwhile, unless somebody has used it already.
+    async fn take_back(&self, bucket: &str, head: &Head) -> Result<(), Failure> {
+        let Weighed::There(weight) = self.to.weigh(bucket).await? else { return Ok(()) };
+        if self.to.head(bucket).await?.is_some_and(|there| there.is_copy_of(head)) {
+            self.to.remove_if(bucket, &weight).await?;
+        }
+        Ok(())
     }
 
     /// None: somebody else has made a bucket of that name there.
@@ -192,6 +207,16 @@ struct Head {
     names: Vec<Vec<u8>>,
     /// Names and lengths of the logs, sorted.
     logs: Vec<(Vec<u8>, u64)>,
+}
+
+impl Head {
+    /// As far as a head tells: every write of ours and of the original's is told by a log or by the meta-data.
+    fn is_copy_of(&self, original: &Self) -> bool {
+        // A key whose value was evicted is not copied.
+        self.fields == original.fields
+            && self.logs == original.logs
+            && self.names.iter().all(|name| original.names.binary_search(name).is_ok())
+    }
 }
 
 /// Some keys with their values, if they have one, and the keys that are left.
