@@ -97,7 +97,8 @@ async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
 async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     all_at_once(&s, async |store, number| {
-        let once = |round| transaction("b", existing(), [increment("n", 1), append("l", &[format!("{number}:{round}")])]);
+        let once =
+            |round| transaction("b", existing(), [increment("n", 1), append("l", &[format!("{number}:{round}")])]);
         let writers: Vec<_> = (0..ROUNDS).map(|_| Writer::new().advance().clone()).collect();
         for (round, writer) in writers.iter().enumerate() {
             assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Applied);

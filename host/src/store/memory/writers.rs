@@ -50,7 +50,8 @@ impl Writers {
     /// Refuses a writer that is not remembered when as many as can be are, times `share`.
     pub(super) fn check_room(&mut self, writer: &Writer, now_ms: u64, share: usize) -> Result<(), Failure> {
         let most = usize::try_from(request::MAX_WRITERS).unwrap_or(usize::MAX).saturating_mul(share);
-        if self.len() < most || self.find(writer).is_some() || self.few.iter().any(|known| !known.may_come_back(now_ms)) {
+        if self.len() < most || self.find(writer).is_some() || self.few.iter().any(|known| !known.may_come_back(now_ms))
+        {
             return Ok(());
         }
         for _ in 0..LOOKED_AT_FOR_ROOM.min(self.turns.len()) {

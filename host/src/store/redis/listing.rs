@@ -1,9 +1,9 @@
 //! A page of buckets: of one registry on a single server, of thousands in a cluster.
 //!
-//! A cursor is `registry.position.server.restarts`. A page looks at one registry, and where that does not fill it at twice as
-//! many next, side by side: so a store of many buckets gives no page out of proportion, and one of few is
-//! listed at one go, which costs at most a look at each of 4096 registries, well under a tenth of a second.
-//! What a page reads and does not use, the next one reads again.
+//! A cursor is `registry.position.server.restarts`. A page looks at one registry, and where that does not fill it
+//! at twice as many next, side by side: so a store of many buckets gives no page out of proportion, and one of
+//! few is listed at one go, which costs at most a look at each of 4096 registries, well under a tenth of a
+//! second. What a page reads and does not use, the next one reads again.
 //!
 //! A position is one server's own. Where another one has the registry by now, or has been started anew, that
 //! registry is listed from its beginning: names may come twice, and none that is there all the while is left out.
@@ -100,7 +100,9 @@ impl RedisStore {
                 buckets.extend(more);
                 cursor = match next {
                     0 => Cursor { registry: cursor.registry + 1, ..Cursor::default() },
-                    position => Cursor { position, server, restarts: cursor.restarts.saturating_add(u8::from(anew)), ..cursor },
+                    position => {
+                        Cursor { position, server, restarts: cursor.restarts.saturating_add(u8::from(anew)), ..cursor }
+                    }
                 };
                 if next != 0 || buckets.len() >= limit as usize {
                     break;
@@ -134,7 +136,9 @@ mod tests {
     fn cursors_are_read_back_and_anything_else_begins_anew() {
         let cursor = Cursor { registry: 4095, position: u64::MAX, server: 0xf00d, restarts: 3 };
         assert_eq!(Cursor::read(&cursor.text()), cursor);
-        for text in ["", "5", ".", "1.2", "a.b.c.d", "1.-1.0.0", "70000.0.0.0", "1.2.3", "1.2.x.0", "1.2.3.4.5", "1.2.3.256"] {
+        for text in
+            ["", "5", ".", "1.2", "a.b.c.d", "1.-1.0.0", "70000.0.0.0", "1.2.3", "1.2.x.0", "1.2.3.4.5", "1.2.3.256"]
+        {
             assert_eq!(Cursor::read(text), Cursor::default(), "{text}");
         }
     }
