@@ -257,6 +257,15 @@ impl RawRedis {
         format!("{}:{rest}", self.prefix)
     }
 
+    /// Watch what the store's scripts call from now on, on a single server.
+    pub fn watch(&self) -> Watch<'_> {
+        let server = self._server.as_ref().expect("one server");
+        let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        connection.send_packed_command(&redis::cmd("MONITOR").get_packed_command()).unwrap();
+        connection.recv_response().unwrap();
+        Watch { raw: self, connection }
+    }
+
     /// Run a command, in a cluster where its key is.
     pub fn run<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
         let moved = redis::ErrorKind::Server(redis::ServerErrorKind::Moved);
@@ -342,6 +351,33 @@ impl RawRedis {
         let mut command = redis::cmd("EVAL");
         command.arg(PASS).arg(0).arg(self.address("*")).arg(milliseconds);
         self.run_on_all::<()>(&command);
+    }
+}
+
+/// Redis telling of every command that it runs.
+pub struct Watch<'a> {
+    raw: &'a RawRedis,
+    connection: redis::Connection,
+}
+
+impl Watch<'_> {
+    /// What the scripts of this store called so far, each as the command and its arguments.
+    pub fn commands(mut self) -> Vec<Vec<String>> {
+        // Told in the order in which they were run: this one ends it.
+        let end = format!("end-{:016x}", fastrand::u64(..));
+        self.raw.run::<String>(redis::cmd("ECHO").arg(&end));
+        let mut commands = Vec::new();
+        loop {
+            let redis::Value::SimpleString(line) = self.connection.recv_response().unwrap() else { panic!("no line") };
+            if line.contains(&end) {
+                return commands;
+            }
+            // 1795186917.032595 [0 lua] "LRANGE" "prefix:b:__l__" "0" "7"
+            let Some((_, command)) = line.split_once(" lua] ") else { continue };
+            if command.contains(&*self.raw.prefix) {
+                commands.push(command.trim_matches('"').split("\" \"").map(str::to_owned).collect());
+            }
+        }
     }
 }
 

@@ -93,6 +93,25 @@ async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
     assert_eq!(s.apply("b", existing(), [get("n"), count("l")]).await, [found(&total.to_string()), extent(0, total)]);
 }
 
+/// As where each request has a pipe of its own.
+async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreUnderTest>) {
+    s.apply("b", create(), []).await;
+    all_at_once(&s, async |store, number| {
+        let once =
+            |round| transaction("b", existing(), [increment("n", 1), append("l", &[format!("{number}:{round}")])]);
+        let writers: Vec<_> = (0..ROUNDS).map(|_| Writer::new().advance().clone()).collect();
+        for (round, writer) in writers.iter().enumerate() {
+            assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Applied);
+        }
+        for (round, writer) in writers.iter().enumerate() {
+            assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Repeated);
+        }
+    })
+    .await;
+    let total = WRITERS * ROUNDS;
+    assert_eq!(s.apply("b", existing(), [get("n"), count("l")]).await, [found(&total.to_string()), extent(0, total)]);
+}
+
 /// As the filter keeps its history: an append finds the log too long and is handed the surplus, which is
 /// folded into one record under the expectation that nobody has folded it meanwhile.
 async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
@@ -204,6 +223,7 @@ macro_rules! on_every_store_in_parallel {
 on_every_store_in_parallel![
     counters_are_exact_and_no_record_is_lost,
     transactions_sent_twice_by_all_count_once,
+    ever_new_writers_that_are_all_sent_again_later_count_once,
     summaries_made_all_the_time_lose_nothing,
     one_of_all_creates_and_the_others_find_it_there,
     buckets_deleted_and_created_all_the_time_are_whole_or_not_there,

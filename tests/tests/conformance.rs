@@ -1,10 +1,13 @@
 //! The contract's conformance suite: what `wit/key-value.wit` promises, over every store.
 //!
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
-//! be seen behind a store's back is in `conformance/redis_layout.rs`.
+//! be seen behind a store's back is in `conformance/redis_layout.rs`, `conformance/redis_others.rs` and
+//! `conformance/bounded_work.rs`.
 
 #[path = "conformance/all_or_none.rs"]
 mod all_or_none;
+#[path = "conformance/bounded_work.rs"]
+mod bounded_work;
 #[path = "conformance/bulk.rs"]
 mod bulk;
 #[path = "conformance/exactly_once.rs"]
@@ -19,5 +22,7 @@ mod logs;
 mod openings;
 #[path = "conformance/redis_layout.rs"]
 mod redis_layout;
+#[path = "conformance/redis_others.rs"]
+mod redis_others;
 #[path = "conformance/values.rs"]
 mod values;

@@ -133,7 +133,7 @@ impl Episode {
             memory: side(StoreUnderTest::memory()),
             redis,
             general: side(StoreUnderTest::redis_general()),
-            writers: (0..5).map(|_| Writer::new()).collect(),
+            writers: (0..200).map(|_| Writer::new()).collect(),
             sent: Vec::new(),
             seen: BTreeSet::new(),
         }
@@ -169,7 +169,9 @@ impl Episode {
     }
 
     fn next_writer(&mut self) -> Writer {
-        let index = self.rng.usize(0..self.writers.len());
+        // A few again and again, and more of them than a store keeps in mind whoever they are.
+        let all = if self.rng.bool() { 5 } else { self.writers.len() };
+        let index = self.rng.usize(0..all);
         self.writers[index].advance().clone()
     }
 

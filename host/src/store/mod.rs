@@ -10,7 +10,7 @@ pub mod names;
 mod redis;
 mod request;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 
@@ -28,20 +28,21 @@ pub use crate::contract::key_value::*;
 /// A writer has one transaction outstanding at a time and numbers them upwards. One pipe is one writer.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    /// Random, 64 bits in base 16.
-    id: String,
+    /// Random, 64 bits in base 16. Shared by all clones, so that a store in this process can tell when the last
+    /// of them is gone; none: nobody.
+    id: Option<Arc<str>>,
     sequence: u64,
 }
 
 impl Writer {
     /// A writer that nobody else is.
     pub fn new() -> Self {
-        Self { id: format!("{:016x}", fastrand::u64(..)), sequence: 0 }
+        Self { id: Some(format!("{:016x}", fastrand::u64(..)).into()), sequence: 0 }
     }
 
     /// A stand-in that costs nothing to make, for where no transaction is possible.
     pub(crate) fn nobody() -> Self {
-        Self { id: String::new(), sequence: 0 }
+        Self { id: None, sequence: 0 }
     }
 
     /// Begin a transaction: the number that all its tries carry.
@@ -52,7 +53,7 @@ impl Writer {
 
     /// The writer's name.
     pub fn id(&self) -> &str {
-        &self.id
+        self.id.as_deref().unwrap_or_default()
     }
 
     /// The number of the transaction at hand, from 1.

@@ -9,6 +9,12 @@ use super::{
 
 /// More than a filter asks for in one transaction, and few enough for a store to do at one go.
 pub(super) const MAX_OPERATIONS: usize = 10_000;
+/// Records in one answer, whatever was asked for: reading them holds up everybody else.
+pub(super) const MAX_RECORDS: u64 = 10_000;
+/// Keys that one answer names; of more it names none.
+pub(super) const MAX_NAMES: u64 = 100_000;
+/// Writers of one bucket that a store remembers because a try of theirs may still be under way; it takes no more.
+pub(super) const MAX_WRITERS: u64 = 16_384;
 /// A hundred years: more than anybody means, and far from where milliseconds since 1970 overflow.
 pub(super) const MAX_TIME_TO_LIVE_MS: u64 = 100 * 366 * 24 * 3600 * 1000;
 
@@ -137,6 +143,14 @@ impl<'a> Names<'a> {
     fn is_empty(&self) -> bool {
         self.few.iter().all(|name| name.is_empty())
     }
+}
+
+/// Refuses a writer whose retry could not be told from its first try.
+pub(super) fn too_many_writers() -> Failure {
+    let message = format!(
+        "{MAX_WRITERS} others have just written to this session, and a retry of each may still be under way; try again later"
+    );
+    Failure { limit: MAX_WRITERS, ..failure(FailureCode::Full, "writers", message) }
 }
 
 /// Whether any of the operations changes a bucket: only then must a retry be recognised, and a late one

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, Operation, Outcome, Status, Writer};
+use keepline::store::{Deadline, FailureCode, Operation, Outcome, Status, Transaction, Writer};
 use keepline_tests::{
     on_every_store,
-    requests::*,
+    requests::{self, *},
     stores::{StoreUnderTest, new_writer},
 };
 
@@ -237,24 +237,100 @@ async fn a_deletion_sent_twice_deletes_once(s: Arc<StoreUnderTest>) {
     assert!(s.is_there("c").await);
 }
 
-async fn the_newest_of_hundreds_of_writers_are_remembered(s: Arc<StoreUnderTest>) {
+/// So many processes or pipes write to a session at one time, and none of them is told.
+const MANY: usize = 200;
+
+async fn hundreds_of_writers_whose_replies_are_lost_all_count_once(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
-    let count = transaction("b", existing(), [increment("n", 1)]);
-    let mut recent = Vec::new();
-    for n in 1..=300 {
-        let writer = new_writer();
-        let receipt = s.ask_as(&writer, &count).await;
-        assert_eq!((receipt.status, receipt.outcomes), (Status::Applied, vec![counter(n)]));
-        recent.push(writer);
-        // A millisecond passes now and then, as it does between transactions.
-        if n % 10 == 0 {
-            s.pass_time(Duration::from_millis(1));
-        }
-        for writer in recent.iter().rev().take(20).step_by(5) {
-            assert_eq!(s.ask_as(writer, &count).await.status, Status::Repeated, "after {n}");
+    let writers: Vec<_> = (0..MANY).map(|_| new_writer()).collect();
+    let count = |n: usize| transaction("b", create(), [increment("n", 1), append("l", &[n.to_string()])]);
+    // The first tries of all, with some second ones in between.
+    for (n, writer) in writers.iter().enumerate() {
+        assert_eq!(s.ask_as(writer, &count(n)).await.status, Status::Applied);
+        let earlier = n / 2;
+        assert_eq!(s.ask_as(&writers[earlier], &count(earlier)).await.status, Status::Repeated);
+    }
+    let mut order: Vec<_> = (0..MANY).collect();
+    for seed in 0..3 {
+        fastrand::Rng::with_seed(seed).shuffle(&mut order);
+        for n in &order {
+            assert_eq!(s.ask_as(&writers[*n], &count(*n)).await.status, Status::Repeated, "writer {n}");
         }
     }
-    assert_eq!(s.apply_one("b", get("n")).await, found("300"));
+    let total = MANY as u64;
+    let outcomes = s.apply("b", existing(), [get("n"), requests::count("l")]).await;
+    assert_eq!(outcomes, [found("200"), extent(0, total)]);
+}
+
+async fn what_hundreds_of_writers_did_to_an_earlier_life_does_not_come_back(s: Arc<StoreUnderTest>) {
+    let writers: Vec<_> = (0..MANY).map(|_| new_writer()).collect();
+    let late = transaction("b", create(), [increment("n", 1), append("l", &["late"])]);
+    for writer in &writers {
+        s.ask_as(writer, &late).await;
+    }
+    s.delete("b").await;
+    for writer in &writers {
+        assert_eq!(s.ask_as(writer, &late).await.status, Status::Absent);
+    }
+    assert!(!s.is_there("b").await);
+    s.apply("b", create_new(), [put("k", "1")]).await;
+    for writer in writers.iter().rev() {
+        assert_eq!(s.ask_as(writer, &late).await.status, Status::Repeated);
+    }
+    assert_eq!(s.apply("b", existing(), [list_keys(ALL), count("l")]).await, [names(&["k"], 1), extent(0, 0)]);
+}
+
+/// As many as a store remembers for each bucket.
+const MOST: u64 = 16_384;
+
+/// As many writers as that, all of whom may still try again, and some that were sent by this store.
+async fn remembered_by(s: &StoreUnderTest, count: &Transaction) -> Vec<Writer> {
+    // Who created the bucket is one of them.
+    let own = if s.name == "memory" { MOST - 1 } else { 100 };
+    let mut writers = Vec::new();
+    for _ in 0..own {
+        let writer = new_writer();
+        assert_eq!(s.ask_as(&writer, count).await.status, Status::Applied);
+        writers.push(writer);
+    }
+    if s.name != "memory" {
+        let deadline = s.raw().now() + 300_000;
+        let fields: Vec<_> = (own..MOST).flat_map(|n| [format!("{n:016x}"), format!("1.{deadline}")]).collect();
+        let address = s.raw().keys().into_iter().find(|key| key.ends_with("b:__writers__")).unwrap();
+        let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+        s.raw().on::<()>("HSET", &address, &fields);
+    }
+    writers
+}
+
+async fn more_writers_than_can_be_remembered_are_refused_and_none_counts_twice(s: Arc<StoreUnderTest>) {
+    s.apply("b", create(), []).await;
+    let (count, new) = (transaction("b", existing(), [increment("n", 1)]), new_writer());
+    let mut writers = remembered_by(&s, &count).await;
+    let before = s.everything().await;
+    for writer in [&new, &new_writer(), &new] {
+        let failure = s.store.transact(writer, &count, Deadline::NEVER).await.unwrap_err();
+        assert_eq!((failure.code, &*failure.subject, failure.limit), (FailureCode::Full, "writers", MOST));
+    }
+    for writer in &writers {
+        assert_eq!(s.ask_as(writer, &count).await.status, Status::Repeated);
+    }
+    s.assert_unchanged(&before, ()).await;
+    // Whoever is known is served on, and so are those who only read, and all other buckets.
+    for writer in writers.iter_mut().take(10) {
+        assert_eq!(s.ask_as(writer.advance(), &count).await.status, Status::Applied);
+    }
+    assert_eq!(s.ask_as(&new, &transaction("b", create(), [get_all()])).await.status, Status::Applied);
+    assert_eq!(s.ask_as(&new, &transaction("b", create_new(), [])).await.status, Status::Exists);
+    assert!(s.ask_as(&new, &transaction("c", create_new(), [])).await.created);
+    // It can be deleted, but not be made anew by one of whom nothing could be remembered.
+    assert_eq!(s.delete("b").await.0, Status::Applied);
+    let again = transaction("b", create(), [increment("n", 1)]);
+    assert_eq!(s.store.transact(&new, &again, Deadline::NEVER).await.unwrap_err().code, FailureCode::Full);
+    assert_eq!(s.ask_as(&writers[50], &again).await.status, Status::Absent);
+    // Until their time is over.
+    s.pass_time(Duration::from_secs(600));
+    assert!(s.ask_as(&new, &again).await.created);
 }
 
 on_every_store![
@@ -271,5 +347,7 @@ on_every_store![
     a_late_retry_does_not_reach_the_next_life,
     a_late_retry_revives_no_expired_bucket,
     a_deletion_sent_twice_deletes_once,
-    the_newest_of_hundreds_of_writers_are_remembered,
+    hundreds_of_writers_whose_replies_are_lost_all_count_once,
+    what_hundreds_of_writers_did_to_an_earlier_life_does_not_come_back,
+    more_writers_than_can_be_remembered_are_refused_and_none_counts_twice,
 ];

@@ -11,7 +11,8 @@ use compact_str::{CompactString, ToCompactString, format_compact};
 use crate::store::{
     AllValues, CounterValue, Description, Entry, Expectation, Failure, FailureCode, FoundValue, IncrementOperation,
     KeyNames, LogDescription, LogEnd, LogExtent, LogRecords, Operation, Outcome, Size, Status, TimeToLive, Transaction,
-    WriteDone, failure, request::set_key,
+    WriteDone, failure,
+    request::{MAX_RECORDS, set_key},
 };
 
 /// What a value takes beside key and text: two allocations and a place in a tree.
@@ -379,7 +380,7 @@ impl Log {
     fn read(&self, end: LogEnd, skip: u64, max_records: u64, max_bytes: u64) -> LogRecords {
         let length = self.records.len();
         let skip = index(skip).min(length);
-        let most = index(max_records).min(length - skip);
+        let most = index(max_records.min(MAX_RECORDS)).min(length - skip);
         let range: Range<usize> = match end {
             LogEnd::Oldest => {
                 let fit = fitting(self.records.range(skip..skip + most), max_bytes);

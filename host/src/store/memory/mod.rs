@@ -103,7 +103,7 @@ impl Store for MemoryStore {
     async fn delete_bucket(&self, writer: &Writer, bucket: &str, _: Deadline) -> Result<Deletion, Failure> {
         check_bucket(bucket)?;
         let mut state = self.state.lock();
-        Ok(state.delete(self.clock.now() / 1000, writer, bucket))
+        state.delete(self.clock.now() / 1000, writer, bucket)
     }
 
     async fn describe_bucket(&self, bucket: &str, _: Deadline) -> Result<Description, Failure> {
@@ -205,6 +205,9 @@ impl State {
                 return Ok(receipt(status, &transaction.opening, life, Vec::new()));
             }
             let growth = if seen { 0 } else { life.probe(&transaction.operations)? };
+            if writes && !seen {
+                slot.writers.check_room(writer, now_ms, 1)?;
+            }
             if growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
                 self.make_room(now_ms, growth)?;
                 continue;
@@ -246,6 +249,9 @@ impl State {
             return Ok(receipt_without(Status::Unmet));
         }
         let growth = life.probe(&transaction.operations)?;
+        if let Some(slot) = self.slots.get_mut(&*transaction.bucket) {
+            slot.writers.check_room(writer, now_ms, 1)?;
+        }
 
         for _ in 0..PRUNED_PER_CREATION {
             if !self.bury_an_expired_one(now_ms) {
@@ -311,11 +317,15 @@ impl State {
         BucketPage { buckets, cursor: more.map(ToString::to_string).unwrap_or_default() }
     }
 
-    fn delete(&mut self, now_ms: u64, writer: &Writer, bucket: &str) -> Deletion {
+    fn delete(&mut self, now_ms: u64, writer: &Writer, bucket: &str) -> Result<Deletion, Failure> {
         // Also where there is nothing to delete: a retry must not delete what is created after this.
         let nothing = |status| Deletion { status, keys: Vec::new() };
         if self.slots.get(bucket).is_some_and(|slot| slot.writers.has_seen(writer, now_ms)) {
-            return nothing(Status::Repeated);
+            return Ok(nothing(Status::Repeated));
+        }
+        // More room than for transactions: a bucket that is flooded by them can still be deleted.
+        if let Some(slot) = self.slots.get_mut(bucket) {
+            slot.writers.check_room(writer, now_ms, 2)?;
         }
         let slot = self.slot_to_write(now_ms, writer, bucket);
         let deletion = match &slot.life {
@@ -324,7 +334,7 @@ impl State {
             Some(life) => Deletion { status: Status::Applied, keys: life.keys() },
         };
         self.bury(now_ms, bucket);
-        deletion
+        Ok(deletion)
     }
 
     fn describe(&mut self, now_ms: u64, bucket: &str) -> Description {

@@ -15,9 +15,9 @@ use super::{RedisOptions, RedisOptionsError};
 const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-const CALLED_BY_SCRIPTS: &str = "del exists get hdel hget hgetall hkeys hlen hmget hset incrby llen lrange lset \
-                                 ltrim mget pexpireat pexpiretime pttl rpush sadd scard set sismember smembers \
-                                 smismember srandmember srem sscan strlen time";
+const CALLED_BY_SCRIPTS: &str = "del exists get hdel hget hgetall hkeys hlen hmget hrandfield hset incrby llen lrange \
+                                 lset ltrim mget pexpireat pexpiretime pttl rpush sadd scard set sismember smembers \
+                                 smismember srandmember srem sscan strlen time unlink";
 
 /// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
 const SCAN: &str = "+scan";
@@ -87,6 +87,7 @@ mod tests {
         let scripts = concat!(
             include_str!("transact.lua"),
             include_str!("operations.lua"),
+            include_str!("shared.lua"),
             include_str!("delete.lua"),
             include_str!("describe.lua"),
             include_str!("list.lua"),

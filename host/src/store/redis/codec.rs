@@ -4,14 +4,15 @@
 //! a transaction here and in `operations.lua`.
 //! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, string::FromUtf8Error};
 
 use redis::{Cmd, Value};
 
 use crate::store::{
     AllValues, CounterValue, Entry, Expectation, Failure, FailureCode, FoundValue, KeyNames, LogEnd, LogExtent,
     LogRecords, NewLife, Opening, Operation, Outcome, Receipt, Size, Status, Transaction, WriteDone, Writer, failure,
-    names::is_key, request,
+    names::is_key,
+    request::{self, MAX_RECORDS},
 };
 
 /// What a script said.
@@ -151,14 +152,14 @@ impl<'a> Parts<'a> {
                 .log(&read.log)
                 .part(Part::Fixed(u64::from(read.end == LogEnd::Newest)))
                 .number(read.skip)
-                .number(read.max_records)
+                .number(read.max_records.min(MAX_RECORDS))
                 .number(read.max_bytes),
             Operation::Overflow(overflow) => self
                 .step("overflow")
                 .log(&overflow.log)
                 .limit(overflow.limit)
                 .limit(overflow.keep)
-                .limit(overflow.max_records)
+                .limit(overflow.max_records.min(MAX_RECORDS))
                 .limit(overflow.max_bytes),
             Operation::ReplaceOldest(replace) => {
                 self.step("replace-oldest").log(&replace.log).number(replace.count).texts(&replace.records)
@@ -344,6 +345,7 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
             format!("more records for the log {subject} than there are to replace"),
         ),
         15 => return Ok(Said::Late),
+        16 => request::too_many_writers(),
         _ => return Err(garbled()),
     })
 }
@@ -387,7 +389,9 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
         Operation::GetAll(_) => all_values(reply)?,
         Operation::ListKeys(_) | Operation::Remove(_) | Operation::RemoveAll(_) => {
             let total = reply.unsigned()?;
-            Outcome::Names(KeyNames { total, names: reply.list()?.filter_map(key).collect() })
+            let mut names: Vec<_> = reply.list()?.filter_map(key).collect();
+            names.sort_unstable();
+            Outcome::Names(KeyNames { total, names })
         }
     })
 }
@@ -408,6 +412,7 @@ fn all_values(reply: &mut Reply) -> Result<Outcome, Failure> {
         }
     }
     entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    entries.dedup_by(|a, b| a.key == b.key);
     unreadable.sort_unstable();
     Ok(Outcome::Values(AllValues { entries, unreadable }))
 }
@@ -441,8 +446,11 @@ impl Reply {
         text(self.next()?)
     }
 
+    /// Sorted.
     pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
-        Ok(Self::new(self.next()?)?.rest().filter_map(key).collect())
+        let mut keys: Vec<_> = Self::new(self.next()?)?.rest().filter_map(key).collect();
+        keys.sort_unstable();
+        Ok(keys)
     }
 
     /// The next values, of which there must be so many.
@@ -481,7 +489,16 @@ pub(super) fn text(value: Value) -> Result<String, Failure> {
 
 /// A name that somebody else put into the set of keys, and that is no key's, is not seen.
 fn key(value: Value) -> Option<String> {
-    text(value).ok().filter(|name| is_key(name))
+    let name = String::from_utf8(bytes(value).ok()?);
+    match name {
+        Ok(name) if is_key(&name) => Some(name),
+        stranger => {
+            let name = stranger.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+            let shown = name.get(..64).unwrap_or(&name).escape_ascii();
+            tracing::debug!(target: "keepline", context = "keepline.store", "redis: no name of a key: \"{shown}\"");
+            None
+        }
+    }
 }
 
 fn lossy_text(value: Value) -> Result<String, Failure> {

@@ -2,7 +2,8 @@
 
 local meta, keys, registry = KEYS[1], KEYS[2], KEYS[4]
 local base, bucket = ARGV[1], ARGV[2]
-local call, try = redis.call, redis.pcall
+local call, try, byte = redis.call, redis.pcall, string.byte
+local UNDERSCORE = 95
 
 local APPLIED, ABSENT, EXPIRED, WRONG_TYPE = 0, 2, 3, 10
 
@@ -33,4 +34,10 @@ for i = 1, #fields, 2 do
 end
 local count = try('SCARD', keys)
 if type(count) == 'table' then return { WRONG_TYPE, 0, '__keys__' } end
+if count <= STRANGERS then
+  -- Others can put names into it that are no keys. Of many, they don't matter.
+  local names = call('SMEMBERS', keys)
+  --@ only keys
+  count = #names
+end
 return { APPLIED, 0, created_at, ttl_seconds, sliding_ms, left, count, logs }

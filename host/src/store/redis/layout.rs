@@ -6,7 +6,7 @@
 //! | `{prefix}:{bucket}:__keys__` | set | the bucket's keys |
 //! | `{prefix}:{bucket}:__{log}__` | list | a log, oldest first; the original's is `__history__` |
 //! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (records replaced away) |
-//! | `{prefix}:{bucket}:__writers__` | hash | writer → `sequence.deadline`; `~` → when it expires |
+//! | `{prefix}:{bucket}:__writers__` | hash | writer → `sequence.deadline`, until that is over; `~` → when it expires |
 //! | `{prefix}:__sessions__` | set | names of the buckets |
 //!
 //! In a cluster, all of it once for each of 4096 hash tags, with `{prefix}:{tag}` in the place of the prefix

@@ -22,6 +22,7 @@ mod removal;
 mod replicas;
 mod scan;
 mod script;
+mod shapes;
 mod transact;
 mod transfer;
 
@@ -79,8 +80,9 @@ impl RedisStore {
         Ok(Self { layout, scripts: Scripts::new(), link: Link::new(servers, wire, options.store_timeout) })
     }
 
-    /// How many shapes of transactions get a script of their own, 64 unless told. All others are served by one
-    /// script that is sent the shape, too: slower, but Redis never forgets a script.
+    /// How many shapes of transactions have a script of their own at a time, 64 unless told. All others are served by
+    /// one script that is sent the shape, too, which is slower. A shape that is asked for often takes the place of one
+    /// that is not; since Redis never forgets a script, a store makes no more than 16 times as many in its life.
     #[must_use]
     pub fn with_shapes(mut self, most: usize) -> Self {
         self.scripts.transact = Transact::new(most);
@@ -186,13 +188,46 @@ fn description(status: Status, reply: &mut codec::Reply) -> Result<Description, 
     }
     logs.sort_unstable_by(|a, b| a.log.cmp(&b.log));
     let time_to_live = match sliding_ms.parse() {
-        Ok(milliseconds) => Some(TimeToLive { milliseconds, sliding: true }),
-        // As the original writes it: seconds as a float, or the word None.
-        Err(_) => ttl_seconds.parse::<f64>().ok().map(|seconds| {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-            let milliseconds = (seconds * 1000.0).round() as u64;
-            TimeToLive { milliseconds, sliding: false }
-        }),
+        Ok(milliseconds @ 1..) => Some(TimeToLive { milliseconds, sliding: true }),
+        _ => milliseconds(&ttl_seconds).map(|milliseconds| TimeToLive { milliseconds, sliding: false }),
     };
     Ok(Description { status, incarnation, time_to_live, expires_in, keys, logs })
+}
+
+/// What the original writes for a time to live: `str()` of a Python float of seconds, or the word `None`. It rounds
+/// up to a millisecond what is less, and takes nothing, less than that, and what is no number for never.
+fn milliseconds(ttl_seconds: &str) -> Option<u64> {
+    let seconds = ttl_seconds.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let milliseconds = (seconds * 1000.0).round() as u64;
+    Some(milliseconds.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::milliseconds;
+
+    #[test]
+    fn a_time_to_live_is_read_as_python_writes_floats() {
+        for (text, expected) in [
+            ("86400.0", Some(86_400_000)),
+            ("0.5", Some(500)),
+            ("3960.0000000000005", Some(3_960_000)),
+            ("90061.001", Some(90_061_001)),
+            ("0.001", Some(1)),
+            ("0.0001", Some(1)),
+            ("1e-05", Some(1)),
+            ("5e-324", Some(1)),
+            ("1e+16", Some(10_000_000_000_000_000_000)),
+            ("1.7976931348623157e+308", Some(u64::MAX)),
+            ("None", None),
+            ("0.0", None),
+            ("-1.0", None),
+            ("nan", None),
+            ("inf", None),
+            ("", None),
+        ] {
+            assert_eq!(milliseconds(text), expected, "{text}");
+        }
+    }
 }

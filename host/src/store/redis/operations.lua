@@ -7,8 +7,8 @@
 --   number NAME   any other number
 --   text NAME     a text
 --   texts         any number of texts, last: `count` of them in ARGV, from index `from` on
--- `--@ NAME` stands for the fragment of that name. Probes return what keeps the transaction from being
--- applied; an operation that is applied adds to the reply and can't fail any more.
+-- `--@ NAME` stands for the fragment of that name, here or in shared.lua. Probes return what keeps the transaction
+-- from being applied; an operation that is applied adds to the reply and can't fail any more.
 
 --- expect-room: limit most, limit set_count
 --- probe
@@ -18,18 +18,26 @@ if not repeated then
   for slot = 1, set_count do
     if members[slot] ~= 1 then created = created + 1 end
   end
-  if created > 0 and (exists and call('SCARD', keys) or 0) + created > most then
-    return { UNMET, now, 0, incarnation }
+  local total = created > 0 and exists and call('SCARD', keys) or 0
+  if created > 0 and total + created > most and total - STRANGERS + created <= most then
+    --@ names
+    total = #names
   end
+  if created > 0 and total + created > most then return { UNMET, now, 0, incarnation } end
 end
 
 --- expect-oldest: log, texts
 --- probe
 if not repeated and count > 0 then
   if count > log.length then return { UNMET, now, 0, incarnation } end
-  local records = call('LRANGE', log.list, 0, count - 1)
-  for j = 1, count do
-    if records[j] ~= ARGV[from + j - 1] then return { UNMET, now, 0, incarnation } end
+  -- In steps: what is found is as long as what was expected, but for the last step's.
+  local at, step = 0, FIRST_STEP
+  while at < count do
+    local records = call('LRANGE', log.list, at, math.min(at + step, count) - 1)
+    for j = 1, #records do
+      if records[j] ~= ARGV[from + at + j - 1] then return { UNMET, now, 0, incarnation } end
+    end
+    at, step = at + step, math.min(2 * step, LAST_STEP)
   end
 end
 
@@ -39,12 +47,13 @@ if not repeated then
   local missing, expected = 0, {}
   for j = from, from + count - 1 do expected[ARGV[j]] = true end
   for _ in pairs(expected) do missing = missing + 1 end
-  for _, name in ipairs(held or {}) do
-    if byte(name) ~= UNDERSCORE or not string.find(name, '^__.*__$') then
-      if not expected[name] then return { UNMET, now, 0, incarnation } end
-      missing = missing - 1
+  if exists and (held or call('SCARD', keys) <= missing + MOST_NAMES) then
+    --@ names
+    for j = 1, #names do
+      if not expected[names[j]] then return { UNMET, now, 0, incarnation } end
     end
-  end
+    missing = missing - #names
+  elseif exists then missing = -1 end
   if missing ~= 0 then return { UNMET, now, 0, incarnation } end
 end
 
@@ -61,38 +70,64 @@ end
 
 --- get-all: limit max_bytes, limit max_keys
 --- apply
---@ names
-local bytes, values, fits = 0, {}, #names <= max_keys
--- In steps: what is over the limit is not read to its end. A value that was evicted, or is no string, is
--- false.
-for first = 1, fits and #names or 0, 64 do
-  local addresses, before = {}, first - 1
-  for j = 1, math.min(64, #names - before) do addresses[j] = base .. names[before + j] end
-  local read = call('MGET', unpack(addresses))
-  for j = 1, #read do
-    local value = read[j]
-    values[before + j] = value
-    if value then bytes = bytes + #names[before + j] + #value end
+local names, total, bytes, values, fits = held, nil, 0, {}, false
+if not names then
+  total = call('SCARD', keys)
+  if total <= max_keys + STRANGERS then names = call('SMEMBERS', keys) end
+end
+-- Strangers among one or two names are looked for only if those do not fit: nearly always they do.
+local strangers_left = names and #names <= 2
+while names do
+  if not strangers_left then
+    --@ only keys
   end
-  fits = bytes <= max_bytes
-  if not fits then break end
+  total, bytes, values = #names, 0, {}
+  fits = total <= max_keys
+  if fits and total > 0 then
+    -- One or two are read at once. Of more, the lengths come first: what is over the limit is not read. A value
+    -- that was evicted, or is no string, is false.
+    values = total == 1 and call('MGET', base .. names[1]) or call('MGET', base .. names[1], base .. names[2])
+    for j = 1, #values do
+      if values[j] then bytes = bytes + #names[j] + #values[j] end
+    end
+    for j = 3, total do
+      if bytes > max_bytes then break end
+      local length = try('STRLEN', base .. names[j])
+      if type(length) == 'number' then bytes = bytes + #names[j] + length end
+    end
+    fits = bytes <= max_bytes
+    for first = 3, fits and total or 0, 4000 do
+      local addresses, before = {}, first - 1
+      for j = 1, math.min(4000, total - before) do addresses[j] = base .. names[before + j] end
+      local read = call('MGET', unpack(addresses))
+      for j = 1, #read do values[before + j] = read[j] end
+    end
+  end
+  if fits or not strangers_left then break end
+  strangers_left = false
 end
 if fits then
   said = said + 1
-  reply[said] = #names
-  for j = 1, #names do reply[said + j] = names[j] end
-  said = said + #names
-  for j = 1, #names do reply[said + j] = values[j] end
-  said = said + #names
+  reply[said] = total
+  for j = 1, total do reply[said + j] = names[j] end
+  said = said + total
+  for j = 1, total do reply[said + j] = values[j] end
+  said = said + total
 else
-  reply[said + 1], reply[said + 2], reply[said + 3] = -1, bytes, #names
+  reply[said + 1], reply[said + 2], reply[said + 3] = -1, bytes, total
   said = said + 3
 end
 
 --- list-keys: number max_names
 --- apply
---@ names
---@ tell names
+local total = held and 0 or call('SCARD', keys)
+if total > MOST_NAMES then
+  reply[said + 1], reply[said + 2] = total, 0
+  said = said + 2
+else
+  --@ names
+  --@ tell names
+end
 
 --- put: key, text value
 --- probe
@@ -150,33 +185,44 @@ end
 --- apply
 local was_there = members[slot] == 1 and writes
 if was_there then
-  call('DEL', base .. key)
+  call('UNLINK', base .. key)
   call('SREM', keys, key)
   members[slot], held = 0, nil
 end
-local names, max_names = { was_there and key or nil }, 1
---@ tell names
+reply[said + 1], reply[said + 2] = was_there and 1 or 0, was_there and 1 or 0
+said = said + 2
+if was_there then
+  said = said + 1
+  reply[said] = key
+end
 
 --- remove-all: number max_names
 --- apply
---@ names
-if not writes then names = {}
-else
-  for first = 1, #names, 4000 do
-    local addresses, last = {}, math.min(first + 3999, #names)
-    for j = first, last do addresses[j - first + 1] = base .. names[j] end
-    call('DEL', unpack(addresses))
-    call('SREM', keys, unpack(names, first, last))
+local names = {}
+if writes then
+  local all, addresses = held or call('SMEMBERS', keys), {}
+  for j = 1, #all do
+    local name = all[j]
+    --@ if its own
+      addresses[#addresses + 1] = base .. name
+    end
   end
-  members, held = {}, nil
+  for first = 1, #addresses, 4000 do
+    call('UNLINK', unpack(addresses, first, math.min(first + 3999, #addresses)))
+  end
+  call('UNLINK', keys)
+  names = all
+  --@ only keys
+  members, held = {}, {}
 end
+if #names > MOST_NAMES then max_names = 0 end
 --@ tell names
 
 --- append: log, texts
 --- apply
 if writes and count > 0 then
   if not log.first then
-    call('DEL', log.list)
+    call('UNLINK', log.list)
     call('HSET', meta, 'log:' .. string.sub(log.list, #base + 3, -3), 0)
     log.first = 0
   end
@@ -250,24 +296,14 @@ if members[slot] ~= 1 then
 end
 
 --- fragment names
--- `names` of all keys.
-local names, reserved = held or call('SMEMBERS', keys), false
-for j = 1, #names do
-  -- What carries a bookkeeping name is no key of ours.
-  if byte(names[j]) == UNDERSCORE and string.find(names[j], '^__.*__$') then reserved = true end
-end
-if reserved then
-  local all = names
-  names = {}
-  for j = 1, #all do
-    if not string.find(all[j], '^__.*__$') then names[#names + 1] = all[j] end
-  end
-end
+-- The `names` of all keys.
+local names = held or call('SMEMBERS', keys)
+--@ only keys
 
 --- fragment tell names
--- How many there are, how many of them are told, and those.
-table.sort(names)
+-- How many there are, how many of them are told, and those. The client sorts them.
 local told = math.min(#names, max_names)
+if told < #names then table.sort(names) end
 reply[said + 1], reply[said + 2] = #names, told
 said = said + 2
 for j = 1, told do reply[said + j] = names[j] end
@@ -280,12 +316,18 @@ said = said + 2
 --- fragment range
 -- The records from index `low` to `high`, from the newer end on if `backwards`: the position of the first, the
 -- log's length, how many they are, and those, oldest first.
-local begins, ends, found, bytes, chunk = low, high, 0, 0, nil
+local begins, ends, found, bytes, step, chunk = low, high, 0, 0, FIRST_STEP, nil
 reply[said + 1], reply[said + 2], reply[said + 3] = 0, log.length, 0
 while low <= high and bytes <= max_bytes do
-  -- In steps: what is over the limit is not read to its end.
-  if backwards == 1 then chunk = call('LRANGE', log.list, math.max(low, high - 255), high)
-  else chunk = call('LRANGE', log.list, low, math.min(high, low + 255)) end
+  -- In steps, short ones first: what is over the limit is not read to its end.
+  if backwards == 1 then
+    chunk = call('LRANGE', log.list, math.max(low, high - step + 1), high)
+    high = high - step
+  else
+    chunk = call('LRANGE', log.list, low, math.min(high, low + step - 1))
+    low = low + step
+  end
+  step = math.min(2 * step, LAST_STEP)
   local size = #chunk
   for j = 1, size do
     local record = chunk[backwards == 1 and size + 1 - j or j]
@@ -294,7 +336,6 @@ while low <= high and bytes <= max_bytes do
     found = found + 1
     reply[said + 3 + found] = record
   end
-  if backwards == 1 then high = high - 256 else low = low + 256 end
 end
 if backwards == 1 then
   begins = ends + 1 - found

@@ -9,7 +9,7 @@ use super::address::Address;
 use crate::secret::Secret;
 
 /// Half as long as a bucket remembers its writers.
-const MAX_TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How to reach a Redis, and how long to wait for it. Start from [`RedisOptions::default`].
 #[derive(Clone, Debug)]

@@ -4,13 +4,35 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Cmd;
 
-use super::transact::{MOST_SHAPES, Transact};
+use super::{
+    options::MAX_TIMEOUT,
+    transact::{MOST_SHAPES, Transact},
+};
+use crate::store::request::{MAX_NAMES, MAX_WRITERS};
 
-/// Newest writers that a bucket remembers; past that, the older half is forgotten.
-const REMEMBERED_WRITERS: u64 = 64;
-/// How long a writer's number is remembered, milliseconds. At least twice the longest time-out (see
-/// `options.rs`), after which a try is refused for being late.
 const WRITERS_LIFE_MS: u64 = 600_000;
+const _: () = assert!(WRITERS_LIFE_MS as u128 >= 2 * MAX_TIMEOUT.as_millis(), "a deadline is not half as far ahead");
+
+/// The numbers that the scripts know by name.
+const NUMBERS: [(&str, u64); 8] = [
+    // As many writers a bucket remembers in any case, until all are forgotten. Of more it forgets those whose
+    // deadlines are over.
+    ("FEW_WRITERS", 64),
+    // Past that, a writer is refused. A hundred bytes each.
+    ("MOST_WRITERS", MAX_WRITERS),
+    // How long after the last write all are forgotten.
+    ("WRITERS_LIFE_MS", WRITERS_LIFE_MS),
+    // How much later than the one that is remembered a deadline of the same transaction can be: a server's clock is
+    // reckoned anew for each try.
+    ("SPARE_MS", 5000),
+    // Of more keys a reply names none.
+    ("MOST_NAMES", MAX_NAMES),
+    // So many names in a set of keys that are none are told from keys where it matters how many there are.
+    ("STRANGERS", 1000),
+    // Records that are read at a time: the first time, and at most.
+    ("FIRST_STEP", 8),
+    ("LAST_STEP", 256),
+];
 
 /// One script. Its keys are always the bucket's four (see `layout.rs`), or the registry alone.
 pub(super) struct Script {
@@ -21,10 +43,19 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// `text` may stand on the fragments of `shared.lua` and on the numbers above.
     pub(super) fn new(text: &str) -> Self {
-        let text = text
-            .replace("REMEMBERED_WRITERS", &REMEMBERED_WRITERS.to_string())
-            .replace("WRITERS_LIFE_MS", &WRITERS_LIFE_MS.to_string());
+        let shared = include_str!("shared.lua");
+        let mut text = filled(text, |name| {
+            let named = |part: &&str| part.split_once('\n').is_some_and(|(heading, _)| heading == name);
+            let (_, body) = shared.split("\n--- fragment ").find(named)?.split_once('\n')?;
+            Some(body.to_owned())
+        });
+        // Redis keeps what it is sent.
+        text = text.lines().filter(|line| !line.trim_start().starts_with("--")).flat_map(|line| [line, "\n"]).collect();
+        for (name, number) in NUMBERS {
+            text = text.replace(name, &number.to_string());
+        }
         Self { digest: redis::Script::new(&text).get_hash().to_owned(), text, is_sent: AtomicBool::new(false) }
     }
 
@@ -54,6 +85,15 @@ impl Script {
     }
 }
 
+/// The text with what its lines of `--@ name` stand for.
+pub(super) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
+    let line = |line: &str| match line.trim_start().strip_prefix("--@ ").and_then(&meaning) {
+        Some(meaning) => meaning + "\n",
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
 /// All of a store's scripts.
 pub(super) struct Scripts {
     pub(super) transact: Transact,
@@ -77,6 +117,22 @@ impl Scripts {
             import: Script::new(include_str!("import.lua")),
             weigh: Script::new(include_str!("weigh.lua")),
             mark: Script::new(include_str!("mark.lua")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fragment_and_number_of_a_script_is_known() {
+        let Scripts { transact, delete, describe, list, export, import } = Scripts::new();
+        for script in [&transact.general, &delete, &describe, &list, &export, &import] {
+            assert!(!script.text().contains("--@"), "{}", script.text());
+            for (name, _) in NUMBERS {
+                assert!(!script.text().contains(name), "{name}");
+            }
         }
     }
 }

@@ -7,8 +7,11 @@
 --
 -- This is the frame. What each operation does in steps 2 and 3 is in operations.lua, and transact.rs puts the
 -- two together where a line begins with `--@`: for a shape of transactions as straight-line code with its
--- small numbers in place, for all others as a loop over the arguments. WRITERS_LIFE_MS and
--- REMEMBERED_WRITERS are put in by script.rs.
+-- small numbers in place, for all others as a loop over the arguments. Names in capitals that nothing here
+-- declares are numbers, put in by script.rs.
+--
+-- What a transaction can make Redis do at one go is bounded: counts and lengths are looked at before names,
+-- values and records are read. Only what removes and renews a bucket as a whole takes as long as that is large.
 --
 -- No functions: they are made anew in every run, and cost as much as a call. Numbers as arguments of `call` are
 -- dear, too, and so is a table in the reply: what can stay the text that it came as does, and the reply is flat.
@@ -16,11 +19,9 @@
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The stamp is the transaction's number and, behind a point, the deadline.
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- How many logs and keys the operations speak of, and the places of these among the arguments; the opening,
+-- and whether anything is written, the time to live slides, the set of all keys is touched.
 --@ shape
--- The flags are the opening plus 4 if anything is written, 8 if the time to live slides, 16 if the set of all
--- keys is touched.
-local opening, writes, sliding, whole = flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16
-local keys_at = logs_at + log_count
 local base = string.sub(meta, 1, -9) -- without `__meta__`
 local call, try, type, tonumber, byte = redis.call, redis.pcall, type, tonumber, string.byte
 local UNDERSCORE = 95
@@ -28,7 +29,8 @@ local UNDERSCORE = 95
 -- Openings, statuses and failures, as codec.rs numbers them.
 local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there
 local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
-local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE = 10, 11, 12, 13, 14, 15
+local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL =
+  10, 11, 12, 13, 14, 15, 16
 
 -- Step 1: open. ------------------------------------------------------------------------------------
 
@@ -66,19 +68,23 @@ end
 local incarnation = fields[1] or ''
 
 local creates = not exists and opening >= CREATE
-local repeated, writers_expire = false, 0
+local repeated, writers_expire, known, forgotten = false, 0, 0, nil
 if writes or creates or opening == CREATE_NEW then
   if now > tonumber(deadline) then return { LATE, now, '' } end
   local seen = try('HMGET', writers, writer, '~')
   if seen.err then return { WRONG_TYPE, now, '__writers__' } end
-  -- A stamp as a number is at least the transaction's, and less than the next.
-  repeated = seen[1] and tonumber(seen[1]) >= math.floor(stamp)
-  writers_expire = tonumber(seen[2] or 0)
+  writers_expire = tonumber(seen[2]) or 0
+  if seen[1] then
+    -- A stamp as a number is at least the transaction's, and less than the next.
+    repeated = (tonumber(seen[1]) or 0) >= math.floor(stamp)
+  else
+    --@ forget writers
+  end
 end
 
+local bucket = string.sub(base, #registry - 11, -2) -- what is behind the registry's prefix, without the colon
 if not exists and (repeated or not creates) then
-  local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
-  local listed = try('SREM', registry, string.sub(base, #prefix + 1, -2))
+  local listed = try('SREM', registry, bucket)
   if type(listed) == 'table' then return { WRONG_TYPE, now, '__sessions__' } end
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
@@ -90,8 +96,8 @@ end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
 -- Operations speak of logs and keys by number, so that each is looked at once. `members` tells with 1 which
--- keys are in the bucket. A log that the meta-data do not know has no `first`. `held` is the set of all keys,
--- as long as nothing has changed it.
+-- keys are in the bucket. A log that the meta-data do not know has no `first`. `held` is the set of all keys, if
+-- it is not large, as long as nothing has changed it. Others can put names into it that are no keys.
 
 local logs, members, held = {}, {}, nil
 for j = 1, log_count do
@@ -119,12 +125,18 @@ if exists then
     end
   end
   if whole then
-    held = try('SMEMBERS', keys)
-    if held.err then return { WRONG_TYPE, now, '__keys__' } end
+    -- Costs no more than to ask for all, and ends after the first thousand: then nothing is held.
+    local page = try('SSCAN', keys, '0', 'COUNT', '1000')
+    if page.err then return { WRONG_TYPE, now, '__keys__' } end
+    if page[1] == '0' then held = page[2] end
   end
 end
 
 --@ probes
+
+if forgotten and known > MOST_WRITERS and #forgotten == 0 and (writes or creates) then
+  return { FULL, now, 'writers' }
+end
 
 local listed
 if creates then
@@ -138,38 +150,33 @@ end
 writes = writes and not repeated
 if writes or creates then
   -- The first write: refused as a whole when Redis takes none.
-  local is_new
-  if writers_expire < now + WRITERS_LIFE_MS / 2 then
-    is_new = call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS) > 0
+  if writers_expire < now + WRITERS_LIFE_MS / 2 + SPARE_MS then
+    call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS)
     call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
   else
-    is_new = call('HSET', writers, writer, stamp) > 0
+    call('HSET', writers, writer, stamp)
   end
-  if is_new and call('HLEN', writers) > REMEMBERED_WRITERS + 1 then
-    -- Forget the half whose time is up first at once, so that this is rare however many writers come and go.
-    local all, times = call('HGETALL', writers), {}
-    for j = 1, #all, 2 do
-      if all[j] ~= '~' then times[#times + 1] = { all[j], tonumber(string.match(all[j + 1], '%.(%d+)$') or 0) } end
-    end
-    table.sort(times, function(a, b) return a[2] > b[2] end)
-    for j = math.floor(REMEMBERED_WRITERS / 2) + 1, #times do
-      if times[j][1] ~= writer then call('HDEL', writers, times[j][1]) end
-    end
-  end
+  if forgotten and #forgotten > 0 then call('HDEL', writers, unpack(forgotten)) end
 end
 
+-- Whoever uses a bucket registers it: an entry that was lost (evicted, or removed by somebody who took the
+-- bucket for dead) would stay lost. It is nearly always there. Reads go on where nothing can be written.
+if exists then try('SADD', registry, bucket) end
+
 if creates then
-  -- What an earlier life left behind, found by its key set, whatever it is.
+  -- What an earlier life left behind, found by its key set, whatever it is. Not the writers: they outlive a
+  -- bucket.
   local leftovers = { meta, keys, base .. '__history__' }
   for j = 1, log_count do leftovers[#leftovers + 1] = logs[j].list end
   local names = try('SMEMBERS', keys)
-  if not names.err then
-    for _, name in ipairs(names) do
-      -- Not the writers: they outlive a bucket.
-      if byte(name) ~= UNDERSCORE or not string.find(name, '^__.*__$') then leftovers[#leftovers + 1] = base .. name end
+  for j = 1, names.err and 0 or #names do
+    local name = names[j]
+    --@ if its own
+      leftovers[#leftovers + 1] = base .. name
     end
   end
-  for from = 1, #leftovers, 4000 do call('DEL', unpack(leftovers, from, math.min(from + 3999, #leftovers))) end
+  for from = 1, #leftovers, 4000 do call('UNLINK', unpack(leftovers, from, math.min(from + 3999, #leftovers))) end
+  held = {}
   incarnation, expires = string.format('%s.%06d', time[1], time[2]), -1
   if wanted == '' then
     call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', 'None')
@@ -182,7 +189,6 @@ if creates then
     call('PEXPIREAT', meta, expires)
   end
   local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
-  local bucket = string.sub(base, #prefix + 1, -2)
   call('SADD', registry, bucket)
   -- Two at random, so that the registry can't grow without bound.
   for _, name in ipairs(listed) do
@@ -190,7 +196,7 @@ if creates then
   end
 elseif fields[2] and expires > 0 then
   local life = tonumber(fields[2])
-  if (life - (expires - now)) * 100 >= life then
+  if life and (life - (expires - now)) * 100 >= life then
     expires = now + life
     call('PEXPIREAT', meta, expires)
     call('PEXPIREAT', keys, expires)
@@ -199,7 +205,9 @@ elseif fields[2] and expires > 0 then
       if string.sub(field, 1, 4) == 'log:' then call('PEXPIREAT', base .. '__' .. string.sub(field, 5) .. '__', expires) end
     end
     for _, name in ipairs(call('SMEMBERS', keys)) do
-      if byte(name) ~= UNDERSCORE or not string.find(name, '^__.*__$') then call('PEXPIREAT', base .. name, expires) end
+      --@ if its own
+        call('PEXPIREAT', base .. name, expires)
+      end
     end
   end
 end

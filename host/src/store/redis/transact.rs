@@ -5,16 +5,19 @@
 //! other. All others are served by the general script: the same code as branches of a loop over the arguments.
 //!
 //! Redis never forgets a script, and a component may ask for whatever it likes. So only short transactions get
-//! one for their shape, and a store makes only so many. Nothing becomes part of a script but what is written
-//! in this directory, and numbers.
+//! one for their shape, a store has only so many at a time and makes only so many in its life, and when it has them
+//! all, a new one has to have been asked for more often of late than one of them. Nothing becomes part of a script
+//! but what is written in this directory, and numbers.
 
 use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
 
-use parking_lot::RwLock;
+use super::{
+    codec::Part,
+    script::{Script, filled},
+    shapes::Shapes,
+};
 
-use super::{codec::Part, script::Script};
-
-/// Shapes that get a script of their own. The filter has about twenty.
+/// Shapes that have a script of their own at a time. The filter has about twenty.
 pub(super) const MOST_SHAPES: usize = 64;
 /// Parts of a request that is short. An answer has 29.
 const SHORT: usize = 64;
@@ -23,9 +26,8 @@ const LEADING: u64 = 4;
 
 pub(super) struct Transact {
     steps: Steps,
-    general: Arc<Script>,
-    shapes: RwLock<HashMap<Vec<Part<'static>>, Arc<Script>>>,
-    most_shapes: usize,
+    pub(super) general: Arc<Script>,
+    shapes: Shapes,
 }
 
 /// A script, and whether it holds the shape of the request that it is for.
@@ -38,31 +40,17 @@ impl Transact {
     pub(super) fn new(most_shapes: usize) -> Self {
         let steps = Steps::parse(include_str!("operations.lua"));
         let general = Arc::new(Script::new(&steps.looped()));
-        Self { steps, general, shapes: RwLock::default(), most_shapes }
+        Self { steps, general, shapes: Shapes::new(most_shapes) }
     }
 
     pub(super) fn choose(&self, parts: &[Part]) -> Chosen {
         if parts.len() <= SHORT {
             let shape: Vec<_> = parts.iter().filter_map(|part| part.fixed()).collect();
-            let known = self.shapes.read().get(&shape).cloned();
-            if let Some(script) = known.or_else(|| self.add(shape)) {
+            if let Some(script) = self.shapes.script(shape, |shape| Script::new(&self.steps.straight(shape))) {
                 return Chosen { script, holds_shape: true };
             }
         }
         Chosen { script: self.general.clone(), holds_shape: false }
-    }
-
-    fn add(&self, shape: Vec<Part<'static>>) -> Option<Arc<Script>> {
-        if self.shapes.read().len() >= self.most_shapes {
-            return None;
-        }
-        let script = Arc::new(Script::new(&self.steps.straight(&shape)));
-        let mut shapes = self.shapes.write();
-        if shapes.len() < self.most_shapes {
-            shapes.insert(shape, script.clone());
-            return Some(script);
-        }
-        None
     }
 }
 
@@ -120,7 +108,7 @@ impl Steps {
         }
         for step in &mut steps {
             for code in [&mut step.probe, &mut step.apply] {
-                *code = filled(code, |name| fragments.get(name).map(|text| format!("{text}\n")));
+                *code = filled(code, |name| fragments.get(name).map(|text| (*text).to_owned()));
             }
         }
         Self { steps }
@@ -128,9 +116,16 @@ impl Steps {
 
     /// The script for any transaction.
     fn looped(&self) -> String {
-        let header =
-            format!("ARGV[{}]), tonumber(ARGV[{}]), tonumber(ARGV[{}])", LEADING + 1, LEADING + 2, LEADING + 3);
-        let header = format!("tonumber({header}, {}", LEADING + 3);
+        let header = format!(
+            "local flags, log_count, key_count = tonumber(ARGV[{}]), tonumber(ARGV[{}]), tonumber(ARGV[{}])\n\
+             local opening, writes, sliding, whole = flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16\n\
+             local logs_at, keys_at = {}, {} + log_count",
+            LEADING + 1,
+            LEADING + 2,
+            LEADING + 3,
+            LEADING + 3,
+            LEADING + 3
+        );
         let branches = |code: fn(&Step) -> &str| {
             let mut text = "local i, last = keys_at + key_count + 1, #ARGV\nwhile i <= last do\n".to_owned();
             let mut keyword = "if";
@@ -162,27 +157,24 @@ impl Steps {
                 }
             }
         }
-        framed(&format!("{flags}, {logs}, {keys}, {LEADING}"), &probes, &operations)
+        let (opening, writes, sliding, whole) = (flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16);
+        let header = format!(
+            "local opening, writes, sliding, whole = {opening}, {writes}, {sliding}, {whole}\n\
+             local log_count, key_count, logs_at, keys_at = {logs}, {keys}, {LEADING}, {}",
+            LEADING + logs
+        );
+        framed(&header, &probes, &operations)
     }
 }
 
 /// The frame with what belongs into it.
 fn framed(header: &str, probes: &str, operations: &str) -> String {
     filled(include_str!("transact.lua"), |name| match name {
-        "shape" => Some(format!("local flags, log_count, key_count, logs_at = {header}\n")),
+        "shape" => Some(header.to_owned()),
         "probes" => Some(probes.to_owned()),
         "operations" => Some(operations.to_owned()),
         _ => None,
     })
-}
-
-/// The text with what its lines of `--@ name` stand for.
-fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
-    let line = |line: &str| match line.trim_start().strip_prefix("--@ ").and_then(&meaning) {
-        Some(meaning) => meaning,
-        None => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
 }
 
 /// Where a step's parameters are, as Lua.
@@ -371,16 +363,11 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_shapes_and_only_short_ones_get_a_script() {
-        let transact = Transact::new(2);
+    fn only_short_shapes_get_a_script() {
+        let transact = Transact::new(1);
         let holds_shape =
             |operations| transact.choose(Request::new(&transaction(vec![], operations)).parts()).holds_shape;
-        let many = (0..20).map(|n| put(&format!("k{n}"), "1")).collect();
-        assert!(!holds_shape(many));
+        assert!(!holds_shape((0..20).map(|n| put(&format!("k{n}"), "1")).collect()));
         assert!(holds_shape(vec![get(1)]));
-        assert!(holds_shape(vec![get(2)]));
-        assert!(!holds_shape(vec![get(3)]));
-        assert!(holds_shape(vec![get(2)]));
-        assert_eq!(transact.shapes.read().len(), 2);
     }
 }
