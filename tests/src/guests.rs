@@ -61,6 +61,6 @@ pub fn component_of(module: &[u8]) -> Vec<u8> {
     let (package, _) = resolve.push_dir(wit).unwrap();
     let world = resolve.select_world(&[package], Some("memory-filter")).unwrap();
     let mut module = module.to_vec();
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).unwrap();
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).unwrap();
     ComponentEncoder::default().module(&module).unwrap().validate(true).encode().unwrap()
 }

@@ -62,7 +62,7 @@ fn every_function_that_the_contract_promises_is_there() {
 #[test]
 fn it_fits_the_world_of_the_contract_type_for_type() {
     let (contract, world) = contract();
-    targets(&contract, world, BUNDLED, true).unwrap();
+    targets(&contract, world, BUNDLED).unwrap();
 }
 
 #[test]
