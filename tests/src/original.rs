@@ -482,8 +482,8 @@ fn fits_own_key(key: &str, value: &str) -> bool {
 }
 
 fn valid_session(name: &str) -> Result<(), Code> {
-    let is_valid = (1..=128).contains(&name.len())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let is_valid =
+        (1..=128).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     is_valid.then_some(()).ok_or(Code::InvalidSession)
 }
 

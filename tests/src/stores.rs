@@ -116,10 +116,8 @@ impl StoreUnderTest {
             ("KEEPLINE_STORE_TIMEOUT_MS", TIMEOUT.as_millis().to_string()),
         ];
         if options.cluster {
-            variables.extend([
-                ("KEEPLINE_REDIS_CLUSTER", "true".into()),
-                ("KEEPLINE_REDIS_NODES", options.nodes.join(",")),
-            ]);
+            variables
+                .extend([("KEEPLINE_REDIS_CLUSTER", "true".into()), ("KEEPLINE_REDIS_NODES", options.nodes.join(","))]);
         } else {
             variables.extend([
                 ("KEEPLINE_REDIS_HOST", options.host.clone()),

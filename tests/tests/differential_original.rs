@@ -56,7 +56,10 @@ fn value(random: &mut Rng) -> String {
     if random.u8(..12) == 0 {
         return format!("\"{}\"", "x".repeat(random.usize(..160)));
     }
-    pick(random, &["1", "-7", "9223372036854775806", "\"é\"", "[1,2]", "{\"a\": 1}", "1.50", "null", "NaN", " 3 ", "-0"])
+    pick(
+        random,
+        &["1", "-7", "9223372036854775806", "\"é\"", "[1,2]", "{\"a\": 1}", "1.50", "null", "NaN", " 3 ", "-0"],
+    )
 }
 
 fn text(random: &mut Rng) -> String {
@@ -235,8 +238,7 @@ impl Running {
         for (name, value) in rules.fields() {
             command.args(["--set", &format!("{name}={}", value.trim_matches('"'))]);
         }
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         // What it says of refused lines is not this test's matter, but must not fill the pipe.
         let mut errors = child.stderr.take().unwrap();
