@@ -3,7 +3,7 @@
 //! Promises that each has a default and bounds, and that a mistake is told with the field, what was
 //! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
 
-use crate::json;
+use crate::json::{self, scan};
 use crate::names::{cut, repr};
 use crate::store::{Opening, TimeToLive};
 
@@ -40,7 +40,8 @@ pub struct Config {
     pub unbound_context: UnboundContext,
     /// The longest value, as JSON.
     pub max_value_bytes: u64,
-    /// The most that is attached to a question: keys and values together.
+    /// The most that is attached to a question: keys and values together. By default never less than the
+    /// longest answer comes to.
     pub max_context_bytes: u64,
     /// The most keys a session may have.
     pub max_keys: u64,
@@ -55,7 +56,7 @@ impl Default for Config {
             auto_summarize: true,
             unbound_context: UnboundContext::Keep,
             max_value_bytes: 1 << 20,
-            max_context_bytes: 1 << 20,
+            max_context_bytes: 2 << 20,
             max_keys: 1000,
         }
     }
@@ -76,6 +77,8 @@ const MAX_HISTORY: u64 = 1_000_000;
 /// What a component's memory can take several times over.
 /// An instance of 64 MiB, the host's default, has room for several copies of it.
 const MAX_BYTES: u64 = 8 << 20;
+/// What a session with one value of full length holds beside it: keys, and the count of answers.
+const BESIDE_A_VALUE: u64 = 1 << 10;
 /// The filter's own two.
 const MIN_KEYS: u64 = 2;
 /// Listing and clearing name every key of a session in one reply.
@@ -87,18 +90,23 @@ const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_su
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
     pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
-        let mut config = Self::default();
+        // No limit can be 0: that is one which was not given.
+        let mut config = Self { max_context_bytes: 0, ..Self::default() };
         let mut problem = None;
-        let read = json::members(text, |key, raw| {
+        let read = scan::members(text, |key, raw| {
             if problem.is_none() {
                 problem = config.set(key, raw).err();
             }
         });
-        if read.is_err() {
+        if read.is_none() {
             return Err(ConfigProblem {
                 field: String::new(),
                 message: format!("The configuration must be a JSON object, not {}", cut(text)),
             });
+        }
+        if config.max_context_bytes == 0 {
+            let least = config.max_value_bytes + BESIDE_A_VALUE;
+            config.max_context_bytes = least.max(Self::default().max_context_bytes);
         }
         problem.map_or(Ok(config), Err)
     }
@@ -136,7 +144,7 @@ impl Config {
                 self.max_value_bytes = reader.integer(default.max_value_bytes, 1, MAX_BYTES)?;
             }
             "max_context_bytes" => {
-                self.max_context_bytes = reader.integer(default.max_context_bytes, 1, MAX_BYTES)?;
+                self.max_context_bytes = reader.integer(0, 1, MAX_BYTES + BESIDE_A_VALUE)?;
             }
             "max_keys" => self.max_keys = reader.integer(default.max_keys, MIN_KEYS, MAX_KEYS)?,
             unknown => {
@@ -281,7 +289,7 @@ mod tests {
         assert_eq!(Config::parse(&config.effective()).unwrap(), config);
         assert_eq!(
             Config::default().effective(),
-            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "max_value_bytes": 1048576, "max_context_bytes": 1048576, "max_keys": 1000}"#
+            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000}"#
         );
     }
 
@@ -294,6 +302,8 @@ mod tests {
             (r#"{"max_history": -1}"#, "max_history", "-1", "0 to 1000000"),
             (r#"{"max_history": "100"}"#, "max_history", "\"100\"", "an integer"),
             (r#"{"max_history": 1e999}"#, "max_history", "1e999", "an integer"),
+            (r#"{"max_history": NaN}"#, "max_history", "NaN", "an integer"),
+            (r#"{"session_ttl_hours": Infinity}"#, "session_ttl_hours", "Infinity", "876000"),
             (r#"{"max_keys": 0}"#, "max_keys", "0", "2 to 10000"),
             (r#"{"session_ttl_hours": -0.1}"#, "session_ttl_hours", "-0.1", "876000"),
             (r#"{"session_ttl_hours": true}"#, "session_ttl_hours", "true", "a number"),
@@ -307,9 +317,23 @@ mod tests {
             assert!(problem.message.contains(given), "{}", problem.message);
             assert!(problem.message.contains(allowed), "{}", problem.message);
         }
-        for text in ["", "[]", "null", "{", "{\"max_keys\":NaN}"] {
+        for text in ["", "[]", "null", "{", "{\"max_keys\":nan}"] {
             assert_eq!(Config::parse(text).unwrap_err().field, "");
         }
+    }
+
+    #[test]
+    fn by_default_the_longest_answer_fits_into_what_is_attached() {
+        for value in ["1", "1000000", "2097152", "8388608"] {
+            for null in ["", r#", "max_context_bytes": null"#] {
+                let config = Config::parse(&format!("{{\"max_value_bytes\": {value}{null}}}")).unwrap();
+                let whole = "last_answer".len() + "answer_count".len() + "-9223372036854775808".len();
+                assert!(config.max_context_bytes >= config.max_value_bytes + whole as u64, "{value}");
+                assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+            }
+        }
+        let config = Config::parse(r#"{"max_context_bytes": 7, "max_value_bytes": 9}"#).unwrap();
+        assert_eq!(config.max_context_bytes, 7);
     }
 
     #[test]

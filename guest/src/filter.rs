@@ -1,15 +1,18 @@
 //! The two lanes: questions get what their session remembers, answers are remembered.
 //!
-//! Promises one transaction an entry (and a second one when history is to be summarised), an answer to
-//! every call, and at most one warning for each thing that went wrong. Refuses to touch an entry that
-//! has no session, to let a client forge a session's memory, and to revive a session that has ended.
+//! Promises one transaction an entry, an answer to every call, and at most one warning for each thing that
+//! went wrong. More transactions come only where something is out of the ordinary: history is to be
+//! summarised, a memory is over its limits (`oversize`), what is stored is broken (`answer`). Refuses to touch
+//! an entry that has no session, to let a client forge a session's memory, and to revive a session that has
+//! ended.
+//!
+//! Here is the questions' lane; the answers' is in `answer`.
 
 use crate::config::{Config, UnboundContext};
-use crate::history;
 use crate::json;
 use crate::metadata::{Metadata, Session};
 use crate::names::{is_key, repr};
-use crate::store::{AllValues, Expectation, Failure, Host, Level, Opening, Operation, Outcome, Receipt, Status};
+use crate::store::{AllValues, Failure, Host, Level, Operation, Outcome, Receipt};
 use crate::turn::Turn;
 
 pub(crate) const SESSION_LOG: &str = "keepline.session";
@@ -18,8 +21,8 @@ pub(crate) const LIMIT_LOG: &str = "keepline.limit";
 pub(crate) const STORE_LOG: &str = "keepline.store";
 
 /// The filter's own keys.
-const LAST_ANSWER: &str = "last_answer";
-const ANSWER_COUNT: &str = "answer_count";
+pub(crate) const LAST_ANSWER: &str = "last_answer";
+pub(crate) const ANSWER_COUNT: &str = "answer_count";
 
 /// A warning names no more keys than this.
 const NAMED_MAX: usize = 8;
@@ -33,9 +36,9 @@ pub enum Effect {
     Ignored,
     /// Question: the session has nothing to tell.
     Resumed,
-    /// Question: it got its session's memory.
+    /// Question: it got its session's memory; with a problem: the part of it that the limits have room for.
     Enriched,
-    /// Answer: it is stored.
+    /// Answer: it is stored; with a problem: as far as what is broken in the session lets it be.
     Stored,
     /// A limit kept it from being enriched or stored.
     Limited,
@@ -55,11 +58,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn limit(message: String) -> Self {
+    pub(crate) fn limit(message: String) -> Self {
         Self { code: "limit", message }
     }
 
-    fn store(failure: &Failure) -> Self {
+    pub(crate) fn store(failure: &Failure) -> Self {
         Self { code: failure.code.as_str(), message: failure.sentence() }
     }
 }
@@ -96,21 +99,11 @@ pub struct AnswerReply {
     pub problem: Option<Problem>,
 }
 
-impl AnswerReply {
-    fn of(effect: Effect) -> Self {
-        Self { metadata: None, effect, problem: None }
-    }
-
-    fn with(effect: Effect, problem: Problem) -> Self {
-        Self { metadata: None, effect, problem: Some(problem) }
-    }
-}
-
 /// The filter: options, and a host to work with. It holds no conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter<H> {
-    host: H,
-    config: Config,
+    pub(crate) host: H,
+    pub(crate) config: Config,
 }
 
 impl<H: Host> Filter<H> {
@@ -127,6 +120,11 @@ impl<H: Host> Filter<H> {
             Session::Named(session) => session,
             Session::None | Session::Malformed(_) => {
                 let effect = self.unbound(&metadata, "question");
+                if metadata.withheld {
+                    let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
+                                memory_context";
+                    self.warn(SESSION_LOG, &[what]);
+                }
                 return QuestionReply {
                     metadata: if strips { metadata.stripped() } else { None },
                     ..QuestionReply::untouched(effect)
@@ -134,45 +132,53 @@ impl<H: Host> Filter<H> {
             }
         };
 
-        let read = Operation::GetAll { max_bytes: self.config.max_context_bytes, max_keys: self.config.max_keys };
-        let receipt = self.host.transact(session, self.config.create(), &[], &[read]).and_then(applied);
-        let receipt = match receipt {
-            Ok(receipt) => receipt,
-            Err(failure) => {
-                let problem = Problem::store(&failure);
-                self.warn(STORE_LOG, &["No memory for a question of session ", session, ": ", &problem.message]);
-                return QuestionReply {
-                    metadata: metadata.stripped(),
-                    turn: Turn::write(session, ""),
-                    problem: Some(problem),
-                    ..QuestionReply::untouched(Effect::Failed)
-                };
-            }
-        };
-
-        let mut reply = QuestionReply {
-            turn: Turn::write(session, &receipt.incarnation),
-            ..QuestionReply::untouched(Effect::Resumed)
-        };
-        match receipt.outcomes.into_iter().next() {
-            Some(Outcome::Values(values)) => self.enrich(session, &metadata, values, &mut reply),
-            Some(Outcome::Oversize { bytes, keys }) => {
-                let message = self.oversize(session, bytes, keys);
-                self.warn(LIMIT_LOG, &[&message]);
-                reply.effect = Effect::Limited;
-                reply.problem = Some(Problem::limit(message));
-            }
-            _ => {
-                let problem = Problem::store(&Failure::out_of_turn());
-                self.warn(STORE_LOG, &["No memory for a question of session ", session, ": ", &problem.message]);
-                reply.effect = Effect::Failed;
-                reply.problem = Some(problem);
-            }
+        let mut reply = QuestionReply::untouched(Effect::Resumed);
+        if let Err(failure) = self.remember(session, &metadata, &mut reply) {
+            let problem = Problem::store(&failure);
+            self.warn(STORE_LOG, &["No memory for a question of session ", session, ": ", &problem.message]);
+            reply.effect = Effect::Failed;
+            reply.problem = Some(problem);
+        }
+        if reply.turn.is_empty() {
+            reply.turn = Turn::write(session, "");
         }
         if reply.effect != Effect::Enriched {
             reply.metadata = metadata.stripped();
         }
         reply
+    }
+
+    /// Open the session, or create it, and attach what it holds.
+    fn remember(&self, session: &str, metadata: &Metadata<'_>, reply: &mut QuestionReply) -> Result<(), Failure> {
+        let read = Operation::GetAll { max_bytes: self.config.max_context_bytes, max_keys: self.config.max_keys };
+        let receipt = self.host.transact(session, self.config.create(), &[], &[read])?;
+        // Creating opens what is there and makes what is not: any other status is the store's fault.
+        if !receipt.is_applied() {
+            return Err(Failure::out_of_turn());
+        }
+        reply.turn = Turn::write(session, &receipt.incarnation);
+        let Receipt { incarnation, outcomes, .. } = receipt;
+        match outcomes.into_iter().next() {
+            Some(Outcome::Values(values)) => self.enrich(session, metadata, values, reply),
+            Some(Outcome::Oversize { bytes, keys }) => {
+                let mut message = self.oversize(session, bytes, keys);
+                let fitting = self.fitting(session, &incarnation)?;
+                self.enrich(session, metadata, fitting.values, reply);
+                if reply.effect != Effect::Enriched {
+                    reply.effect = Effect::Limited;
+                }
+                if fitting.left_out_count > 0 {
+                    message.push_str("; left out ");
+                    json::push_number(&mut message, fitting.left_out_count);
+                    message.push_str(" keys: ");
+                    push_names(&mut message, &fitting.left_out);
+                }
+                self.warn(LIMIT_LOG, &[&message]);
+                reply.problem = Some(Problem::limit(message));
+            }
+            _ => return Err(Failure::out_of_turn()),
+        }
+        Ok(())
     }
 
     /// Attach what can be attached.
@@ -216,109 +222,8 @@ impl<H: Host> Filter<H> {
         });
     }
 
-    /// An answer on its way back. `turn` is the state that its question gave.
-    pub fn answer(&self, text: &str, metadata: &str, turn: &str) -> AnswerReply {
-        let metadata = Metadata::parse(metadata, false);
-        let (session, incarnation): (&str, _) = match &metadata.session {
-            Session::Named(session) => (session, None),
-            Session::Malformed(_) => return AnswerReply::of(self.unbound(&metadata, "answer")),
-            Session::None => {
-                let effect = self.unbound(&metadata, "answer");
-                if turn.is_empty() {
-                    return AnswerReply::of(effect);
-                }
-                let Some(turn) = Turn::parse(turn) else {
-                    self.debug(|line| {
-                        line.push_str("Ignoring invalid turn state: ");
-                        line.push_str(&repr(turn));
-                    });
-                    return AnswerReply::of(effect);
-                };
-                (turn.session, turn.incarnation)
-            }
-        };
-
-        let Some(value) = self.encode(text) else {
-            let limit = self.config.max_value_bytes;
-            let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
-            self.warn(LIMIT_LOG, &[&message]);
-            return AnswerReply::with(Effect::Limited, Problem::limit(message));
-        };
-        let stamp = history::timestamp(self.host.now_micros());
-        let opening = match incarnation {
-            None => self.config.create(),
-            incarnation => Opening::Existing { incarnation },
-        };
-        match self.store(session, opening, &value, &stamp) {
-            Ok(receipt) => self.stored(session, opening, receipt, &stamp),
-            Err(failure) => {
-                let problem = Problem::store(&failure);
-                self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
-                AnswerReply::with(Effect::Failed, problem)
-            }
-        }
-    }
-
-    /// The answer as a JSON string, unless it is over the limit.
-    fn encode(&self, text: &str) -> Option<String> {
-        let limit = usize::try_from(self.config.max_value_bytes).unwrap_or(usize::MAX);
-        // Encoding never makes a text shorter: what is over the limit already need not be looked at.
-        if text.len() + 2 > limit {
-            return None;
-        }
-        // Room for the quotes and some line ends.
-        let mut value = String::with_capacity(text.len() + text.len() / 16 + 8);
-        json::push_string(&mut value, text);
-        (value.len() <= limit).then_some(value)
-    }
-
-    fn store(&self, session: &str, opening: Opening<'_>, value: &str, stamp: &str) -> Result<Receipt, Failure> {
-        let put = history::record("put", LAST_ANSWER, stamp);
-        let increment = history::record("increment", ANSWER_COUNT, stamp);
-        history::write(
-            &self.host,
-            &self.config,
-            session,
-            opening,
-            &[Expectation::Room { limit: self.config.max_keys }],
-            &[Operation::Put { key: LAST_ANSWER, value }, Operation::Increment { key: ANSWER_COUNT, amount: 1 }],
-            &[&put, &increment],
-        )
-    }
-
-    fn stored(&self, session: &str, opening: Opening<'_>, receipt: Receipt, stamp: &str) -> AnswerReply {
-        match receipt.status {
-            Status::Applied | Status::Repeated => {
-                self.debug(|line| {
-                    line.push_str("Stored answer in session ");
-                    line.push_str(session);
-                });
-                history::tidy(&self.host, &self.config, session, opening, &receipt, stamp);
-                AnswerReply::of(Effect::Stored)
-            }
-            Status::Absent | Status::Expired | Status::AnotherLife => {
-                self.debug(|line| {
-                    line.push_str("Answer not stored: its question's session has ended: ");
-                    line.push_str(session);
-                });
-                AnswerReply::of(Effect::Ended)
-            }
-            Status::Unmet => {
-                let limit = self.config.max_keys;
-                let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
-                self.warn(LIMIT_LOG, &[&message]);
-                AnswerReply::with(Effect::Limited, Problem::limit(message))
-            }
-            Status::Exists => {
-                let problem = Problem::store(&Failure::out_of_turn());
-                self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
-                AnswerReply::with(Effect::Failed, problem)
-            }
-        }
-    }
-
     /// An entry whose metadata name no session that could be used: say why, if there is a reason.
-    fn unbound(&self, metadata: &Metadata<'_>, lane: &str) -> Effect {
+    pub(crate) fn unbound(&self, metadata: &Metadata<'_>, lane: &str) -> Effect {
         match &metadata.session {
             Session::Malformed(shown) => {
                 self.debug(|line| {
@@ -354,7 +259,7 @@ impl<H: Host> Filter<H> {
         }
     }
 
-    fn debug(&self, write: impl FnOnce(&mut String)) {
+    pub(crate) fn debug(&self, write: impl FnOnce(&mut String)) {
         if self.host.logs(Level::Debug) {
             let mut line = String::with_capacity(192);
             write(&mut line);
@@ -362,16 +267,11 @@ impl<H: Host> Filter<H> {
         }
     }
 
-    fn warn(&self, context: &str, parts: &[&str]) {
+    pub(crate) fn warn(&self, context: &str, parts: &[&str]) {
         if self.host.logs(Level::Warn) {
             self.host.log(Level::Warn, context, &parts.concat());
         }
     }
-}
-
-/// Creating opens what is there and makes what is not: any other status is the store's fault.
-fn applied(receipt: Receipt) -> Result<Receipt, Failure> {
-    if receipt.is_applied() { Ok(receipt) } else { Err(Failure::out_of_turn()) }
 }
 
 /// A JSON value on one line. In valid JSON a raw line end is a blank between tokens, so a string, which is
@@ -390,7 +290,17 @@ fn push_line(out: &mut String, value: &str) {
 }
 
 fn skipped_line(session: &str, keys: &[String]) -> String {
-    let mut line = format!("Skipped {} stored values of session {session} that are not valid JSON: ", keys.len());
+    let mut line = String::from("Skipped ");
+    json::push_number(&mut line, keys.len() as u64);
+    line.push_str(" stored values of session ");
+    line.push_str(session);
+    line.push_str(" that are not valid JSON: ");
+    push_names(&mut line, keys);
+    line
+}
+
+/// As many names as people want to read.
+fn push_names(line: &mut String, keys: &[String]) {
     for (index, key) in keys.iter().take(NAMED_MAX).enumerate() {
         if index > 0 {
             line.push_str(", ");
@@ -400,5 +310,4 @@ fn skipped_line(session: &str, keys: &[String]) -> String {
     if keys.len() > NAMED_MAX {
         line.push_str(", …");
     }
-    line
 }

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use crate::config::Config;
-use crate::filter::STORE_LOG;
-use crate::json::{self, push_number, push_string};
+use crate::filter::{STORE_LOG, VALUE_LOG};
+use crate::json::{self, push_number, push_string, scan};
 use crate::names::is_key_shaped;
-use crate::store::{Expectation, Failure, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records};
+use crate::store::{Expectation, Failure, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records, Status};
 
 /// The log's name.
 pub const LOG: &str = "history";
@@ -124,7 +124,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn parse(record: &'a str) -> Self {
         let mut parts = Self::default();
-        let read = json::members(record, |key, value| match key {
+        let read = scan::members(record, |key, value| match key {
             "\"op\"" => parts.op = json::string(value),
             "\"key\"" => parts.key = Some(value),
             "\"cleared\"" => parts.cleared = Some(value),
@@ -134,7 +134,7 @@ impl<'a> Parts<'a> {
             "\"keys_truncated\"" => parts.keys_truncated = value == "true",
             _ => {}
         });
-        if read.is_err() { Self::default() } else { parts }
+        if read.is_none() { Self::default() } else { parts }
     }
 
     fn is_summary(&self) -> bool {
@@ -176,7 +176,7 @@ impl<'a> Summary<'a> {
         let mut named = 0_u64;
         if let Some(counts) = parts.op_counts {
             let mut ops = Vec::new();
-            if json::members(counts, |op, count| ops.push((op, count))).is_ok() {
+            if scan::members(counts, |op, count| ops.push((op, count))).is_some() {
                 for (op, count) in ops {
                     let count = read_count(count);
                     named = saturating(named, count);
@@ -232,14 +232,12 @@ impl<'a> Summary<'a> {
 
     fn touch_all(&mut self, raw: Option<&'a str>) {
         let Some(raw) = raw else { return };
-        match serde_json::from_str::<Vec<&serde_json::value::RawValue>>(raw) {
-            Ok(keys) => {
-                for key in keys.into_iter().filter_map(|key| json::string(key.get())) {
-                    self.touch(key);
-                }
+        let read = scan::elements(raw, |key| {
+            if let Some(key) = json::string(key) {
+                self.touch(key);
             }
-            Err(_) => self.keys_truncated |= raw != "null",
-        }
+        });
+        self.keys_truncated |= read.is_none() && raw != "null";
     }
 
     fn write(&self, timestamp: &str) -> String {
@@ -303,7 +301,7 @@ fn overflow(config: &Config) -> Option<Operation<'static>> {
 }
 
 /// Write to a session, with the records that tell of it and the question for surplus, in one
-/// transaction. The opening and the receipt go to [`tidy`].
+/// transaction. The opening and the receipt go to [`tidy`]. Without records, history is left alone.
 pub(crate) fn write(
     host: &impl Host,
     config: &Config,
@@ -315,8 +313,10 @@ pub(crate) fn write(
 ) -> Result<Receipt, Failure> {
     let mut operations = Vec::with_capacity(writes.len() + 2);
     operations.extend_from_slice(writes);
-    operations.push(Operation::Append { log: LOG, records });
-    operations.extend(overflow(config));
+    if !records.is_empty() {
+        operations.push(Operation::Append { log: LOG, records });
+        operations.extend(overflow(config));
+    }
     host.transact(session, opening, expectations, &operations)
 }
 
@@ -371,12 +371,18 @@ fn fold(
         summary.add(record);
         count = 2;
     }
-    host.transact(
+    let receipt = host.transact(
         session,
         opening,
         &[Expectation::Oldest { log: LOG, records: &[oldest] }],
         &[Operation::ReplaceOldest { log: LOG, count, records: &[&summary.write(timestamp)] }],
     )?;
+    // A record that is not UTF-8 comes with U+FFFD in it, and never is what is expected: then this is not
+    // another writer's doing, and history grows until somebody mends it.
+    if receipt.status == Status::Unmet && oldest.contains(char::REPLACEMENT_CHARACTER) && host.logs(Level::Warn) {
+        let parts = ["History of session ", session, " not summarized: its oldest record seems not to be UTF-8"];
+        host.log(Level::Warn, VALUE_LOG, &parts.concat());
+    }
     Ok(())
 }
 

@@ -1,15 +1,22 @@
-//! JSON without trees: look at the members of an object, write strings and numbers.
+//! JSON without trees: look at the members of an object, read and write strings and numbers.
 //!
 //! Promises that parts are handed out as they stand in the text, borrowed, whatever they hold and
-//! however deep they go. Refuses what the JSON grammar refuses, Python's `NaN` and `Infinity` included.
+//! however deep they go.
+
+use std::borrow::Cow;
 
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+pub mod scan;
+
 /// Hand each member of the JSON object `text` to `each`, in order: its key (with quotes and escapes) and
-/// its value, both as slices of `text`. Members before a fault are handed out
-/// before it is found. Values are not parsed, only checked, so no depth of
-/// nesting is a danger.
+/// its value, both as slices of `text`. Members before a fault are handed out before it is found. Values are
+/// not parsed, only checked, so no depth of nesting is a danger.
+///
+/// For whoever tells people what is wrong with a text, and where. The filter itself has no use for that: it
+/// looks through metadata and the like with a scanner of its own, which takes what common writers emit beside
+/// JSON.
 ///
 /// # Errors
 /// When `text` is not one JSON object and nothing else.
@@ -45,18 +52,63 @@ pub(crate) fn key_is(raw: &str, name: &str) -> bool {
     }
 }
 
-/// The string that a raw value spells; none if it is no string, or holds half a surrogate pair.
-pub(crate) fn string(raw: &str) -> Option<std::borrow::Cow<'_, str>> {
+/// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
+pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') { serde_json::from_str::<String>(raw).ok().map(Into::into) } else { Some(inner.into()) }
+    Some(if inner.contains('\\') { unescaped(inner).into() } else { inner.into() })
 }
 
-/// The text without the blanks around it, if it is one JSON value.
-pub(crate) fn value(text: &str) -> Option<&str> {
-    if is_plain(text) {
-        return Some(text);
+/// What the inside of a raw string spells, which has been scanned before.
+fn unescaped(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut chars = escape.chars();
+        let spelt = match chars.next() {
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('u') => {
+                let (spelt, after) = numbered(chars.as_str());
+                chars = after.chars();
+                spelt
+            }
+            Some(itself) => itself,
+            None => char::REPLACEMENT_CHARACTER,
+        };
+        out.push(spelt);
+        rest = chars.as_str();
     }
-    serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get)
+    out.push_str(rest);
+    out
+}
+
+/// The character whose number comes next, and what comes after it.
+fn numbered(text: &str) -> (char, &str) {
+    let Some((high, rest)) = unit(text) else { return (char::REPLACEMENT_CHARACTER, text) };
+    if (0xd800..0xdc00).contains(&high)
+        && let Some((low @ 0xdc00..0xe000, rest)) = rest.strip_prefix("\\u").and_then(unit)
+    {
+        let spelt = char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+        return (spelt.unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+    }
+    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+}
+
+/// Four hexadecimal digits, and what comes after them.
+fn unit(text: &str) -> Option<(u32, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let unit = digits.chars().try_fold(0, |unit, digit| Some(unit << 4 | digit.to_digit(16)?))?;
+    Some((unit, rest))
+}
+
+/// The text without the blanks around it, if it is one JSON value: of the grammar proper, because what is
+/// attached to a question has to be.
+pub(crate) fn value(text: &str) -> Option<&str> {
+    if is_plain(text) { Some(text) } else { scan::strict_value(text) }
 }
 
 /// Whether it is what nearly all values are, and what needs no parser to be seen: a string without
@@ -220,10 +272,32 @@ mod tests {
         })
         .unwrap();
         assert_eq!(seen, [("\"a\"", r#"[1, {"b":2}]"#), (r#""\u0061""#, r#""\ud800""#)]);
-        assert!(members("[1]", |_, _| {}).is_err());
+        assert!(members("[1]", |_, _| {}).unwrap_err().is_data());
         assert!(members("{} x", |_, _| {}).is_err());
         assert!(members("{\"a\":NaN}", |_, _| {}).is_err());
         assert!(members("{1:2}", |_, _| {}).is_err());
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character() {
+        for (raw, spelt) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\ud83cb""#, "a\u{fffd}b"),
+            (r#""\udf89\ud83c""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud800\ud83c\udf89""#, "\u{fffd}🎉"),
+            (r#""\ud83c\u0041\n""#, "\u{fffd}A\n"),
+            (r#""\ud83c\\udf89""#, "\u{fffd}\\udf89"),
+        ] {
+            assert_eq!(string(raw).unwrap(), spelt, "{raw}");
+        }
+        for raw in [r#""\"\\\/\b\f\n\r\t\u0000\u00E9\uffff\ud83c\udf89é""#, r#""""#, r#""plain é""#] {
+            assert_eq!(string(raw).unwrap(), serde_json::from_str::<String>(raw).unwrap(), "{raw}");
+        }
+        assert_eq!(string("7"), None);
+        // Nothing that was not scanned before can do harm either.
+        for raw in [r#""\""#, r#""\u""#, r#""\u12""#, r#""\u00é""#, r#""\ud800\u""#] {
+            string(raw).unwrap();
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! # Ok(()) }
 //! ```
 
+mod answer;
 #[cfg(target_arch = "wasm32")]
 mod component;
 pub mod config;
@@ -22,6 +23,7 @@ pub mod history;
 pub mod json;
 pub mod metadata;
 pub mod names;
+mod oversize;
 pub mod sessions;
 pub mod store;
 pub mod turn;

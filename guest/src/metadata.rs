@@ -1,13 +1,13 @@
 //! An entry's metadata: find the session, attach or cut out the memory.
 //!
 //! Promises that every byte that is not the filter's stays as it is and where it is, and that metadata
-//! without a session costs a look through its bytes. Refuses nothing: what is not a JSON object has no
-//! session.
+//! without a session costs a look through its bytes. Accepts what common writers emit beside JSON: `NaN`,
+//! `Infinity`, `-Infinity`, a byte order mark. Refuses nothing: what is not an object has no session.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::json;
+use crate::json::{self, scan};
 use crate::names::{is_session, repr_json};
 
 const SESSION: &str = "session_id";
@@ -32,6 +32,8 @@ pub struct Metadata<'a> {
     pub session: Session<'a>,
     /// Whether it was looked through and is not a JSON object.
     pub unreadable: bool,
+    /// Whether it is not even JSON, and what a more lenient reader may find in it is not to be let through.
+    pub withheld: bool,
     /// Where the incoming `memory_context` members are, each with one comma next to it.
     cuts: Vec<Range<usize>>,
     /// Where another member can be put.
@@ -41,24 +43,32 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Look for a session, and for a `memory_context` if there is one or `unbound` asks for it anyway.
+    /// Look for a session, and for a `memory_context` if there is one or `unbound` asks for it anyway. Then
+    /// metadata that nobody can read, but that may hold a `memory_context` for a reader who guesses (one of
+    /// JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
     pub fn parse(text: &'a str, unbound: bool) -> Self {
-        let mut metadata =
-            Self { text, session: Session::None, unreadable: false, cuts: Vec::new(), end: 0, has_members: false };
+        let mut metadata = Self {
+            text,
+            session: Session::None,
+            unreadable: false,
+            withheld: false,
+            cuts: Vec::new(),
+            end: 0,
+            has_members: false,
+        };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
-        // character that could be escaped otherwise than by its number.
-        let may_matter =
-            mentions(text, SESSION, '_') || (unbound && mentions(text, CONTEXT, '_')) || mentions(text, "\\u", '\\');
+        // character that JSON could escape otherwise than by its number.
+        let may_hide = || unbound && (mentions(text, CONTEXT, '_') || text.contains('\\'));
+        let may_matter = mentions(text, SESSION, '_') || mentions(text, "\\u", '\\') || may_hide();
         if !may_matter {
             return metadata;
         }
 
         // Just behind the opening brace, in case it has no member.
-        let blanks = text.trim_start_matches([' ', '\t', '\n', '\r']);
-        let mut end = json::offset(text, blanks) + 1;
+        let mut end = text.find('{').map_or(0, |at| at + 1);
         let mut session = None;
         let mut leading_cut: Option<usize> = None;
-        let read = json::members(text, |key, value| {
+        let read = scan::members(text, |key, value| {
             let start = json::offset(text, key);
             let stop = json::offset(text, value) + value.len();
             if json::key_is(key, CONTEXT) {
@@ -80,8 +90,9 @@ impl<'a> Metadata<'a> {
             }
             end = stop;
         });
-        if read.is_err() {
+        if read.is_none() {
             metadata.unreadable = true;
+            metadata.withheld = may_hide() && !scan::is_value(text);
             metadata.cuts.clear();
             return metadata;
         }
@@ -95,6 +106,9 @@ impl<'a> Metadata<'a> {
 
     /// The metadata without a `memory_context`; none: there is none in it.
     pub fn stripped(&self) -> Option<String> {
+        if self.withheld {
+            return Some("{}".to_owned());
+        }
         if self.cuts.is_empty() {
             return None;
         }
@@ -215,7 +229,9 @@ mod tests {
             ("{\"a\":1}", "{\"a\":1}"),
             ("\"a b\"", "'a b'"),
             ("\"a\\n\"", "'a\\n'"),
-            ("\"\\ud800\"", "\"\\ud800\""),
+            ("\"\\ud800\"", "'\u{fffd}'"),
+            ("NaN", "NaN"),
+            ("-Infinity", "-Infinity"),
         ] {
             let text = format!("{{\"session_id\": {raw} }}");
             assert_eq!(session(&text), Session::Malformed(shown.into()), "{raw}");
@@ -229,7 +245,7 @@ mod tests {
             "[\"session_id\"]",
             "{\"session_id\":\"a\"",
             "{\"session_id\":\"a\"}}",
-            "{\"session_id\":NaN}",
+            "{\"session_id\":nan}",
             "{'session_id':'a'}",
             "{\"session_id\":\"a\",}",
         ] {
@@ -239,6 +255,50 @@ mod tests {
             assert_eq!(metadata.stripped(), None);
         }
         assert!(!Metadata::parse("not looked through", false).unreadable);
+    }
+
+    #[test]
+    fn what_common_writers_emit_beside_json_hides_no_session_and_no_context() {
+        for (before, after) in [
+            (r#"{"memory_context":1,"x":NaN,"session_id":"s"}"#, r#"{"x":NaN,"session_id":"s"}"#),
+            (
+                r#"{"x":[{"y":-Infinity}],"memory_context":Infinity,"session_id":"s"}"#,
+                r#"{"x":[{"y":-Infinity}],"session_id":"s"}"#,
+            ),
+            ("\u{feff} {\"memory_context\":1,\"session_id\":\"s\"}", "\u{feff} {\"session_id\":\"s\"}"),
+            (
+                r#"{"memory_context":NaN,"session_id":0,"memory_context":NaN,"session_id":"s","memory_context":NaN}"#,
+                r#"{"session_id":0,"session_id":"s"}"#,
+            ),
+        ] {
+            let metadata = Metadata::parse(before, false);
+            assert_eq!(metadata.session, named("s"));
+            assert_eq!(metadata.stripped().as_deref(), Some(after));
+            let expected = format!("{},\"memory_context\":NEW}}", after.strip_suffix('}').unwrap());
+            assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), expected);
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_read_carries_no_context_when_it_is_to_be_stripped() {
+        for text in [
+            r#"{"memory_context":1"#,
+            r#"{"memory_context":1,}"#,
+            r#"{memory_context:1}"#,
+            r#"{'\x6demory_context':1}"#,
+            r#"{"memory\u005fcontext":1,"x":nan}"#,
+            r#"{"memory_context":1} // "#,
+            r#"{"session_id":"s","memory_context":1"#,
+        ] {
+            let metadata = Metadata::parse(text, true);
+            assert!(metadata.withheld, "{text}");
+            assert_eq!(metadata.stripped().as_deref(), Some("{}"), "{text}");
+            assert_eq!(Metadata::parse(text, false).stripped(), None, "{text}");
+        }
+        // Nothing can be hidden in these.
+        for text in ["", "nonsense", "{\"session_id\":\"s\"", "[\"memory_context\"]", "\"memory_context\"", "\"\\n\""] {
+            assert_eq!(Metadata::parse(text, true).stripped(), None, "{text}");
+        }
     }
 
     #[test]

@@ -4,13 +4,13 @@
 //! it refuses. Refuses to create a session by the way: all but `create` want one that is there.
 
 use crate::config::{Config, MAX_KEYS};
-use crate::filter::LIMIT_LOG;
+use crate::filter::{ANSWER_COUNT, LIMIT_LOG};
 use crate::history::{self, LOG};
 use crate::json;
 use crate::names::{check_key, check_session, is_session, repr};
-use crate::store::{
-    Expectation, Failure, FailureCode, Host, Level, LogEnd, Opening, Operation, Outcome, Receipt, Records, Status,
-};
+use crate::store::{Expectation, Failure, FailureCode, Host, Level, Opening, Operation, Outcome, Receipt, Status};
+
+mod read;
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +76,9 @@ const TRIES: u32 = 8;
 /// A page when the caller does not say.
 const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 10_000;
-/// Records in one transaction when history is read.
-const CHUNK: u64 = 5000;
-/// Bytes of history that are read at a time.
-const CHUNK_BYTES: u64 = 1 << 20;
-/// History records in one reply: a host bounds the calls and the copying that one reply may cost.
-const MAX_HISTORY: u64 = 50_000;
+/// The most that an operator may set the count of answers to: all readers of JSON read it exactly, and it leaves
+/// room for more answers than there will ever be.
+const MAX_COUNT: i64 = (1 << 53) - 1;
 
 /// The operations on sessions: options, and a host to work with.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +150,9 @@ impl<H: Host> Sessions<H> {
                 format!("Value of key {} is not valid JSON", repr(key)),
             ));
         };
+        if key == ANSWER_COUNT && !is_plain_count(value) {
+            return Err(no_count(session));
+        }
         let put = Operation::Put { key, value };
         self.write(session, key, put, "put").map(|_| ())
     }
@@ -237,6 +237,9 @@ impl<H: Host> Sessions<H> {
     /// Add to a counter; its new value.
     pub fn increment(&self, session: &str, key: &str, amount: i64) -> Answer<i64> {
         valid_names(session, key)?;
+        if key == ANSWER_COUNT {
+            self.check_count(session, amount)?;
+        }
         let increment = Operation::Increment { key, amount };
         let receipt = self.write(session, key, increment, "increment")?;
         match first(receipt) {
@@ -245,73 +248,21 @@ impl<H: Host> Sessions<H> {
         }
     }
 
-    /// The newest records of the history, oldest first; 0: all.
-    pub fn history(&self, session: &str, limit: u32) -> Answer<Vec<String>> {
-        valid_session(session)?;
-        let wanted = match limit {
-            0 => MAX_HISTORY,
-            limit => u64::from(limit).min(MAX_HISTORY),
+    /// The count of answers must stay one. Who changes it between this look and the increment can at worst
+    /// make it leave its bounds by as much: answers still are counted.
+    fn check_count(&self, session: &str, amount: i64) -> Answer<()> {
+        let get = Operation::Get { key: ANSWER_COUNT, max_bytes: self.config.max_value_bytes };
+        let count = match first(self.transact(session, ANY, &[], &[get])?) {
+            Some(Outcome::Value { json: None, unreadable: false }) => Some(0),
+            Some(Outcome::Value { json: Some(text), .. }) => text.parse::<i64>().ok(),
+            _ => None,
         };
-        let mut entries = Vec::new();
-        for _ in 0..TRIES {
-            let is_whole;
-            (entries, is_whole) = self.read_history(session, wanted)?;
-            if is_whole {
-                break;
-            }
+        // What is no counter, the increment itself will say so.
+        let sum = count.map(|count| count.checked_add(amount));
+        if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
+            return Err(no_count(session));
         }
-        Ok(entries)
-    }
-
-    /// Read from the newest end, chunk by chunk. Positions tell records that were appended in between
-    /// from those that are still wanted. Whether it is whole: a summary that was written in between may
-    /// have taken away what was still to be read.
-    fn read_history(&self, session: &str, wanted: u64) -> Answer<(Vec<String>, bool)> {
-        let mut newest_first: Vec<String> = Vec::new();
-        let mut incarnation: Option<String> = None;
-        let mut lowest = u64::MAX;
-        let mut skip = 0;
-        loop {
-            let missing = wanted - newest_first.len() as u64;
-            let read = Operation::Read {
-                log: LOG,
-                end: LogEnd::Newest,
-                skip,
-                max_records: missing.min(CHUNK),
-                max_bytes: CHUNK_BYTES,
-            };
-            let opening = Opening::Existing { incarnation: incarnation.as_deref() };
-            let receipt = self.transact(session, opening, &[], &[read])?;
-            incarnation.get_or_insert_with(|| receipt.incarnation.clone());
-            let Some(Outcome::Records(Records { first: at, length, records })) = first(receipt) else {
-                return Err(out_of_turn(session));
-            };
-
-            let count = records.len() as u64;
-            let is_first = lowest == u64::MAX;
-            let had = newest_first.len();
-            let mut position = at.saturating_add(count);
-            if position < lowest && !is_first {
-                return Ok((reversed(newest_first), false));
-            }
-            for record in records.into_iter().rev() {
-                position = position.saturating_sub(1);
-                if position < lowest && (newest_first.len() as u64) < wanted {
-                    newest_first.push(record);
-                }
-            }
-            lowest = lowest.min(at);
-            skip = skip.saturating_add(count);
-            if newest_first.len() as u64 >= wanted {
-                return Ok((reversed(newest_first), true));
-            }
-            if skip >= length || count == 0 {
-                // The last chunk holds the oldest record, which is new to us, or it has become part of
-                // a summary since.
-                let is_whole = is_first || newest_first.len() > had;
-                return Ok((reversed(newest_first), is_whole));
-            }
-        }
+        Ok(())
     }
 
     fn list_keys(&self, session: &str) -> Answer<(Vec<String>, String)> {
@@ -319,10 +270,12 @@ impl<H: Host> Sessions<H> {
         let receipt = self.transact(session, ANY, &[], &[list])?;
         let incarnation = receipt.incarnation.clone();
         match first(receipt) {
-            Some(Outcome::Names { names, total }) if total > names.len() as u64 => Err(self.limit(format!(
-                "Session {} holds {total} keys, more than the {MAX_KEYS} that can be listed",
-                repr(session)
-            ))),
+            // Fewer than were asked for are all that have a name of ours, whatever the store counts beside them.
+            Some(Outcome::Names { names, total }) if total > MAX_KEYS && names.len() as u64 >= MAX_KEYS => Err(self
+                .limit(format!(
+                    "Session {} holds {total} keys, more than the {MAX_KEYS} that can be listed",
+                    repr(session)
+                ))),
             Some(Outcome::Names { names, .. }) => Ok((names, incarnation)),
             _ => Err(out_of_turn(session)),
         }
@@ -382,13 +335,22 @@ fn valid_names(session: &str, key: &str) -> Answer<()> {
     valid_key(key)
 }
 
-fn first(receipt: Receipt) -> Option<Outcome> {
-    receipt.outcomes.into_iter().next()
+/// An integer that the count of answers may be, spelt as a counter is.
+fn is_plain_count(value: &str) -> bool {
+    let is_canonical = value == "0" || value.starts_with(|digit: char| matches!(digit, '1'..='9'));
+    is_canonical && value.parse::<i64>().is_ok_and(|count| count <= MAX_COUNT)
 }
 
-fn reversed(mut records: Vec<String>) -> Vec<String> {
-    records.reverse();
-    records
+fn no_count(session: &str) -> SessionProblem {
+    let message = format!(
+        "Key '{ANSWER_COUNT}' in session {} counts the answers: it must be an integer from 0 to {MAX_COUNT}",
+        repr(session)
+    );
+    SessionProblem::new(Code::InvalidValue, message)
+}
+
+fn first(receipt: Receipt) -> Option<Outcome> {
+    receipt.outcomes.into_iter().next()
 }
 
 fn check_status(session: &str, status: Status) -> Answer<()> {

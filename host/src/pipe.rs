@@ -25,7 +25,8 @@ pub struct Passed {
     pub effect: Effect,
     /// Keys attached to a question.
     pub attached: u32,
-    /// What kept the entry from its memory.
+    /// What kept the entry from its memory, or from a part of it: a question may be enriched, and an answer stored,
+    /// with a problem that names what was left out.
     pub problem: Option<Problem>,
 }
 
@@ -63,7 +64,8 @@ impl Pipe {
         self.turn.clear();
     }
 
-    /// A question on its way to the model. Cost: one transaction if it has a session, none if not.
+    /// A question on its way to the model. Cost: one transaction if it has a session, none if not; three or four
+    /// when the session's memory is over a limit.
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
@@ -87,7 +89,12 @@ impl Pipe {
         }
     }
 
-    /// An answer on its way back. Cost: one transaction; a second one when history is summarised.
+    /// An answer on its way back: stored in the session that its metadata name, else in that of the question
+    /// before it. If that is the question's session, named or not, an answer whose question saw an earlier life
+    /// of it, one that has been deleted or has expired since, is dropped with a warning. An answer that names a
+    /// session creates it when it is absent, if this pipe knows of no earlier life: there was no question of that
+    /// session before it, or its transaction failed. Cost: one transaction; a second one when history is
+    /// summarised, one more for each broken key of the session that is left out.
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.

@@ -97,6 +97,10 @@ fn text() -> impl Strategy<Value = String> {
         json().prop_map(|value| value.to_string()),
         json().prop_map(|value| serde_json::to_string_pretty(&value).unwrap()),
         (json(), 0..40_usize).prop_map(|(value, length)| value.to_string().chars().take(length).collect()),
+        // As Python writes what is no number, and others what is no JSON.
+        json().prop_map(|value| value.to_string().replace("null", "NaN").replace("true", "-Infinity")),
+        json().prop_map(|value| format!("\u{feff}{value}")),
+        json().prop_map(|value| value.to_string().replace("\"memory", "\"\\x6demory").replace(']', ",]")),
         // Each character as its number: the longest spelling there is.
         json().prop_map(|value| value.to_string().replace("session_id", "\\u0073ession\\u005fid")),
     ]
@@ -149,9 +153,10 @@ fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
 // What must hold. -------------------------------------------------------------------------------------
 
 /// An object's members as they stand there, without the memory; none: it is no object, or one whose keys
-/// are no texts.
+/// are no texts. What Python writes beside JSON comes as null.
 fn without_memory(metadata: &str) -> Option<BTreeMap<String, Box<RawValue>>> {
-    let mut members: BTreeMap<_, _> = serde_json::from_str(metadata).ok()?;
+    let metadata = strictly(metadata);
+    let mut members: BTreeMap<_, _> = serde_json::from_str(&metadata).ok()?;
     members.remove("memory_context");
     Some(members)
 }
@@ -160,12 +165,24 @@ fn raw(members: Option<BTreeMap<String, Box<RawValue>>>) -> Option<Vec<(String, 
     members.map(|members| members.into_iter().map(|(key, value)| (key, value.get().to_owned())).collect())
 }
 
+/// The words that Python writes and JSON does not know, in their places and in texts, are one that it knows.
+fn strictly(metadata: &str) -> String {
+    let metadata = metadata.strip_prefix('\u{feff}').unwrap_or(metadata);
+    metadata.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null")
+}
+
 fn check(metadata: &str, passed: &Passed) {
     if let Some(changed) = &passed.metadata {
-        assert!(serde_json::from_str::<&RawValue>(changed).is_ok(), "{changed}");
-        assert_eq!(raw(without_memory(changed)), raw(without_memory(metadata)));
+        let is_json = |text: &str| serde_json::from_str::<&RawValue>(&strictly(text)).is_ok();
+        assert!(is_json(changed), "{changed}");
+        // Metadata that nobody can read may have to go as a whole.
+        if is_json(metadata) || changed != "{}" {
+            assert_eq!(raw(without_memory(changed)), raw(without_memory(metadata)));
+        }
     }
-    assert_eq!(passed.problem.is_some(), matches!(passed.effect, Effect::Limited | Effect::Failed));
+    let may_be_told = matches!(passed.effect, Effect::Enriched | Effect::Stored);
+    let is_told = matches!(passed.effect, Effect::Limited | Effect::Failed);
+    assert!(may_be_told || passed.problem.is_some() == is_told, "{passed:?}");
     assert!(passed.attached == 0 || passed.effect == Effect::Enriched);
 }
 
@@ -239,11 +256,7 @@ proptest! {
         block_on(async {
             let store: Arc<dyn Store> = Arc::new(Liar(parking_lot::Mutex::new(fastrand::Rng::with_seed(seed))));
             let mut node = Node::new(&store, &options).await;
-            // Reading a whole history takes a store at its word, for as many calls as the sandbox allows.
-            let steps: Vec<_> = steps.into_iter().filter(|step| !matches!(step, Step::Call(9.., ..))).collect();
-            for step in &steps {
-                play(&mut node, std::slice::from_ref(step)).await;
-            }
+            play(&mut node, &steps).await;
         });
     }
 

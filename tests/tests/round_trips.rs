@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use keepline::pipe::Effect;
-use keepline_tests::{lanes::Node, on_every_store, stores::StoreUnderTest};
+use keepline_tests::{
+    lanes::Node,
+    on_every_store,
+    requests::{create, put},
+    stores::StoreUnderTest,
+};
 
 on_every_store! {
     an_entry_without_a_session_costs_nothing,
@@ -12,6 +17,8 @@ on_every_store! {
     an_answer_that_makes_a_summary_due_costs_two,
     a_steady_conversation_costs_two_a_pair_and_a_summary_now_and_then,
     what_a_limit_refuses_costs_nothing_or_one,
+    a_memory_over_its_limit_costs_three_or_four,
+    an_answer_costs_one_more_for_what_is_broken,
     the_operators_calls_cost_one_round_trip_or_two,
 }
 
@@ -132,8 +139,34 @@ async fn what_a_limit_refuses_costs_nothing_or_one(given: Arc<StoreUnderTest>) {
     assert_eq!(meter.read(&node), 0);
     assert_eq!(node.say("s1", "x").await.effect, Effect::Limited);
     assert_eq!(meter.read(&node), 1);
-    assert_eq!(node.ask("s1").await.effect, Effect::Limited);
-    assert_eq!(meter.read(&node), 1);
+}
+
+async fn a_memory_over_its_limit_costs_three_or_four(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"max_context_bytes": 100}"#).await;
+    node.say("s1", "x").await;
+    for number in 0..20 {
+        node.sessions.put("s1", &format!("k{number:02}"), "123456").await.unwrap();
+    }
+    let mut meter = Meter::new(&given, &node);
+    node.store.calls();
+    // None is as small as its share: sizes first, and then those that fit.
+    assert_eq!(node.ask("s1").await.attached, 9);
+    assert_eq!(meter.read(&node), 4);
+    for number in 2..20 {
+        node.sessions.clear("s1", Some(&format!("k{number:02}"))).await.unwrap();
+    }
+    node.sessions.put("s1", "big", &"1".repeat(100)).await.unwrap();
+    meter.read(&node);
+    assert_eq!(node.ask("s1").await.attached, 4);
+    assert_eq!(meter.read(&node), 3);
+}
+
+async fn an_answer_costs_one_more_for_what_is_broken(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, "{}").await;
+    given.apply("s1", create(), [put("answer_count", "\"x\"")]).await;
+    let mut meter = Meter::new(&given, &node);
+    assert_eq!(node.say("s1", "x").await.effect, Effect::Stored);
+    assert_eq!(meter.read(&node), 2);
 }
 
 async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTest>) {
@@ -147,6 +180,9 @@ async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTes
     assert_eq!(meter.read(&node), 1);
     node.sessions.increment("s1", "k", 1).await.unwrap();
     assert_eq!(meter.read(&node), 1);
+    // That of the count of answers is looked at first.
+    node.sessions.increment("s1", "answer_count", 1).await.unwrap();
+    assert_eq!(meter.read(&node), 2);
     node.sessions.keys("s1").await.unwrap();
     assert_eq!(meter.read(&node), 1);
     node.sessions.history("s1", 0).await.unwrap();

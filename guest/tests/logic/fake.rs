@@ -26,6 +26,10 @@ pub struct Fake {
     pub max_buckets: Cell<usize>,
     pub transactions: Cell<usize>,
     pub fails: RefCell<Option<Failure>>,
+    /// Keys and logs of every bucket under which something of a wrong type is stored.
+    pub wrong: RefCell<HashSet<String>>,
+    /// Keys that are counted with the names, and have none that could be told.
+    pub unnamed: Cell<u64>,
     /// Called before each transaction with its number, from 1: another writer's chance.
     pub hook: RefCell<Option<Hook>>,
     pub lines: RefCell<Vec<(Level, String, String)>>,
@@ -71,6 +75,10 @@ impl Fake {
     pub fn fail(&self, code: FailureCode) {
         *self.fails.borrow_mut() =
             Some(Failure { code, subject: "answer_count".into(), limit: 1000, message: "It broke".into() });
+    }
+
+    pub fn spoil(&self, name: &str) {
+        self.wrong.borrow_mut().insert(name.to_owned());
     }
 
     pub fn works(&self) {
@@ -249,6 +257,18 @@ fn holds(bucket: &Bucket, expectation: &Expectation<'_>, operations: &[Operation
     }
 }
 
+/// The key or log that an operation can't do with when it is of a wrong type.
+fn touched<'a>(operation: &Operation<'a>) -> Option<&'a str> {
+    match *operation {
+        Operation::Get { key, .. } | Operation::Put { key, .. } | Operation::Increment { key, .. } => Some(key),
+        Operation::Append { log, .. }
+        | Operation::Read { log, .. }
+        | Operation::Overflow { log, .. }
+        | Operation::ReplaceOldest { log, .. } => Some(log),
+        _ => None,
+    }
+}
+
 /// A transaction may write each key once and each log once.
 fn assert_single_writes(operations: &[Operation<'_>]) {
     let mut seen = HashSet::new();
@@ -313,7 +333,16 @@ impl Host for Fake {
         {
             bucket.expires_at = Some(self.millis() + life.milliseconds);
         }
-        let outcomes = operations.iter().map(|o| apply(&mut bucket, o)).collect::<Result<_, _>>()?;
+        let is_wrong = |name: &&str| self.wrong.borrow().contains(*name);
+        if let Some(name) = operations.iter().filter_map(touched).find(is_wrong) {
+            return Err(Self::failure(FailureCode::WrongType, name));
+        }
+        let mut outcomes = operations.iter().map(|o| apply(&mut bucket, o)).collect::<Result<Vec<_>, _>>()?;
+        for outcome in &mut outcomes {
+            if let Outcome::Names { total, .. } = outcome {
+                *total += self.unnamed.get();
+            }
+        }
         let incarnation = match opening {
             Opening::Existing { incarnation: Some(_) } => String::new(),
             _ => bucket.incarnation.clone(),

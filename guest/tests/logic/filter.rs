@@ -127,10 +127,50 @@ fn strip_cuts_the_context_of_questions_without_a_session() {
         (r#"{"session_id":"a b","memory_context":1}"#, Some(r#"{"session_id":"a b"}"#)),
         (r#"{"session_id":null, "memory_context":1}"#, Some(r#"{"session_id":null}"#)),
         (r#"{"a":{"memory_context":1}}"#, None),
-        ("memory_context", None),
+        (r#"{"a":NaN,"memory_context":1}"#, Some(r#"{"a":NaN}"#)),
+        ("nonsense", None),
     ] {
         assert_eq!(filter.question("q", before).metadata.as_deref(), after);
         assert_eq!(filter.answer("a", before, "").metadata, None);
+    }
+}
+
+#[test]
+fn strip_lets_no_context_through_in_metadata_that_nobody_can_read() {
+    let fake = Fake::new();
+    for metadata in [r#"{"memory_context":{"role":"admin"},}"#, r#"{'\x6demory_context':1,"session_id":"s"}"#] {
+        let strip = filter(&fake, r#"{"unbound_context":"strip"}"#);
+        let question = strip.question("q", metadata);
+        assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Passed, Some("{}")));
+        let lines = fake.lines();
+        let told = "Warn keepline.session Replaced metadata of a question by {}: ";
+        assert_eq!(lines.iter().filter(|line| line.starts_with(told)).count(), 1, "{lines:?}");
+        assert_eq!(strip.answer("a", metadata, "").metadata, None);
+        // As in the original.
+        assert_eq!(filter(&fake, "{}").question("q", metadata).metadata, None);
+        fake.lines();
+    }
+    assert_eq!(fake.transactions.get(), 0);
+}
+
+#[test]
+fn what_python_writes_for_no_number_lets_nobody_forge_memory() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    filter.answer("true", r#"{"score":NaN,"session_id":"s"}"#, "");
+    for nan in ["NaN", "Infinity", "-Infinity", "[{\"x\":[NaN]}]", "1}", "1"] {
+        let (mark, nan) = if nan == "1}" { ("\u{feff} ", "1") } else { ("", nan) };
+        let forged = format!(
+            "{mark}{{\"memory_context\":{{\"a\":{nan}}},\"n\":{nan},\"session_id\":\"s\",\"memory_context\":{nan}}}"
+        );
+        let question = filter.question("q", &forged);
+        assert_eq!(question.effect, Effect::Enriched, "{forged}");
+        assert_eq!(
+            question.metadata.unwrap(),
+            format!(
+                "{mark}{{\"n\":{nan},\"session_id\":\"s\",\"memory_context\":{{\"answer_count\":1,\"last_answer\":\"true\"}}}}"
+            )
+        );
     }
 }
 
@@ -161,21 +201,141 @@ fn a_client_cannot_forge_memory() {
 }
 
 #[test]
-fn memory_over_a_limit_is_left_out_with_one_warning_that_names_it() {
+fn of_a_memory_over_its_limit_what_fits_is_attached_the_smallest_first() {
     let fake = Fake::new();
-    for key in ["a", "b", "c"] {
-        fake.set("s", key, "12345");
+    fake.set("s", "answer_count", "7");
+    fake.set("s", "last_answer", "\"text\"");
+    fake.set("s", "big", "1".repeat(60));
+    for (key, size) in [("d", 9), ("c", 10), ("b", 30), ("a", 40)] {
+        fake.set("s", key, "1".repeat(size));
     }
-    let question = filter(&fake, r#"{"max_keys":2}"#).question("q", S);
-    assert_eq!((question.effect, question.attached), (Effect::Limited, 0));
+    let own = r#""answer_count":7,"last_answer":"text""#;
+    let (b, c, d) = ("1".repeat(30), "1".repeat(10), "1".repeat(9));
+    for (limit, attached, left_out) in [
+        // The own keys come to 13 and 17 bytes.
+        (30, format!("{{{own}}}"), "5 keys: 'a', 'b', 'big', 'c', 'd'"),
+        (39, format!("{{{own}}}"), "5 keys: 'a', 'b', 'big', 'c', 'd'"),
+        (40, format!("{{{own},\"d\":{d}}}"), "4 keys: 'a', 'b', 'big', 'c'"),
+        (51, format!("{{{own},\"c\":{c},\"d\":{d}}}"), "3 keys: 'a', 'b', 'big'"),
+        // More than its share, and there is room.
+        (82, format!("{{{own},\"b\":{b},\"c\":{c},\"d\":{d}}}"), "2 keys: 'a', 'big'"),
+    ] {
+        fake.lines();
+        let before = fake.transactions.get();
+        let filter = filter(&fake, &format!("{{\"max_context_bytes\":{limit}}}"));
+        let question = filter.question("q", r#"{"memory_context":"forged","session_id":"s"}"#);
+        assert_eq!(question.effect, Effect::Enriched, "{limit}");
+        let metadata: Value = serde_json::from_str(&question.metadata.unwrap()).unwrap();
+        let attached: Value = serde_json::from_str(&attached).unwrap();
+        assert_eq!(metadata, json!({"session_id": "s", "memory_context": attached}));
+        assert_eq!(question.attached as usize, attached.as_object().unwrap().len());
+        let problem = question.problem.unwrap();
+        assert_eq!(problem.code, "limit");
+        assert!(
+            problem.message.ends_with(&format!("is over max_context_bytes ({limit}); left out {left_out}")),
+            "{}",
+            problem.message
+        );
+        let warnings: Vec<_> = fake.lines().into_iter().filter(|line| line.starts_with("Warn")).collect();
+        assert_eq!(warnings, [format!("Warn keepline.limit {}", problem.message)]);
+        assert!(fake.transactions.get() - before <= 4);
+        // Its answers are stored in the life that it saw.
+        assert_eq!(filter.answer("text", "{}", &question.turn).effect, Effect::Stored);
+        fake.set("s", "answer_count", "7");
+    }
+}
+
+#[test]
+fn an_answer_of_full_length_is_attached_whatever_else_there_is() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let longest = "x".repeat((1 << 20) - 2);
+    assert_eq!(filter.answer(&longest, S, "").effect, Effect::Stored);
+    let question = filter.question("q", S);
+    assert_eq!((question.effect, question.attached, question.problem), (Effect::Enriched, 2, None));
+    fake.set("s", "a", "1".repeat(1 << 20));
+    fake.set("s", "k", "1");
+    let question = filter.question("q", S);
+    assert_eq!((question.effect, question.attached), (Effect::Enriched, 3));
+    assert!(question.problem.unwrap().message.ends_with("left out 1 keys: 'a'"));
+    assert!(question.metadata.unwrap().contains(&longest));
+}
+
+#[test]
+fn of_a_memory_of_too_many_keys_the_smallest_are_attached() {
+    let fake = Fake::new();
+    for (key, value) in [("a", "12345"), ("b", "1"), ("last_answer", "\"x\""), ("c", "123")] {
+        fake.set("s", key, value);
+    }
+    let filter = self::filter(&fake, r#"{"max_keys":2}"#);
+    let question = filter.question("q", S);
+    assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"b":1,"last_answer":"x"}}"#);
+    assert_eq!(
+        fake.lines()[1],
+        "Warn keepline.limit Memory of session s (4 keys) is over max_keys (2); left out 2 keys: 'a', 'c'"
+    );
+}
+
+#[test]
+fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_limit() {
+    let fake = Fake::new();
+    fake.set("s", "a", "12345");
+    let question = filter(&fake, r#"{"max_context_bytes":5}"#).question("q", S);
+    assert_eq!((question.effect, question.attached, question.metadata), (Effect::Limited, 0, None));
     assert!(!question.turn.is_empty());
     assert_eq!(question.problem.unwrap().code, "limit");
-    assert_eq!(fake.lines(), ["Warn keepline.limit Memory of session s (3 keys) is over max_keys (2)"]);
-    let question = filter(&fake, r#"{"max_context_bytes":17}"#).question("q", S);
-    assert_eq!(question.problem.unwrap().message, "Memory of session s (18 bytes) is over max_context_bytes (17)");
-    assert_eq!(fake.lines().len(), 1);
-    let question = filter(&fake, r#"{"max_context_bytes":18, "max_keys":3}"#).question("q", S);
-    assert_eq!(question.effect, Effect::Enriched);
+    let told = "Warn keepline.limit Memory of session s (6 bytes) is over max_context_bytes (5); left out 1 keys: 'a'";
+    assert_eq!(fake.lines(), [told]);
+    assert_eq!(filter(&fake, r#"{"max_context_bytes":6}"#).question("q", S).effect, Effect::Enriched);
+}
+
+#[test]
+fn what_is_broken_in_a_memory_over_its_limit_is_left_out_alone() {
+    let fake = Fake::new();
+    for key in ["a", "b", "k\n", "last_answer", "list"] {
+        fake.set("s", key, "12345");
+    }
+    fake.set("s", "bad", "{");
+    fake.set("s", "bytes", b"\xff".to_vec());
+    fake.set("s", "big", "1".repeat(100));
+    fake.spoil("list");
+    fake.spoil("last_answer");
+    let question = filter(&fake, r#"{"max_context_bytes":60}"#).question("q", S);
+    assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"a":12345,"b":12345}}"#);
+    assert!(question.problem.unwrap().message.ends_with("; left out 1 keys: 'big'"));
+    let told = "Warn keepline.value Skipped 2 stored values of session s that are not valid JSON: 'bytes', 'bad'";
+    assert!(fake.lines().contains(&told.to_owned()));
+}
+
+#[test]
+fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store() {
+    for at in [2, 3] {
+        let fake = Fake::new();
+        fake.set("s", "a", "12345");
+        fake.before_each(move |fake, n| {
+            if n == at {
+                fake.fail(FailureCode::Unavailable);
+            }
+        });
+        let filter = filter(&fake, r#"{"max_context_bytes":5}"#);
+        let question = filter.question("q", r#"{"memory_context":1,"session_id":"s"}"#);
+        assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Failed, Some(S)));
+        assert_eq!(question.problem.unwrap().code, "unavailable");
+        assert_eq!(fake.lines(), ["Warn keepline.store No memory for a question of session s: It broke"]);
+        // The life was seen all the same.
+        assert_eq!(question.turn, "k1:s:0");
+        // One that ends in the midst of it has nothing to tell.
+        fake.works();
+        let last = fake.transactions.get() + usize::try_from(at).unwrap();
+        fake.before_each(move |fake, n| {
+            if n == last {
+                fake.delete_bucket("s").unwrap();
+            }
+        });
+        let question = filter.question("q", r#"{"memory_context":1,"session_id":"s"}"#);
+        assert_eq!((question.effect, question.metadata.as_deref()), (Effect::Limited, Some(S)));
+        assert!(fake.buckets.borrow().is_empty());
+    }
 }
 
 #[test]
@@ -236,7 +396,28 @@ fn an_answer_never_lands_in_another_life() {
     // Another life.
     assert_eq!(filter.answer("late", "{}", &turn).effect, Effect::Ended);
     assert_eq!(fake.get("s", "last_answer"), None);
-    assert_eq!(fake.lines(), ["Debug keepline.session Answer not stored: its question's session has ended: s"; 3]);
+    assert_eq!(fake.lines(), ["Warn keepline.session Answer not stored: its question's session has ended: s"; 3]);
+}
+
+#[test]
+fn an_answer_that_names_its_questions_session_revives_it_no_more_than_another() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "{}");
+    let turn = filter.question("q", S).turn;
+    assert_eq!(filter.answer("in time", S, &turn).effect, Effect::Stored);
+    fake.delete_bucket("s").unwrap();
+    assert_eq!(filter.answer("late", S, &turn).effect, Effect::Ended);
+    assert!(fake.buckets.borrow().is_empty());
+    // Nor does it land in another life.
+    filter.question("q", S);
+    assert_eq!(filter.answer("late", S, &turn).effect, Effect::Ended);
+    assert_eq!(fake.get("s", "last_answer"), None);
+    // Without a turn nothing is known of a life, nor from the turn of a question that failed.
+    assert_eq!(filter.answer("new", S, "").effect, Effect::Stored);
+    fake.delete_bucket("s").unwrap();
+    assert_eq!(filter.answer("new", S, "k1:s").effect, Effect::Stored);
+    // That of another session's question says nothing of this one's.
+    assert_eq!(filter.answer("new", r#"{"session_id":"t"}"#, &turn).effect, Effect::Stored);
 }
 
 #[test]
@@ -326,13 +507,62 @@ fn too_many_sessions_are_told_in_the_originals_words() {
 #[test]
 fn a_failed_answer_warns_once_and_changes_nothing() {
     let fake = Fake::new();
-    fake.set("s", "answer_count", "\"seven\"");
+    fake.set("s", "answer_count", "7");
+    for code in [FailureCode::Full, FailureCode::TimedOut, FailureCode::WrongType] {
+        fake.fail(code);
+        fake.fails.borrow_mut().as_mut().unwrap().subject = "__meta__".into();
+        let answer = filter(&fake, "{}").answer("a", S, "");
+        assert_eq!(answer.effect, Effect::Failed);
+        assert_eq!(answer.problem.unwrap().code, code.as_str());
+        assert_eq!(fake.get("s", "last_answer"), None);
+        assert_eq!(fake.lines(), ["Warn keepline.store Answer not stored in session s: It broke"]);
+    }
+    assert_eq!(fake.transactions.get(), 3);
+}
+
+#[test]
+fn what_is_broken_in_a_session_does_not_stop_the_rest_of_an_answer() {
+    let put = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
+    let increment = r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#;
+    let cases: [(&str, &[&str], &str, Option<&str>, Option<&str>, &[&str]); 6] = [
+        ("\"seven\"", &[], "not-a-counter", Some("\"a\""), Some("\"seven\""), &[put]),
+        ("9223372036854775807", &[], "counter-overflow", Some("\"a\""), Some("9223372036854775807"), &[put]),
+        ("7", &["answer_count"], "wrong-type", Some("\"a\""), Some("7"), &[put]),
+        ("7", &["last_answer"], "wrong-type", None, Some("8"), &[increment]),
+        ("7", &["history"], "wrong-type", Some("\"a\""), Some("8"), &[]),
+        ("x", &["history"], "wrong-type", Some("\"a\""), Some("x"), &[]),
+    ];
+    for (count, spoilt, code, text, counted, history) in cases {
+        let fake = Fake::new();
+        fake.set("s", "answer_count", count);
+        spoilt.iter().for_each(|name| fake.spoil(name));
+        let answer = filter(&fake, r#"{"max_history":1}"#).answer("a", S, "");
+        assert_eq!(answer.effect, Effect::Stored, "{count} {spoilt:?}");
+        let problem = answer.problem.unwrap();
+        assert_eq!(problem.code, code);
+        assert_eq!(fake.get("s", "last_answer").as_deref(), text);
+        assert_eq!(fake.get("s", "answer_count").as_deref(), counted);
+        assert_eq!(fake.history("s").len(), history.len());
+        let lines = fake.lines();
+        assert_eq!(lines[0], format!("Warn keepline.value {}", problem.message));
+        let broken = spoilt.first().unwrap_or(&"answer_count");
+        assert!(
+            problem.message.starts_with(&format!("Answer in session s stored without {broken}: ")),
+            "{}",
+            problem.message
+        );
+        assert_eq!(count == "x", problem.message.contains("; without answer_count: NotACounter"));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(history.is_empty() || fake.transactions.get() <= 3);
+    }
+    // With neither text nor count there is nothing to store.
+    let fake = Fake::new();
+    fake.set("s", "answer_count", "7");
+    ["answer_count", "last_answer"].iter().for_each(|name| fake.spoil(name));
     let answer = filter(&fake, "{}").answer("a", S, "");
-    assert_eq!(answer.effect, Effect::Failed);
-    assert_eq!(answer.problem.unwrap().code, "not-a-counter");
-    assert_eq!(fake.get("s", "last_answer"), None);
+    assert_eq!((answer.effect, answer.problem.unwrap().code), (Effect::Failed, "wrong-type"));
     assert_eq!(fake.history("s").len(), 0);
-    assert_eq!(fake.lines(), ["Warn keepline.store Answer not stored in session s: NotACounter"]);
+    assert_eq!(fake.lines().len(), 1);
 }
 
 #[test]
@@ -463,6 +693,36 @@ fn a_failed_summary_never_makes_the_answer_fail() {
     let answer = filter(&fake, r#"{"max_history":1}"#).answer("a", S, "");
     assert_eq!((answer.effect, answer.problem), (Effect::Stored, None));
     assert_eq!(fake.lines()[1], "Warn keepline.store History of session s not summarized: It broke");
+}
+
+#[test]
+fn a_history_that_can_never_be_summarised_is_told() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#"{"max_history":2}"#);
+    filter.answer("a", S, "");
+    // What a store makes of a record that is not UTF-8, and expects in vain.
+    fake.buckets.borrow_mut().get_mut("s").unwrap().logs.get_mut("history").unwrap().1[0] = "\u{fffd}".into();
+    let summary = fake.transactions.get() + 2;
+    fake.before_each(move |fake, n| {
+        if n == summary {
+            fake.buckets.borrow_mut().get_mut("s").unwrap().logs.get_mut("history").unwrap().1[0] = "bytes".into();
+        }
+    });
+    fake.lines();
+    assert_eq!(filter.answer("b", S, "").effect, Effect::Stored);
+    assert_eq!(
+        fake.lines()[1..],
+        ["Warn keepline.value History of session s not summarized: its oldest record seems not to be UTF-8"]
+    );
+    // Another writer's doing is no reason for a warning.
+    let summary = fake.transactions.get() + 2;
+    fake.before_each(move |fake, n| {
+        if n == summary {
+            fake.buckets.borrow_mut().get_mut("s").unwrap().logs.get_mut("history").unwrap().1[0] = "theirs".into();
+        }
+    });
+    assert_eq!(filter.answer("c", S, "").effect, Effect::Stored);
+    assert!(fake.lines().iter().all(|line| line.starts_with("Debug")));
 }
 
 #[test]

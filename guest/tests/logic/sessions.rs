@@ -13,8 +13,8 @@ fn sessions<'a>(fake: &'a Fake, options: &str) -> Sessions<&'a Fake> {
 type Call = fn(&Sessions<&Fake>) -> Result<(), SessionProblem>;
 
 #[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, SessionProblem>, code: Code, message: &str) {
-    let problem = result.unwrap_err();
+fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
+    let problem = result.err().unwrap();
     assert_eq!((problem.code, &*problem.message), (code, message));
 }
 
@@ -137,6 +137,68 @@ fn counters_count_and_nothing_else_does() {
     sessions.put("s", "n", "9223372036854775807").unwrap();
     assert_eq!(sessions.increment("s", "n", 1).unwrap_err().code, Code::NotACounter);
     assert_eq!(fake.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
+}
+
+#[test]
+fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    let message =
+        "Key 'answer_count' in session 's' counts the answers: it must be an integer from 0 to 9007199254740991";
+    for value in [
+        "\"x\"",
+        "null",
+        "1.0",
+        "1e3",
+        "-1",
+        "-0",
+        "[]",
+        "true",
+        "9007199254740992",
+        "9223372036854775807",
+        "99999999999999999999",
+    ] {
+        refused(sessions.put("s", "answer_count", value), Code::InvalidValue, message);
+    }
+    refused(sessions.increment("s", "answer_count", -1), Code::InvalidValue, message);
+    for value in ["0", " 7 ", "9007199254740991"] {
+        sessions.put("s", "answer_count", value).unwrap();
+    }
+    for amount in [1, i64::MAX, i64::MIN] {
+        refused(sessions.increment("s", "answer_count", amount), Code::InvalidValue, message);
+    }
+    assert_eq!(sessions.increment("s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
+    refused(sessions.increment("s", "answer_count", -2), Code::InvalidValue, message);
+    assert_eq!(fake.history("s").len(), 4);
+    // What others left can be brought back, or is told for what it is.
+    fake.set("s", "answer_count", "-5");
+    assert_eq!(sessions.increment("s", "answer_count", 5).unwrap(), 0);
+    fake.set("s", "answer_count", "\"x\"");
+    assert_eq!(sessions.increment("s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
+    sessions.put("s", "answer_count", "3").unwrap();
+    // The text of the last answer may be anything: nothing is computed with it.
+    sessions.put("s", "last_answer", "[1]").unwrap();
+}
+
+#[test]
+fn names_that_a_store_counts_and_never_tells_are_no_surplus() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    sessions.put("s", "k", "1").unwrap();
+    fake.unnamed.set(2);
+    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
+    assert_eq!(sessions.clear("s", None).unwrap(), ["k"]);
+    fake.unnamed.set(0);
+    for n in 0..10_000 {
+        fake.set("s", &format!("k{n}"), "1");
+    }
+    assert_eq!(sessions.keys("s").unwrap().len(), 10_000);
+    fake.set("s", "one-more", "1");
+    let message = "Session 's' holds 10001 keys, more than the 10000 that can be listed";
+    refused(sessions.keys("s"), Code::Limit, message);
+    refused(sessions.clear("s", None), Code::Limit, message);
 }
 
 #[test]
@@ -281,6 +343,70 @@ fn history_is_whole_while_others_write() {
     });
     let length = fake.history("s").len() as u64;
     assert_eq!(told(&sessions.history("s", 0).unwrap()), length);
+}
+
+#[test]
+fn history_is_read_in_bounded_steps_however_fast_others_append() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    for n in 0..12_000 {
+        fake.push("s", &n.to_string());
+    }
+    for appended in [1, 7, 300, 5000, 20_000] {
+        fake.before_each(move |fake, _| {
+            for _ in 0..appended {
+                fake.push("s", "new");
+            }
+        });
+        for wanted in [1, 6000, 12_000] {
+            let before = fake.transactions.get();
+            let length = fake.history("s").len() + appended;
+            let entries = sessions.history("s", wanted).unwrap();
+            assert!(fake.transactions.get() - before <= 15, "{}", fake.transactions.get() - before);
+            assert!(entries == fake.history("s")[length - wanted as usize..length], "{appended} {wanted}");
+        }
+    }
+}
+
+#[test]
+fn a_history_that_is_summarised_all_the_time_is_not_told_with_a_gap() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    for n in 0..12_000 {
+        fake.push("s", &n.to_string());
+    }
+    // Each time some of what was to be read next is gone.
+    fake.before_each(|fake, _| {
+        let mut buckets = fake.buckets.borrow_mut();
+        let (first, log) = buckets.get_mut("s").unwrap().logs.get_mut("history").unwrap();
+        let count = log.len() - 5000;
+        log.splice(..count, ["summary".to_owned()]);
+        *first += count as u64 - 1;
+        log.extend((0..7000).map(|_| "new".to_owned()));
+    });
+    let before = fake.transactions.get();
+    let message = "History of session 's' is summarized faster than it can be read";
+    refused(sessions.history("s", 0), Code::Store, message);
+    assert!(fake.transactions.get() - before <= 200);
+    assert_eq!(sessions.history("s", 5000).unwrap().len(), 5000);
+}
+
+#[test]
+fn a_history_of_huge_records_is_told_from_its_newest_end() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    for n in 0..40 {
+        fake.push("s", &format!("{n:02}{}", "x".repeat(1_000_000)));
+    }
+    let entries = sessions.history("s", 0).unwrap();
+    assert_eq!(entries.len(), 16);
+    assert!(entries[0].starts_with("24") && entries[15].starts_with("39"));
+    // One alone may be of any size.
+    fake.push("s", &"x".repeat(17_000_000));
+    assert_eq!(sessions.history("s", 0).unwrap().len(), 1);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use keepline::pipe::Effect;
 use keepline_tests::{
-    lanes::{Node, untouched},
+    lanes::{Node, problem_code, problem_message, untouched},
     on_every_store,
+    requests::{create, put},
+    stores::StoreUnderTest,
 };
 use serde_json::Value;
 
@@ -24,16 +26,61 @@ async fn an_answer_is_stored_and_counted_in_one_transaction(given: Given) {
     assert_eq!(node.log.take()[0], "keepline.session: Stored answer in session s1");
 }
 
-async fn an_answer_that_can_not_be_counted_is_not_stored(given: Given) {
+async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
-    for uncountable in ["\"7\"", "1.5", "true", "9223372036854775807"] {
-        node.sessions.put("s1", "answer_count", uncountable).await.unwrap();
+    for (uncountable, code) in [
+        ("\"7\"", "not-a-counter"),
+        ("1.5", "not-a-counter"),
+        ("true", "not-a-counter"),
+        ("9223372036854775807", "counter-overflow"),
+    ] {
+        given.apply("s1", create(), [put("answer_count", uncountable)]).await;
         let before = node.history("s1").await;
-        let passed = node.say("s1", "lost").await;
-        assert_eq!(passed.effect, Effect::Failed, "{uncountable}");
-        assert_eq!(node.memory("s1").await.unwrap(), format!("{{\"answer_count\":{uncountable}}}"));
-        assert_eq!(node.history("s1").await, before);
+        node.log.take();
+        let passed = node.say("s1", code).await;
+        assert_eq!((passed.effect, problem_code(&passed)), (Effect::Stored, code));
+        let warnings = node.log.take();
+        assert_eq!(warnings, [format!("keepline.value: {}", problem_message(&passed))]);
+        assert!(warnings[0].contains("Answer in session s1 stored without answer_count: "), "{warnings:?}");
+        assert_eq!(
+            node.memory("s1").await.unwrap(),
+            format!("{{\"answer_count\":{uncountable},\"last_answer\":\"{code}\"}}")
+        );
+        let after = node.history("s1").await;
+        assert_eq!(after[..before.len()], before);
+        assert_eq!((after.len(), &after[before.len()]["key"]), (before.len() + 1, &Value::from("last_answer")));
+    }
+    // The operator can mend it.
+    node.sessions.put("s1", "answer_count", "4").await.unwrap();
+    assert!(untouched(Effect::Stored, &node.say("s1", "x").await));
+    assert_eq!(node.memory("s1").await.unwrap(), r#"{"answer_count":5,"last_answer":"x"}"#);
+}
+
+#[tokio::test]
+async fn what_others_broke_in_a_session_does_not_stop_the_rest_of_an_answer() {
+    for (name, broken, memory, told) in [
+        ("s1:last_answer", "last_answer", r#"{"answer_count":2}"#, 3),
+        ("s1:answer_count", "answer_count", r#"{"last_answer":"two"}"#, 3),
+        ("s1:__history__", "history", r#"{"answer_count":2,"last_answer":"two"}"#, 0),
+    ] {
+        let given = StoreUnderTest::redis();
+        let mut node = Node::new(&given.store, "{}").await;
+        node.ask("s1").await;
+        node.reply("one").await;
+        given.raw().on::<()>("DEL", name, &[]);
+        given.raw().on::<()>("HSET", name, &["not", "ours"]);
+        node.log.take();
+        let passed = node.reply("two").await;
+        assert_eq!((passed.effect, problem_code(&passed)), (Effect::Stored, "wrong-type"), "{name}");
+        assert!(problem_message(&passed).starts_with(&format!("Answer in session s1 stored without {broken}: ")));
+        assert_eq!(node.log.take(), [format!("keepline.value: {}", problem_message(&passed))]);
+        assert_eq!(node.memory("s1").await.unwrap(), memory);
+        let kept: String = given.raw().on("HGET", name, &["not"]);
+        assert_eq!(kept, "ours");
+        if told > 0 {
+            assert_eq!(node.history("s1").await.len(), told);
+        }
     }
 }
 
@@ -70,7 +117,7 @@ async fn several_answers_to_one_question_are_all_counted_and_the_last_wins(given
 
 on_every_store! {
     an_answer_is_stored_and_counted_in_one_transaction,
-    an_answer_that_can_not_be_counted_is_not_stored,
+    an_answer_that_can_not_be_counted_is_stored_all_the_same,
     every_text_comes_back_as_the_same_string,
     several_answers_to_one_question_are_all_counted_and_the_last_wins,
 }

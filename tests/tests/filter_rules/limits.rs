@@ -36,7 +36,37 @@ async fn an_answer_over_the_value_limit_is_neither_stored_nor_counted(given: Giv
     assert!(untouched(Effect::Passed, &node.reply(&"x".repeat(100)).await));
 }
 
-async fn an_enrichment_over_its_limit_is_left_out(given: Given) {
+async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
+    let mut node = Node::new(&given.store, r#"{"max_context_bytes": 60}"#).await;
+    node.sessions.create("s1").await.unwrap();
+    for (key, size) in [("a", 30), ("b", 10), ("c", 9), ("d", 11)] {
+        node.sessions.put("s1", key, &"1".repeat(size)).await.unwrap();
+    }
+    node.say("s1", "x").await;
+    node.store.calls();
+    let passed = node.question(r#"{"memory_context":"forged","session_id":"s1"}"#).await;
+    assert_eq!((passed.effect, passed.attached, problem_code(&passed)), (Effect::Enriched, 4, "limit"));
+    let own = r#""answer_count":1,"#;
+    let (b, c) = ("1".repeat(10), "1".repeat(9));
+    let expected =
+        format!("{{\"session_id\":\"s1\",\"memory_context\":{{{own}\"b\":{b},\"c\":{c},\"last_answer\":\"x\"}}}}");
+    assert_eq!(passed.metadata, Some(expected));
+    let told = "Memory of session s1 (91 bytes) is over max_context_bytes (60); left out 2 keys: 'a', 'd'";
+    assert_eq!(problem_message(&passed), told);
+    assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
+    assert!(node.store.calls() <= 4);
+    assert_eq!(node.reply("y").await.effect, Effect::Stored);
+
+    // By default the longest answer has room, and all that is small beside it.
+    let mut node = Node::new(&given.store, "{}").await;
+    let longest = "x".repeat((1 << 20) - 2);
+    assert!(untouched(Effect::Stored, &node.say("s1", &longest).await));
+    let passed = node.ask("s1").await;
+    assert_eq!((passed.effect, passed.attached, &passed.problem), (Effect::Enriched, 6, &None));
+    assert!(passed.metadata.unwrap().contains(&longest));
+}
+
+async fn an_enrichment_of_which_nothing_fits_is_left_out(given: Given) {
     let mut node = Node::new(&given.store, r#"{"max_context_bytes": 30}"#).await;
     node.sessions.create("s1").await.unwrap();
     // Key and value together.
@@ -47,8 +77,9 @@ async fn an_enrichment_over_its_limit_is_left_out(given: Given) {
     assert_eq!((passed.effect, passed.attached), (Effect::Limited, 0));
     assert_eq!(passed.metadata.as_deref(), Some(r#"{"session_id":"s1"}"#));
     assert_eq!(problem_code(&passed), "limit");
-    assert_eq!(problem_message(&passed), "Memory of session s1 (31 bytes) is over max_context_bytes (30)");
-    assert_eq!(node.log.warnings(), ["keepline.limit: Memory of session s1 (31 bytes) is over max_context_bytes (30)"]);
+    let told = "Memory of session s1 (31 bytes) is over max_context_bytes (30); left out 1 keys: 'key'";
+    assert_eq!(problem_message(&passed), told);
+    assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
     // Its answers are stored all the same.
     assert_eq!(node.reply("x").await.effect, Effect::Stored);
 }
@@ -77,8 +108,11 @@ async fn a_session_with_too_many_keys_takes_no_answer(given: Given) {
     // Somebody else's limit may have been a higher one.
     let mut smaller = Node::new(&given.store, r#"{"max_keys": 2}"#).await;
     let passed = smaller.ask("s1").await;
-    assert_eq!(passed.effect, Effect::Limited);
-    assert_eq!(problem_message(&passed), "Memory of session s1 (3 keys) is over max_keys (2)");
+    assert_eq!(
+        passed.metadata.as_deref(),
+        Some(r#"{"session_id":"s1","memory_context":{"answer_count":3,"last_answer":"z"}}"#)
+    );
+    assert_eq!(problem_message(&passed), "Memory of session s1 (3 keys) is over max_keys (2); left out 1 keys: 'b'");
 }
 
 async fn an_entry_over_the_entry_limit_is_forwarded_unchanged(given: Given) {
@@ -123,7 +157,8 @@ async fn the_operator_meets_the_same_limits(given: Given) {
 
 on_every_store! {
     an_answer_over_the_value_limit_is_neither_stored_nor_counted,
-    an_enrichment_over_its_limit_is_left_out,
+    of_an_enrichment_over_its_limit_what_fits_is_attached,
+    an_enrichment_of_which_nothing_fits_is_left_out,
     a_session_with_too_many_keys_takes_no_answer,
     an_entry_over_the_entry_limit_is_forwarded_unchanged,
     the_operator_meets_the_same_limits,

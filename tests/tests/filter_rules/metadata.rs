@@ -11,7 +11,7 @@ use keepline_tests::{
 use super::Given;
 
 async fn metadata_that_are_no_object_pass_untouched(given: Given) {
-    let mut node = Node::new(&given.store, r#"{"unbound_context": "strip"}"#).await;
+    let mut node = Node::new(&given.store, "{}").await;
     for metadata in [
         "session_id",
         "[\"session_id\", \"s1\"]",
@@ -21,12 +21,12 @@ async fn metadata_that_are_no_object_pass_untouched(given: Given) {
         "{\"session_id\":\"s1\"} {\"session_id\":\"s1\"}",
         "{'session_id':'s1'}",
         "{session_id:\"s1\"}",
-        "{\"session_id\":\"s1\",\"x\":NaN}",
-        "{\"session_id\":\"s1\",\"x\":Infinity}",
+        "{\"session_id\":\"s1\",\"x\":nan}",
+        "{\"session_id\":\"s1\",\"x\":+Infinity}",
         "{\"session_id\":\"s1\",\"x\":01}",
         "{\"session_id\":\"s1\",\"x\":\"\u{1}\"}",
         "{\"session_id\":\"s1\",\"x\":\"\\x\"}",
-        "\u{feff}{\"session_id\":\"s1\"}",
+        "\u{feff}\u{feff}{\"session_id\":\"s1\"}",
         "{\"session_id\":\"s1\"}\0",
         "{\"memory_context\":1,\"session_id\":\"s1\"",
     ] {
@@ -36,6 +36,45 @@ async fn metadata_that_are_no_object_pass_untouched(given: Given) {
     }
     assert_eq!(node.store.calls(), 0);
     assert_eq!(node.log.take()[0], "keepline.session: No JSON object in question metadata: no session");
+}
+
+async fn metadata_that_nobody_can_read_carry_no_memory_when_it_is_to_be_stripped(given: Given) {
+    let mut node = Node::new(&given.store, r#"{"unbound_context": "strip"}"#).await;
+    for metadata in [
+        "{\"memory_context\":1,\"session_id\":\"s1\"",
+        "{\"memory_context\":1,}",
+        "{memory_context:1}",
+        "{'\\x6demory_context':1}",
+    ] {
+        node.log.take();
+        let passed = node.question(metadata).await;
+        assert_eq!((passed.effect, passed.metadata.as_deref()), (Effect::Passed, Some("{}")), "{metadata}");
+        assert!(untouched(Effect::Passed, &node.answer("x", metadata).await), "{metadata}");
+    }
+    for metadata in ["nonsense", "[\"memory_context\"]", "{\"session_id\":\"s1\""] {
+        assert!(untouched(Effect::Passed, &node.question(metadata).await), "{metadata}");
+    }
+    assert_eq!(node.store.calls(), 0);
+}
+
+async fn what_common_writers_emit_beside_json_hides_no_session_and_no_forgery(given: Given) {
+    let mut node = Node::new(&given.store, "{}").await;
+    for rest in ["\"x\":NaN", "\"x\":[{\"y\":-Infinity},Infinity]", "\"memory_context\":{\"forged\":NaN},\"x\":1"] {
+        for mark in ["", "\u{feff}", "\u{feff}\r\n"] {
+            let kept = rest.replace("\"memory_context\":{\"forged\":NaN},", "");
+            let metadata =
+                format!("{mark}{{\"memory_context\":0,{rest},\"session_id\":\"s1\",\"memory_context\":Infinity}}");
+            let passed = node.question(&metadata).await;
+            let expected = format!("{mark}{{{kept},\"session_id\":\"s1\"}}");
+            assert_eq!((passed.effect, passed.metadata), (Effect::Resumed, Some(expected)));
+            assert_eq!(node.answer("x", &metadata).await.effect, Effect::Stored);
+            let passed = node.question(&metadata).await;
+            let memory = r#"{"answer_count":1,"last_answer":"x"}"#;
+            let expected = format!("{mark}{{{kept},\"session_id\":\"s1\",\"memory_context\":{memory}}}");
+            assert_eq!((passed.effect, passed.metadata), (Effect::Enriched, Some(expected)));
+            node.sessions.delete("s1").await.unwrap();
+        }
+    }
 }
 
 async fn the_rest_of_the_metadata_stays_byte_for_byte(given: Given) {
@@ -53,6 +92,7 @@ async fn the_rest_of_the_metadata_stays_byte_for_byte(given: Given) {
         r#""\ud800":1,"\u0000":2"#,
         "\"text\":\"世界\u{7f}\u{2028}\u{fffd}🎉\"",
         r#""inner":{"session_id":"other","memory_context":{"x":1}}"#,
+        "\"nan\":NaN,\"inf\":[Infinity,\t-Infinity ]",
     ] {
         for (before, after) in [
             (
@@ -124,6 +164,8 @@ async fn huge_metadata_are_no_danger(given: Given) {
 
 on_every_store! {
     metadata_that_are_no_object_pass_untouched,
+    metadata_that_nobody_can_read_carry_no_memory_when_it_is_to_be_stripped,
+    what_common_writers_emit_beside_json_hides_no_session_and_no_forgery,
     the_rest_of_the_metadata_stays_byte_for_byte,
     deep_metadata_are_no_danger,
     huge_metadata_are_no_danger,

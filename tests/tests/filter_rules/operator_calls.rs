@@ -1,7 +1,10 @@
 //! The operator's calls do what they say, and refuse with the rule that was broken.
 
 use keepline::{pipe::Effect, sessions::SessionProblemCode as Code};
-use keepline_tests::{lanes::Node, on_every_store};
+use keepline_tests::{
+    lanes::{Node, untouched},
+    on_every_store,
+};
 
 use super::{Given, HOUR, refusal};
 
@@ -180,6 +183,24 @@ async fn increment_counts_integers_of_64_bits_and_nothing_else(given: Given) {
     }
 }
 
+async fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting(given: Given) {
+    let mut node = Node::new(&given.store, "{}").await;
+    node.sessions.create("s1").await.unwrap();
+    let refused = refusal(
+        Code::InvalidValue,
+        "Key 'answer_count' in session 's1' counts the answers: it must be an integer from 0 to 9007199254740991",
+    );
+    for value in ["\"x\"", "1.0", "-1", "9007199254740992", "9223372036854775807"] {
+        assert_eq!(node.sessions.put("s1", "answer_count", value).await.unwrap_err(), refused, "{value}");
+    }
+    node.sessions.put("s1", "answer_count", "9007199254740991").await.unwrap();
+    for amount in [1, i64::MAX, i64::MIN] {
+        assert_eq!(node.sessions.increment("s1", "answer_count", amount).await.unwrap_err(), refused, "{amount}");
+    }
+    assert!(untouched(Effect::Stored, &node.say("s1", "x").await));
+    assert_eq!(node.sessions.increment("s1", "answer_count", -9_007_199_254_740_992).await.unwrap().value, 0);
+}
+
 async fn resume_tells_what_a_session_holds(given: Given) {
     let mut node = Node::new(&given.store, r#"{"session_ttl_hours": 2}"#).await;
     let created = node.sessions.create("s1").await.unwrap();
@@ -251,6 +272,7 @@ on_every_store! {
     keys_are_listed_sorted,
     clear_says_what_it_cleared_and_leaves_the_session,
     increment_counts_integers_of_64_bits_and_nothing_else,
+    the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting,
     resume_tells_what_a_session_holds,
     sessions_are_listed_page_by_page,
     an_expired_session_is_reported_as_gone,

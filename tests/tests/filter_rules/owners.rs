@@ -83,8 +83,15 @@ async fn an_answer_never_reaches_a_second_life_of_its_questions_session(given: G
     assert!(untouched(Effect::Ended, &node.reply("for the first life").await));
     assert_eq!(node.memory("s1").await, None);
     assert_eq!(node.history("s1").await.len(), 0);
-    assert_eq!(node.log.of("keepline.session"), ["Answer not stored: its question's session has ended: s1"]);
-    // An answer that names the session means the one that is there.
+    let told = "keepline.session: Answer not stored: its question's session has ended: s1";
+    assert_eq!(node.log.warnings(), [told]);
+    // Nor one that names the session itself.
+    assert!(untouched(Effect::Ended, &node.say("s1", "for the first life").await));
+    assert_eq!(node.memory("s1").await, None);
+    // That of no question, or of another session's, means the one that is there.
+    node.ask("s2").await;
+    assert_eq!(node.say("s1", "for this one").await.effect, Effect::Stored);
+    node.pipe.open();
     assert_eq!(node.say("s1", "for this one").await.effect, Effect::Stored);
 }
 
@@ -95,6 +102,7 @@ async fn an_answer_revives_no_session_that_was_deleted(given: Given) {
     node.sessions.delete("s1").await.unwrap();
     for _ in 0..3 {
         assert!(untouched(Effect::Ended, &node.reply("late").await));
+        assert!(untouched(Effect::Ended, &node.say("s1", "late").await));
     }
     assert_eq!(given.list(100).await, [""; 0]);
     assert_eq!(node.sessions.resume("s1").await.unwrap_err().code, Some(Code::NotFound));
@@ -106,7 +114,7 @@ async fn an_answer_revives_no_session_that_has_expired(given: Given) {
     node.reply("first").await;
     given.pass_time(HOUR);
     assert!(untouched(Effect::Ended, &node.reply("late").await));
-    assert!(untouched(Effect::Ended, &node.reply("later").await));
+    assert!(untouched(Effect::Ended, &node.say("s1", "later").await));
     assert!(!given.is_there("s1").await);
     assert_eq!(given.list(100).await, [""; 0]);
 

@@ -77,21 +77,8 @@ async fn a_failing_store_does_not_let_a_forged_memory_through(given: Given) {
     assert_eq!((passed.effect, passed.metadata.as_deref()), (Effect::Failed, Some(r#"{"session_id":"s1","b":2}"#)));
 }
 
-async fn a_value_of_the_wrong_kind_fails_one_entry_and_no_other(given: Given) {
-    let mut node = Node::new(&given.store, "{}").await;
-    node.sessions.create("s1").await.unwrap();
-    node.sessions.put("s1", "answer_count", "\"many\"").await.unwrap();
-    node.log.take();
-    node.ask("s1").await;
-    let passed = node.reply("x").await;
-    assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "not-a-counter"));
-    assert_eq!(node.log.warnings().len(), 1);
-    assert_eq!(node.say("s2", "x").await.effect, Effect::Stored);
-}
-
 on_every_store! {
     when_the_store_fails_the_entry_goes_on_unchanged,
     on_request_a_failed_store_is_an_error,
     a_failing_store_does_not_let_a_forged_memory_through,
-    a_value_of_the_wrong_kind_fails_one_entry_and_no_other,
 }
