@@ -362,16 +362,22 @@ impl Model {
         valid_session(name).and(valid_key(key))?;
         let max_keys = self.rules.max_keys;
         let session = self.sessions.get(name).ok_or(Code::NotFound)?;
-        if !has_room(session, &[key], max_keys) {
-            return Err(Code::Limit);
-        }
         let text = session.values.get(key).map_or("0", String::as_str);
         // Spelt as a counter is: neither `-0` nor `007` nor `1.0`.
         let count = text.parse::<i64>().ok().filter(|count| count.to_string() == text);
-        let sum = count.and_then(|count| count.checked_add(amount)).ok_or(Code::NotACounter)?;
-        if !fits_own_key(key, &sum.to_string()) {
-            return Err(Code::InvalidValue);
+        let sum = count.and_then(|count| count.checked_add(amount));
+        let has_room = has_room(session, &[key], max_keys);
+        if key == "answer_count" {
+            // To look at it is a use of the session.
+            self.open(name)?;
+            if !sum.is_some_and(|sum| fits_own_key(key, &sum.to_string())) {
+                return Err(Code::InvalidValue);
+            }
         }
+        if !has_room {
+            return Err(Code::Limit);
+        }
+        let sum = sum.ok_or(Code::NotACounter)?;
         self.open(name)?.values.insert(key.into(), sum.to_string());
         self.note(name, [Record::One { op: "increment", key: Some(key.into()), cleared: None }]);
         Ok(json!(sum))
@@ -476,7 +482,9 @@ fn has_room(session: &Session, written: &[&str], max_keys: usize) -> bool {
 /// The filter's own keys hold what the filter can go on with.
 fn fits_own_key(key: &str, value: &str) -> bool {
     match key {
-        "answer_count" => value.parse::<i64>().is_ok_and(|count| count >= 0 && count.to_string() == value),
+        "answer_count" => {
+            value.parse().is_ok_and(|count: i64| (0..1 << 53).contains(&count) && count.to_string() == value)
+        }
         _ => true,
     }
 }
