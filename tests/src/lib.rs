@@ -2,6 +2,7 @@
 
 pub mod guests;
 pub mod lanes;
+pub mod original;
 pub mod programs;
 pub mod proxy;
 pub mod requests;

@@ -74,8 +74,9 @@ impl StoreUnderTest {
         };
         let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
         redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules(&prefix, &options)).exec(&mut connection).unwrap();
-        let store = Arc::new(RedisStore::new(options).unwrap().with_shapes(most));
-        let raw = RawRedis { prefix, connections: vec![Mutex::new(connection)], _server: Some(server) };
+        let store = Arc::new(RedisStore::new(options.clone()).unwrap().with_shapes(most));
+        let connections = vec![Mutex::new(connection)];
+        let raw = RawRedis { prefix, options, connections, _server: Some(server) };
         Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
     }
 
@@ -85,11 +86,11 @@ impl StoreUnderTest {
         let prefix = format!("test-{:016x}", fastrand::u64(..));
         let options = RedisOptions { key_prefix: prefix.clone(), store_timeout: TIMEOUT, ..RedisOptions::default() };
         let options = servers::allowed_on_cluster(cluster, options);
-        let store = Arc::new(RedisStore::new(options).unwrap());
+        let store = Arc::new(RedisStore::new(options.clone()).unwrap());
         let connect =
             |node: &RedisServer| Mutex::new(redis::Client::open(node.url()).unwrap().get_connection().unwrap());
         let connections = cluster.nodes().iter().take(MASTERS).map(connect).collect();
-        let raw = RawRedis { prefix, connections, _server: None };
+        let raw = RawRedis { prefix, options, connections, _server: None };
         Self { name: "cluster", store, backing: Backing::Redis(raw), writer: Mutex::default() }
     }
 
@@ -99,6 +100,31 @@ impl StoreUnderTest {
             Backing::Redis(raw) => raw,
             Backing::Memory(_) => panic!("this store is not in Redis"),
         }
+    }
+
+    /// The configuration by which a process of its own uses the same store, as environment variables; for a store in
+    /// memory, which no other process sees, one of its own.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let Backing::Redis(RawRedis { options, .. }) = &self.backing else {
+            return vec![("KEEPLINE_BACKEND", "memory".into())];
+        };
+        let mut variables = vec![
+            ("KEEPLINE_BACKEND", "redis".into()),
+            ("KEEPLINE_REDIS_USERNAME", options.username.clone().unwrap()),
+            ("KEEPLINE_REDIS_PASSWORD", options.password.as_ref().unwrap().expose().to_owned()),
+            ("KEEPLINE_KEY_PREFIX", options.key_prefix.clone()),
+            ("KEEPLINE_STORE_TIMEOUT_MS", TIMEOUT.as_millis().to_string()),
+        ];
+        if options.cluster {
+            variables
+                .extend([("KEEPLINE_REDIS_CLUSTER", "true".into()), ("KEEPLINE_REDIS_NODES", options.nodes.join(","))]);
+        } else {
+            variables.extend([
+                ("KEEPLINE_REDIS_HOST", options.host.clone()),
+                ("KEEPLINE_REDIS_PORT", options.port.to_string()),
+            ]);
+        }
+        variables
     }
 
     /// Let the store believe that this much time has passed.
@@ -247,6 +273,7 @@ pub fn shared_cluster() -> &'static RedisCluster {
 /// store's keys.
 pub struct RawRedis {
     prefix: String,
+    options: RedisOptions,
     connections: Vec<Mutex<redis::Connection>>,
     _server: Option<Arc<RedisServer>>,
 }
