@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, describe, list, export, import } = Scripts::new();
-        for script in [&transact.general, &delete, &describe, &list, &export, &import] {
+        let Scripts { transact, delete, describe, list, export, import, weigh, mark } = Scripts::new();
+        for script in [&transact.general, &delete, &describe, &list, &export, &import, &weigh, &mark] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
                 assert!(!script.text().contains(name), "{name}");
