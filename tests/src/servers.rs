@@ -1,12 +1,14 @@
 //! A redis-server on which Keepline's user may do what it must, and nothing else; tests look behind its back as
 //! the default user.
 
-use std::fmt;
+use std::{fmt, net::Ipv4Addr};
 
 use keepline::{
     local_redis::{RedisCluster, RedisServer},
     store::RedisOptions,
 };
+use parking_lot::Mutex;
+use tokio::net::TcpSocket;
 
 /// Keepline's user.
 pub const USER: &str = "keepline";
@@ -61,4 +63,15 @@ pub fn options(port: u16) -> RedisOptions {
         password: Some(PASSWORD.into()),
         ..RedisOptions::default()
     }
+}
+
+/// A port on loopback at which nobody answers, now and for as long as this process runs: it is taken, and not
+/// listened at.
+pub fn dead_port() -> u16 {
+    static TAKEN: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    TAKEN.lock().push(socket);
+    port
 }
