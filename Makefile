@@ -1,36 +1,42 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test fuzz bench lint component setup
+.PHONY: run test test-under-load fuzz bench lint component setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
 
 ## Play a conversation through the filter and see what it remembers.
 run:
-	@.ci/setup wasm
+	@.ci/setup c wasm
 	@cargo build --package keepline
 	@cargo run --quiet --package keepline -- demo
 
 ## Everything there is to check, against the compiled component and a real Redis.
 test:
-	@.ci/setup wasm redis
+	@.ci/setup c wasm redis
 	cargo test --workspace
+
+## The same, RUNS times, on a machine that is busy and under parents of all kinds: no test may depend on that.
+RUNS ?= 10
+test-under-load:
+	@.ci/setup c wasm redis
+	@.ci/test-under-load $(RUNS)
 
 ## Look for input that breaks what must hold for all input: SECONDS for each of the targets.
 SECONDS ?= 10
 fuzz:
-	@.ci/setup wasm
+	@.ci/setup c wasm
 	@tests/fuzz/run $(SECONDS)
 
 ## Numbers: tables, side by side in one run.
 bench:
-	@.ci/setup wasm redis
+	@.ci/setup c wasm redis
 	@cargo build --release --package keepline
 	cargo run --release --quiet --package keepline -- bench
 
 ## Format, lints and dependencies; warnings are errors.
 lint:
-	@.ci/setup wasm
+	@.ci/setup c wasm
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p keepline-filter --target wasm32-unknown-unknown --target-dir target/wasm -- -D warnings
@@ -39,9 +45,9 @@ lint:
 
 ## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
 component:
-	@.ci/setup wasm
+	@.ci/setup c wasm
 	@cargo build --package keepline
 	cargo run --quiet --package keepline -- component --output $(OUTPUT)
 
 setup:
-	@.ci/setup wasm redis
+	@.ci/setup c wasm redis

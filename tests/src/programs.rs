@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Child, Command},
     thread,
@@ -41,12 +41,14 @@ pub fn program(kind: &str, name: &str) -> PathBuf {
     program.clone().unwrap_or_else(|| panic!("{name} could not be built"))
 }
 
-/// The program, as a process that sees nothing of this one's configuration.
+/// The program, as a process that is the same whoever runs the tests: of this one's environment it sees where
+/// programs and files are, but no configuration, language or terminal; and no signal is ignored, as this one may
+/// (`nohup`, a background job of a script).
 pub fn command(program: impl AsRef<Path>) -> Command {
-    let mut command = Command::new(program.as_ref());
-    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KEEPLINE_")) {
-        command.env_remove(name);
-    }
+    let mut command = Command::new("env");
+    command.arg("--default-signal").arg(program.as_ref()).env_clear();
+    let kept = ["PATH", "HOME", "TMPDIR"].into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    command.envs(kept);
     command
 }
 
@@ -84,6 +86,41 @@ pub fn number(child: &Child, file: &str, name: &str, radix: u32) -> u64 {
 pub fn until_it_listens(child: &Child) {
     const SIGTERM: u64 = 1 << 14;
     until("it listens to signals", || (number(child, "status", "SigCgt:", 16) & SIGTERM != 0).then_some(()));
+}
+
+/// Until the process waits for something that does not come by itself: all its threads sleep, and none has
+/// computed since the last look.
+pub fn until_it_rests(child: &Child) {
+    let mut before = None;
+    until("it rests", || {
+        // A thread that watches the time wakes up now and then, and computes for less than is counted.
+        let now = threads(child.id())?;
+        let rests = now.iter().all(|thread| thread.sleeps) && before.as_ref() == Some(&now);
+        before = Some(now);
+        rests.then_some(())
+    });
+}
+
+#[derive(PartialEq, Eq)]
+struct Thread {
+    id: String,
+    sleeps: bool,
+    /// Ticks of the processor's time.
+    computed: u64,
+}
+
+/// None: it has none any more.
+fn threads(process: u32) -> Option<Vec<Thread>> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let thread = |task: io::Result<fs::DirEntry>| {
+        let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        let (head, tail) = stat.rsplit_once(") ")?;
+        let fields: Vec<_> = tail.split(' ').collect();
+        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
+        let id = head.split(' ').next()?.to_owned();
+        Some(Thread { id, sleeps: fields.first() == Some(&"S"), computed: ticks(11)? + ticks(12)? })
+    };
+    tasks.map(thread).collect()
 }
 
 /// The living children of a process that run a program of that name.

@@ -3,6 +3,7 @@
 
 use std::{
     fmt,
+    net::Ipv4Addr,
     time::{Duration, Instant},
 };
 
@@ -10,6 +11,8 @@ use keepline::{
     local_redis::{RedisCluster, RedisServer},
     store::RedisOptions,
 };
+use parking_lot::Mutex;
+use tokio::net::TcpSocket;
 
 use crate::proxy::Proxy;
 
@@ -85,4 +88,15 @@ pub fn options(port: u16) -> RedisOptions {
         password: Some(PASSWORD.into()),
         ..RedisOptions::default()
     }
+}
+
+/// A port on loopback at which nobody answers, now and for as long as this process runs: it is taken, and not
+/// listened at.
+pub fn dead_port() -> u16 {
+    static TAKEN: Mutex<Vec<TcpSocket>> = Mutex::new(Vec::new());
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    TAKEN.lock().push(socket);
+    port
 }

@@ -6,7 +6,10 @@ use std::{
     thread,
 };
 
-use keepline_tests::programs::{self, program, signal};
+use keepline_tests::{
+    programs::{self, program, signal},
+    servers,
+};
 use serde_json::{Value, json};
 
 #[path = "cli/a_store_that_fails.rs"]
@@ -99,8 +102,7 @@ fn context(line: &str) -> Value {
     serde_json::from_str::<Value>(line).unwrap()["metadata"]["memory_context"].clone()
 }
 
-/// A port on which nobody answers.
+/// Of a Redis that is not there.
 fn dead_url() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("redis://127.0.0.1:{}", listener.local_addr().unwrap().port())
+    format!("redis://127.0.0.1:{}", servers::dead_port())
 }

@@ -17,7 +17,7 @@ use keepline::{
 };
 use keepline_tests::{
     lanes::{Node, metadata_of, problem_code, problem_message},
-    servers::allowed_on_cluster,
+    servers::{allowed_on_cluster, dead_port},
     stores::{MASTERS, shared_cluster},
 };
 use tokio::task::{JoinSet, spawn_blocking};
@@ -365,11 +365,9 @@ async fn sessions_named_like_bookkeeping_are_sessions() {
 #[tokio::test]
 async fn one_node_that_answers_is_enough_to_find_the_others() {
     let cluster = shared_cluster();
-    let gone = RedisServer::start().unwrap();
     let mut options = options(cluster);
     let replica = format!("localhost:{}", cluster.nodes().last().unwrap().port());
-    options.nodes = vec![format!("127.0.0.1:{}", gone.port()), replica];
-    drop(gone);
+    options.nodes = vec![format!("127.0.0.1:{}", dead_port()), replica];
     let mut node = node(options).await;
     for session in sessions() {
         assert_eq!(node.say(&session, "found").await.effect, Effect::Stored);

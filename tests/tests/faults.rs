@@ -698,7 +698,7 @@ fn what_is_no_redis_is_told_in_time_and_does_no_harm() {
 
 #[tokio::test]
 async fn nobody_there_is_told_within_the_time_out() {
-    let port = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let port = servers::dead_port();
     let timeout = Duration::from_millis(300);
     let store = store(RedisOptions { store_timeout: timeout, ..options(port) });
     let mut node = Node::new(&store, "{}").await;

@@ -5,8 +5,9 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     process::{Child, Command, Stdio},
     thread,
-    time::{Duration, Instant},
 };
+
+use keepline_tests::programs::{self, number, until, until_it_rests};
 
 use super::{answer, context, keepline, question, signal};
 
@@ -32,17 +33,9 @@ impl Running {
         line
     }
 
-    /// The exit code, within ten seconds.
+    /// The exit code, in time.
     fn end(&mut self) -> Option<i32> {
-        let end = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        self.child.kill().unwrap();
-        panic!("still running after ten seconds");
+        programs::end(&mut self.child)
     }
 }
 
@@ -109,9 +102,22 @@ fn that_no_longer_reads_ends_it_quietly() {
     assert_eq!(told, "");
 }
 
+/// So that not all of it can come out; of what nobody takes, several times as much is read.
+fn until_more_is_read_than_a_pipe_holds(running: &Running, before: u64) {
+    until("it has read", || (read(running) > before + 150_000).then_some(()));
+}
+
+fn read(running: &Running) -> u64 {
+    number(&running.child, "io", "rchar:", 10)
+}
+
 #[test]
 fn that_reads_slowly_does_not_make_it_grow() {
     let mut running = Running::start(&["run"]);
+    // It is at work, and has read all that it needs beside its input.
+    running.send(&answer("first"));
+    assert_eq!(running.line(), answer("first"));
+    let before = read(&running);
     let mut stdin = running.child.stdin.take().unwrap();
     let writer = thread::spawn(move || {
         let line = answer(&"x".repeat(100_000));
@@ -121,7 +127,9 @@ fn that_reads_slowly_does_not_make_it_grow() {
         }
         sent
     });
-    thread::sleep(Duration::from_secs(3));
+    until_more_is_read_than_a_pipe_holds(&running, before);
+    // It waits for its reader.
+    until_it_rests(&running.child);
     let status = fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim();
     let kilobytes: u64 = resident.split(' ').next().unwrap().parse().unwrap();
@@ -134,12 +142,16 @@ fn that_reads_slowly_does_not_make_it_grow() {
 #[test]
 fn that_does_not_read_at_all_can_still_end_it_by_a_signal() {
     let mut running = Running::start(&["run"]);
+    // It is at work, and has read all that it needs beside its input.
+    running.send(&answer("first"));
+    assert_eq!(running.line(), answer("first"));
+    let before = read(&running);
     let mut stdin = running.child.stdin.take().unwrap();
     let writer = thread::spawn(move || {
         let line = answer(&"x".repeat(10_000));
         while stdin.write_all(line.as_bytes()).is_ok() {}
     });
-    thread::sleep(Duration::from_millis(500));
+    until_more_is_read_than_a_pipe_holds(&running, before);
     signal(&running.child, "-TERM");
     // What was read can't come out, and it says so instead of waiting for ever.
     assert_eq!(running.end(), Some(1));

@@ -13,7 +13,7 @@ use std::{
 use keepline::{local_redis::RedisServer, plugin::BUNDLED};
 use keepline_tests::{
     guests::HOSTILE,
-    programs::{children, end, is_alive, number, signal, until, until_it_listens},
+    programs::{children, end, is_alive, number, signal, until, until_it_listens, until_it_rests},
 };
 
 use super::{answer, context, keepline, question};
@@ -43,14 +43,13 @@ impl Running {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Returns when it has read all of it.
+    /// Returns when it has read all of it and has done with it what it can.
     fn send_and_wait(&mut self, text: &str) {
         let read = |child: &Child| number(child, "io", "rchar:", 10);
         let all = read(&self.child) + text.len() as u64;
         self.send(text);
         until("it has read", || (read(&self.child) >= all).then_some(()));
-        // And has begun: what it reads is at work by then, or will be.
-        thread::sleep(Duration::from_millis(50));
+        until_it_rests(&self.child);
     }
 
     fn line(&mut self) -> String {
@@ -254,7 +253,7 @@ fn a_change_of_a_session_is_finished_or_told() {
 
     // Whoever only looks has nothing to finish.
     let running = Running::over(&server, &["session", "list"]);
-    thread::sleep(Duration::from_millis(300));
+    until_it_rests(&running.child);
     signal(&running.child, "-TERM");
     assert_eq!(running.end(), (None, String::new()));
     server.resume().unwrap();
