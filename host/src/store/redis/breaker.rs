@@ -56,7 +56,7 @@ pub(super) struct Leave<'a> {
 
 impl Leave<'_> {
     /// What came of it was reported to the breaker.
-    pub(super) fn is_reported(mut self, to: &Breaker) {
+    pub(super) fn reported(mut self, to: &Breaker) {
         if std::ptr::eq(self.breaker, to) {
             self.probe_since = None;
         }
@@ -265,11 +265,11 @@ mod tests {
         let start = Instant::now();
         one.failed_at(start);
         let due = start + Duration::from_millis(101);
-        one.admit(due).unwrap().is_reported(&other);
+        one.admit(due).unwrap().reported(&other);
         assert!(!one.state.lock().probing);
         one.failed_at(due);
         let due = due + Duration::from_secs(1);
-        one.admit(due).unwrap().is_reported(&one);
+        one.admit(due).unwrap().reported(&one);
         assert!(one.state.lock().probing, "its report decides");
     }
 

@@ -110,16 +110,16 @@ impl Link {
         let breaker = self.breaker_of(&asked.node);
         if !matches!(&outcome, Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. })) {
             breaker.succeeded();
-            leave.is_reported(breaker);
+            leave.reported(breaker);
             self.moving.served(slot);
         } else if asked.is_moving(self.wire.enough) {
             // Not the node's fault, and the other sessions on it must not suffer for it.
             let breaker = self.moving.stuck(slot);
             self.blame(&breaker, time);
-            slot_leave.into_iter().for_each(|leave| leave.is_reported(&breaker));
+            slot_leave.into_iter().for_each(|leave| leave.reported(&breaker));
         } else {
             self.blame(breaker, time);
-            leave.is_reported(breaker);
+            leave.reported(breaker);
         }
         outcome
     }
