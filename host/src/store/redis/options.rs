@@ -174,6 +174,8 @@ impl RedisOptions {
         // A cluster's nodes stand for host and port; each gets the address that is its own.
         let first = self.nodes.first().and_then(|node| node.parse().ok());
         let Address { host, port } = first.unwrap_or(Address { host: self.host.trim().to_owned(), port: self.port });
+        // As people write an IPv6 address.
+        let host = without_brackets(&host).to_owned();
         if host.is_empty() {
             return Err(RedisOptionsError::NoHost);
         }
@@ -240,6 +242,10 @@ impl Clients {
     }
 }
 
+fn without_brackets(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
 fn address(addr: &ConnectionAddr) -> Address {
     let (host, port) = match addr {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => (host.as_str(), *port),
@@ -247,4 +253,20 @@ fn address(addr: &ConnectionAddr) -> Address {
         _ => ("localhost", 0),
     };
     Address { host: host.to_owned(), port }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_an_ipv6_address_with_or_without_brackets() {
+        let seeds = |options: RedisOptions| options.clients().unwrap().seeds().to_vec();
+        for host in ["::1", "[::1]", " [::1] "] {
+            let options = RedisOptions { host: host.into(), port: 7000, ..RedisOptions::default() };
+            assert_eq!(seeds(options), [Address { host: "::1".into(), port: 7000 }], "{host}");
+        }
+        let url = RedisOptions { url: Some("redis://[::1]:7000".into()), ..RedisOptions::default() };
+        assert_eq!(seeds(url), [Address { host: "::1".into(), port: 7000 }]);
+    }
 }

@@ -29,7 +29,7 @@ const TRIES: u32 = 3;
 /// Two servers' reckoning of one instant, milliseconds, where it has to be computed (Redis before 7).
 pub(super) const SAME_INSTANT_MS: u64 = 10;
 
-/// From where to where.
+/// From where to where. Whoever replaces or removes by it proves first that they are [apart](Transfer::prove_apart).
 #[derive(Debug)]
 pub struct Transfer {
     /// Where the buckets are.
