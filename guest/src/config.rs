@@ -200,6 +200,23 @@ impl Config {
     }
 }
 
+/// Rounded, so that what is told to be in force is read as the very same number again; but what is more than
+/// nothing stays so. A billionth of an hour is 4 microseconds.
+fn to_the_billionth(hours: f64) -> f64 {
+    if hours <= 0.0 {
+        // -0 as well.
+        return 0.0;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "positive, bounded by MAX_TTL_HOURS, and below 2^53"
+    )]
+    let billionths = ((hours * 1e9 + 0.5) as u64).max(1) as f64;
+    billionths / 1e9
+}
+
 /// One option as it was given.
 struct Reader<'a> {
     field: &'a str,
@@ -219,8 +236,7 @@ impl Reader<'_> {
             return Ok(default);
         }
         match json::number(self.raw) {
-            // Adding zero turns -0 into 0.
-            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => Ok(hours + 0.0),
+            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => Ok(to_the_billionth(hours)),
             _ => Err(self.problem("a number from 0 (for ever) to 876000")),
         }
     }
@@ -334,6 +350,30 @@ mod tests {
         }
         let config = Config::parse(r#"{"max_context_bytes": 7, "max_value_bytes": 9}"#).unwrap();
         assert_eq!(config.max_context_bytes, 7);
+    }
+
+    #[test]
+    fn hours_are_told_as_they_are_read() {
+        for (given, told) in [
+            ("24", "24"),
+            ("0.1", "0.1"),
+            ("1.01", "1.01"),
+            ("-0", "0"),
+            ("1e-7", "0.0000001"),
+            ("1e-300", "0.000000001"),
+            ("0.30000000000000004", "0.3"),
+            ("876000", "876000"),
+            ("875999.123456789", "875999.123456789"),
+            ("0.000277777777777", "0.000277778"),
+        ] {
+            let config = Config::parse(&format!("{{\"session_ttl_hours\":{given}}}")).unwrap();
+            assert!(
+                config.effective().starts_with(&format!("{{\"session_ttl_hours\": {told}, ")),
+                "{}",
+                config.effective()
+            );
+            assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+        }
     }
 
     #[test]

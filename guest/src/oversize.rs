@@ -5,6 +5,9 @@
 //! values that are longer than their share find room after all. Refuses to fetch more than the limits allow to
 //! be attached, own keys apart.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::config::MAX_KEYS;
 use crate::filter::{ANSWER_COUNT, Filter, LAST_ANSWER};
 use crate::names::is_key;
@@ -26,6 +29,8 @@ pub(crate) struct Fitting {
 
 impl<H: Host> Filter<H> {
     /// Read what fits from a session of this incarnation. Nothing fits when it has ended since.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn fitting(&self, session: &str, incarnation: &str) -> Result<Fitting, Failure> {
         let mut memory = Memory {
             filter: self,
@@ -33,9 +38,9 @@ impl<H: Host> Filter<H> {
             opening: Opening::life(incarnation),
             room: self.config.max_context_bytes,
             keys: self.config.max_keys,
-            fitting: Fitting::default(),
+            slots: [LAST_ANSWER, ANSWER_COUNT].map(|key| (key.to_owned(), Slot::Unknown)).into(),
         };
-        Ok(memory.read()?.map_or_else(Fitting::default, |()| memory.fitting))
+        Ok(memory.read()?.map_or_else(Fitting::default, |unlisted| memory.told(unlisted)))
     }
 }
 
@@ -47,77 +52,112 @@ struct Memory<'a, H> {
     room: u64,
     /// Keys that are left.
     keys: u64,
-    fitting: Fitting,
+    /// Our own two keys at first, and then all that are listed, sorted.
+    slots: Vec<(String, Slot)>,
 }
 
-/// What one transaction found.
-#[derive(Default)]
-struct Found {
-    entries: Vec<Entry>,
-    /// Keys whose values are longer than was asked for, with the size of both.
-    too_long: Vec<(u64, String)>,
-    /// Of all keys, as far as they can be listed.
-    names: Vec<String>,
-    /// How many keys can't.
-    unlisted: u64,
+/// What is known of a key's value.
+enum Slot {
+    /// Nothing, or that it is gone, or of a wrong type.
+    Unknown,
+    /// It has so many bytes, its key among them, and found no room yet.
+    Sized(u64),
+    /// It came.
+    Read(String),
+    /// It came and found room.
+    Kept(String),
+    /// It is not UTF-8.
+    Unreadable,
 }
+
+/// The names of a session's keys, and how many there are.
+type Names = Option<(Vec<String>, u64)>;
 
 impl<H: Host> Memory<'_, H> {
-    /// None: the session has ended.
-    fn read(&mut self) -> Result<Option<()>, Failure> {
-        let own = [LAST_ANSWER, ANSWER_COUNT];
-        let Some(found) = self.get(own.into_iter().map(|key| (key, self.room)).collect(), true)? else {
-            return Ok(None);
-        };
-        self.leave_out(found.too_long);
-        // In the order in which they were asked for.
-        self.keep(found.entries);
-        self.fitting.left_out_count = found.unlisted;
+    /// Read what is to be attached; how many keys there are that can't be listed. None: the session has ended.
+    fn read(&mut self) -> Result<Option<u64>, Failure> {
+        let Some(Some((names, total))) = self.get(vec![0, 1], self.room, true)? else { return Ok(None) };
+        self.keep(0);
+        self.keep(1);
+        let mut own = std::mem::take(&mut self.slots);
+        // Fewer than were asked for are all, whatever the store counts beside them.
+        let listed = names.len() as u64;
+        let unlisted = if listed < MAX_KEYS { 0 } else { total.saturating_sub(listed) };
+        for name in names.into_iter().filter(|name| is_key(name)) {
+            let slot = own.iter_mut().find(|(key, _)| *key == name);
+            let slot = slot.map_or(Slot::Unknown, |(_, slot)| std::mem::replace(slot, Slot::Unknown));
+            self.slots.push((name, slot));
+        }
 
         // With equal shares all that is no longer than one fits, whatever it is.
-        let others: Vec<&str> = found.names.iter().map(String::as_str).filter(|key| !own.contains(key)).collect();
+        let others = self.which(|(key, slot)| {
+            let is_own = key == LAST_ANSWER || key == ANSWER_COUNT;
+            (!is_own && matches!(slot, Slot::Unknown)).then_some(0)
+        });
+        let others: Vec<usize> = others.into_iter().map(|Reverse((_, index))| index).collect();
         let share = self.room / (others.len() as u64).max(1);
-        let Some(mut found) = self.get(others.iter().map(|&key| (key, share)).collect(), false)? else {
+        if self.get(others, share, false)?.is_none() {
             return Ok(None);
-        };
-        found.entries.sort_by_cached_key(|entry| (size(entry), entry.key.clone()));
-        self.keep(found.entries);
+        }
+        self.keep_smallest();
 
         // What is longer fits only where others took less.
-        found.too_long.sort_unstable();
-        let (mut room, mut keys) = (self.room, self.keys);
-        let fits = |(size, _): &&(u64, String)| {
-            let fits = keys > 0 && *size <= room;
-            (room, keys) = (room.saturating_sub(*size), keys.saturating_sub(1));
-            fits
-        };
-        let fitting = found.too_long.iter().take_while(fits).count();
-        let rest = found.too_long.split_off(fitting);
-        self.leave_out(rest);
-        let longer = found.too_long.iter().map(|(size, key)| (key.as_str(), *size)).collect();
-        let Some(found) = self.get(longer, false)? else { return Ok(None) };
-        self.leave_out(found.too_long);
-        self.keep(found.entries);
-
-        self.fitting.left_out_count += self.fitting.left_out.len() as u64;
-        self.fitting.left_out.sort_unstable();
-        self.fitting.values.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        Ok(Some(()))
+        let mut longer = self.which(|(_, slot)| if let Slot::Sized(size) = slot { Some(*size) } else { None });
+        let (mut room, mut keys, mut fitting) = (self.room, self.keys, Vec::new());
+        while let Some(Reverse((size, index))) = longer.pop() {
+            if keys == 0 || size > room {
+                break;
+            }
+            (room, keys) = (room - size, keys - 1);
+            fitting.push(index);
+        }
+        if self.get(fitting, 0, false)?.is_none() {
+            return Ok(None);
+        }
+        self.keep_smallest();
+        Ok(Some(unlisted))
     }
 
-    /// Read values that are, with their keys, no longer than is said. With the names of all keys if they are
-    /// wanted. None: the session has ended.
-    fn get(&mut self, mut wanted: Vec<(&str, u64)>, lists: bool) -> Result<Option<Found>, Failure> {
+    /// Some of the keys, the smallest first.
+    fn which(&self, size: impl Fn(&(String, Slot)) -> Option<u64>) -> BinaryHeap<Reverse<(u64, usize)>> {
+        let sized = self.slots.iter().enumerate().filter_map(|(index, slot)| Some(Reverse((size(slot)?, index))));
+        sized.collect()
+    }
+
+    fn keep_smallest(&mut self) {
+        let mut read = self.which(|(key, slot)| if let Slot::Read(json) = slot { Some(size(key, json)) } else { None });
+        while let Some(Reverse((_, index))) = read.pop() {
+            self.keep(index);
+        }
+    }
+
+    /// Take a value that came, if there is room.
+    fn keep(&mut self, index: usize) {
+        let Some((key, slot)) = self.slots.get_mut(index) else { return };
+        if let Slot::Read(json) = slot {
+            let size = size(key, json);
+            if self.keys > 0 && size <= self.room {
+                (self.room, self.keys) = (self.room - size, self.keys - 1);
+                *slot = Slot::Kept(std::mem::take(json));
+            } else {
+                *slot = Slot::Sized(size);
+            }
+        }
+    }
+
+    /// Read values that have, with their keys, no more bytes than are known, or than `share`. With the names of
+    /// all keys if they are wanted. None: the session has ended.
+    fn get(&mut self, mut wanted: Vec<usize>, share: u64, lists: bool) -> Result<Option<Names>, Failure> {
         let mut tries = 0;
         let receipt = loop {
             if wanted.is_empty() && !lists {
-                return Ok(Some(Found::default()));
+                return Ok(Some(None));
             }
-            let operations = wanted.iter().map(|&(key, size)| {
-                let max_bytes = size.saturating_sub(len(key));
-                Operation::Get { key, max_bytes }
-            });
-            let mut operations: Vec<_> = operations.collect();
+            let mut operations = Vec::with_capacity(wanted.len() + 1);
+            for (key, slot) in wanted.iter().filter_map(|index| self.slots.get(*index)) {
+                let most = if let Slot::Sized(size) = slot { *size } else { share };
+                operations.push(Operation::Get { key, max_bytes: most.saturating_sub(key.len() as u64) });
+            }
             if lists {
                 operations.push(Operation::ListKeys { max_keys: MAX_KEYS });
             }
@@ -125,7 +165,7 @@ impl<H: Host> Memory<'_, H> {
                 Ok(receipt) => break receipt,
                 Err(failure) => {
                     let before = wanted.len();
-                    wanted.retain(|(key, _)| *key != failure.subject);
+                    wanted.retain(|index| self.slots.get(*index).is_some_and(|(key, _)| *key != failure.subject));
                     tries += 1;
                     if failure.code != FailureCode::WrongType || wanted.len() == before || tries > TRIES {
                         return Err(failure);
@@ -136,59 +176,40 @@ impl<H: Host> Memory<'_, H> {
         if !receipt.is_applied() {
             return Ok(None);
         }
-        let mut found = Found::default();
         let mut outcomes = receipt.outcomes.into_iter();
-        for (key, _) in wanted {
-            match outcomes.next() {
-                Some(Outcome::Value { json: Some(json), .. }) => {
-                    found.entries.push(Entry { key: key.to_owned(), json });
-                }
-                Some(Outcome::Value { unreadable: true, .. }) => self.fitting.values.unreadable.push(key.to_owned()),
-                // Gone since.
-                Some(Outcome::Value { .. }) => {}
-                Some(Outcome::Oversize { bytes, .. }) => {
-                    found.too_long.push((bytes.saturating_add(len(key)), key.to_owned()));
-                }
+        for index in wanted {
+            let Some((key, slot)) = self.slots.get_mut(index) else { continue };
+            *slot = match outcomes.next() {
+                Some(Outcome::Value { json: Some(json), .. }) => Slot::Read(json),
+                Some(Outcome::Value { unreadable: true, .. }) => Slot::Unreadable,
+                Some(Outcome::Value { .. }) => Slot::Unknown,
+                Some(Outcome::Oversize { bytes, .. }) => Slot::Sized(bytes.saturating_add(key.len() as u64)),
                 _ => return Err(Failure::out_of_turn()),
-            }
-        }
-        if lists {
-            let Some(Outcome::Names { mut names, total }) = outcomes.next() else {
-                return Err(Failure::out_of_turn());
             };
-            // Fewer than were asked for are all, whatever the store counts beside them.
-            if names.len() as u64 >= MAX_KEYS {
-                found.unlisted = total.saturating_sub(names.len() as u64);
-            }
-            names.retain(|name| is_key(name));
-            found.names = names;
         }
-        Ok(Some(found))
-    }
-
-    /// Take what comes as long as there is room.
-    fn keep(&mut self, entries: Vec<Entry>) {
-        for entry in entries {
-            let size = size(&entry);
-            if self.keys > 0 && size <= self.room {
-                (self.room, self.keys) = (self.room - size, self.keys - 1);
-                self.fitting.values.entries.push(entry);
-            } else {
-                self.fitting.left_out.push(entry.key);
-            }
+        match outcomes.next() {
+            Some(Outcome::Names { names, total }) if lists => Ok(Some(Some((names, total)))),
+            None if !lists => Ok(Some(None)),
+            _ => Err(Failure::out_of_turn()),
         }
     }
 
-    fn leave_out(&mut self, keys: Vec<(u64, String)>) {
-        self.fitting.left_out.extend(keys.into_iter().map(|(_, key)| key));
+    fn told(self, unlisted: u64) -> Fitting {
+        let mut fitting = Fitting::default();
+        for (key, slot) in self.slots {
+            match slot {
+                Slot::Kept(json) => fitting.values.entries.push(Entry { key, json }),
+                Slot::Unreadable => fitting.values.unreadable.push(key),
+                Slot::Sized(_) | Slot::Read(_) => fitting.left_out.push(key),
+                Slot::Unknown => {}
+            }
+        }
+        fitting.left_out_count = unlisted.saturating_add(fitting.left_out.len() as u64);
+        fitting
     }
 }
 
 /// As stores count it.
-fn size(entry: &Entry) -> u64 {
-    (entry.key.len() + entry.json.len()) as u64
-}
-
-fn len(key: &str) -> u64 {
-    key.len() as u64
+fn size(key: &str, json: &str) -> u64 {
+    (key.len() + json.len()) as u64
 }

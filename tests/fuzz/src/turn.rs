@@ -41,10 +41,8 @@ pub fn holds(data: &[u8]) {
         if reply.effect == Effect::Stored && named == Some(session) {
             let stored: String = serde_json::from_slice(&bucket.values["last_answer"]).unwrap();
             assert_eq!(stored, text);
-            // In the life that it names, if it names one.
-            if matches!(read.session, Session::None)
-                && let Some(incarnation) = turn.and_then(|turn| turn.incarnation)
-            {
+            // In the life that it names, if it names one of this session.
+            if let Some(incarnation) = turn.filter(|turn| turn.session == session).and_then(|turn| turn.incarnation) {
                 assert_eq!(bucket.incarnation, incarnation);
                 assert!(was.is_some(), "{session} was revived");
             }

@@ -29,20 +29,25 @@ async fn an_answer_is_stored_and_counted_in_one_transaction(given: Given) {
 async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) {
     let mut node = Node::new(&given.store, "{}").await;
     node.sessions.create("s1").await.unwrap();
-    for (uncountable, code) in [
+    for (number, (uncountable, code)) in [
         ("\"7\"", "not-a-counter"),
         ("1.5", "not-a-counter"),
-        ("true", "not-a-counter"),
         ("9223372036854775807", "counter-overflow"),
-    ] {
+        ("true", "not-a-counter"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         given.apply("s1", create(), [put("answer_count", uncountable)]).await;
         let before = node.history("s1").await;
         node.log.take();
         let passed = node.say("s1", code).await;
         assert_eq!((passed.effect, problem_code(&passed)), (Effect::Stored, code));
-        let warnings = node.log.take();
-        assert_eq!(warnings, [format!("keepline.value: {}", problem_message(&passed))]);
-        assert!(warnings[0].contains("Answer in session s1 stored without answer_count: "), "{warnings:?}");
+        let told = problem_message(&passed);
+        assert!(told.starts_with("Answer in session s1 stored without answer_count: "), "{told}");
+        // The host lets a few of one kind pass.
+        let warned = if number < 3 { vec![format!("keepline.value: {told}")] } else { vec![] };
+        assert_eq!(node.log.take(), warned);
         assert_eq!(
             node.memory("s1").await.unwrap(),
             format!("{{\"answer_count\":{uncountable},\"last_answer\":\"{code}\"}}")

@@ -37,7 +37,7 @@ async fn an_answer_over_the_value_limit_is_neither_stored_nor_counted(given: Giv
 }
 
 async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
-    let mut node = Node::new(&given.store, r#"{"max_context_bytes": 60}"#).await;
+    let mut node = Node::new(&given.store, r#"{"max_context_bytes": 59}"#).await;
     node.sessions.create("s1").await.unwrap();
     for (key, size) in [("a", 30), ("b", 10), ("c", 9), ("d", 11)] {
         node.sessions.put("s1", key, &"1".repeat(size)).await.unwrap();
@@ -51,7 +51,7 @@ async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
     let expected =
         format!("{{\"session_id\":\"s1\",\"memory_context\":{{{own}\"b\":{b},\"c\":{c},\"last_answer\":\"x\"}}}}");
     assert_eq!(passed.metadata, Some(expected));
-    let told = "Memory of session s1 (91 bytes) is over max_context_bytes (60); left out 2 keys: 'a', 'd'";
+    let told = "Memory of session s1 (91 bytes) is over max_context_bytes (59); left out 2 keys: 'a', 'd'";
     assert_eq!(problem_message(&passed), told);
     assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
     assert!(node.store.calls() <= 4);

@@ -28,7 +28,7 @@ async fn a_wrong_option_is_refused_with_its_name_and_what_is_allowed() {
         (r#"{"session_ttl_mode": "Sliding"}"#, "session_ttl_mode", "\"fixed\" or \"sliding\", not \"Sliding\""),
         (r#"{"unbound_context": true}"#, "unbound_context", "\"keep\" or \"strip\", not true"),
         (r#"{"max_value_bytes": 0}"#, "max_value_bytes", "an integer from 1 to 8388608, not 0"),
-        (r#"{"max_context_bytes": 99999999999}"#, "max_context_bytes", "an integer from 1 to 8388608"),
+        (r#"{"max_context_bytes": 99999999999}"#, "max_context_bytes", "an integer from 1 to 8389632"),
         (r#"{"max_keys": 1}"#, "max_keys", "an integer from 2 to 10000, not 1"),
         (r#"{"max_keys": 9007199254740993}"#, "max_keys", "not 9007199254740993"),
         ("[]", "", "The configuration must be a JSON object, not []"),
@@ -56,7 +56,7 @@ async fn the_options_in_force_are_told() {
         told,
         json!({
             "session_ttl_hours": 0.5, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true,
-            "unbound_context": "keep", "max_value_bytes": 1_048_576, "max_context_bytes": 1_048_576, "max_keys": 7,
+            "unbound_context": "keep", "max_value_bytes": 1_048_576, "max_context_bytes": 2_097_152, "max_keys": 7,
         })
     );
 }
