@@ -8,8 +8,8 @@ OUTPUT ?= keepline.wasm
 ## Play a conversation through the filter and see what it remembers.
 run:
 	@.ci/setup c wasm
-	@cargo build --package keepline
-	@cargo run --quiet --package keepline -- demo
+	@cargo build --package keepline-harness
+	@cargo run --quiet --package keepline-harness -- demo
 
 ## Everything there is to check, against the compiled component and a real Redis.
 test:
@@ -31,8 +31,8 @@ fuzz:
 ## Numbers: tables, side by side in one run.
 bench:
 	@.ci/setup c wasm redis
-	@cargo build --release --package keepline
-	cargo run --release --quiet --package keepline -- bench
+	@cargo build --release --package keepline-harness
+	cargo run --release --quiet --package keepline-harness -- bench
 
 ## Format, lints and dependencies; warnings are errors.
 lint:
@@ -46,8 +46,8 @@ lint:
 ## The filter as a component, to load in a host of your own: make component OUTPUT=keepline.wasm
 component:
 	@.ci/setup c wasm
-	@cargo build --package keepline
-	cargo run --quiet --package keepline -- component --output $(OUTPUT)
+	@cargo build --package keepline-harness
+	cargo run --quiet --package keepline-harness -- component --output $(OUTPUT)
 
 setup:
 	@.ci/setup c wasm redis

@@ -50,13 +50,12 @@ pub mod config;
 pub mod contract;
 mod keepline;
 pub mod lend;
-pub mod local_redis;
 pub mod pipe;
 pub mod plugin;
 mod runtime;
-mod secret;
 pub mod sessions;
-pub mod store;
+
+pub use keepline_stores as store;
 
 pub use self::{
     keepline::{Counters, Keepline, KeeplineError, OnStoreError, Options},

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 /// More than anything here takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program of the package `keepline`: `("--bin", "keepline")`. Cargo tells its place only to tests of the
+/// A program of this workspace: `("--bin", "keepline")`, or an example of the library. Cargo tells its place only to tests of the
 /// package itself; it is built here, in the profile and the directory of this test, once a process.
 pub fn program(kind: &str, name: &str) -> PathBuf {
     // None: it could not be built, and is not tried again for each test.
@@ -25,7 +25,15 @@ pub fn program(kind: &str, name: &str) -> PathBuf {
         // target/<profile>/deps/cli-<hash>
         let directory = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--quiet", "--package", "keepline", kind, name, "--target-dir"]);
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            if kind == "--bin" { "keepline-harness" } else { "keepline" },
+            kind,
+            name,
+            "--target-dir",
+        ]);
         build.arg(directory.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
         // What cargo told this test of its own package would have build scripts of others run again.
         for (name, _) in env::vars_os() {

@@ -7,10 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keepline::{
-    local_redis::{RedisCluster, RedisServer},
-    store::RedisOptions,
-};
+use keepline::store::RedisOptions;
+use keepline_local_redis::{RedisCluster, RedisServer};
 use parking_lot::Mutex;
 use tokio::net::TcpSocket;
 

@@ -9,13 +9,11 @@ use std::{
     time::Duration,
 };
 
-use keepline::{
-    local_redis::{RedisCluster, RedisServer},
-    store::{
-        Deadline, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
-        RedisStore, Status, Store, Transaction, Writer,
-    },
+use keepline::store::{
+    Deadline, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
+    RedisStore, Status, Store, Transaction, Writer,
 };
+use keepline_local_redis::{RedisCluster, RedisServer};
 use parking_lot::Mutex;
 
 use crate::{

@@ -11,10 +11,10 @@ use std::{
 };
 
 use keepline::{
-    local_redis::{RedisCluster, RedisServer},
     pipe::Effect,
     store::{FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store},
 };
+use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_tests::{
     lanes::{Node, metadata_of, problem_code, problem_message},
     servers::{allowed_on_cluster, dead_port},

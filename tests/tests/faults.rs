@@ -13,11 +13,11 @@ use std::{
 use futures::future::join_all;
 use keepline::{
     OnStoreError, Passed,
-    local_redis::RedisServer,
     pipe::Effect,
     sessions::{SessionError, SessionProblemCode},
     store::{Deadline, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
 };
+use keepline_local_redis::RedisServer;
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message},
     proxy::{Cut, Proxy, Weather},

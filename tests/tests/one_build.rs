@@ -23,6 +23,7 @@ fn every_selection_of_packages_shares_its_dependencies_with_the_whole_workspace(
     // What `make`, the tests (`programs::program`), the fuzzer, and somebody who works on one package ask for. Not the
     // filter alone: it is compiled in seconds, without wasmtime.
     let selections = [
+        "build --package keepline-harness",
         "build --package keepline",
         "build --package keepline --example embed",
         "build --workspace",

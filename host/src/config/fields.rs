@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::secret::{Secret, masked_url};
+use crate::store::{Secret, masked_url};
 
 /// What a field may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -42,7 +42,7 @@ use crate::{
 };
 
 pub use self::fields::{FIELDS, Field, HostFields, Kind, Preset, Profile, Setting, field};
-pub use crate::secret::{Secret, masked_url};
+pub use crate::store::{Secret, masked_url};
 
 /// What each variable of the environment begins with.
 pub const ENVIRONMENT_PREFIX: &str = "KEEPLINE_";

@@ -2,6 +2,7 @@
 //!
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
+mod convert;
 mod epoch;
 mod growth;
 mod instance;

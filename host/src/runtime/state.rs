@@ -6,13 +6,10 @@ use futures::poll;
 use tokio::time::timeout_at;
 use wasmtime::{UpdateDeadline, bail};
 
-use super::{epoch::TICK, growth::Growth};
+use super::{convert::Convert, epoch::TICK, growth::Growth};
 use crate::{
     contract::{
-        key_value::{
-            BucketPage, Deletion, Description, Expectation, Failure, Host as KeyValue, Opening, Operation, Receipt,
-            StoreCapabilities,
-        },
+        key_value::{self as wit, Host as KeyValue},
         wasi::{
             clocks::wall_clock::{Datetime, Host as WallClock},
             logging::logging::{Host as Logging, Level},
@@ -20,7 +17,7 @@ use crate::{
     },
     lend::{Clock, RateLimitedLog},
     plugin::Sandbox,
-    store::{Deadline, FailureCode, Store, Transaction, Writer, failure},
+    store::{Deadline, Failure, FailureCode, Operation, Store, Transaction, Writer},
 };
 
 /// What every instance of a Keepline is lent.
@@ -137,7 +134,7 @@ impl InstanceState {
                 "the store did not answer within the time for this entry (entry_timeout)"
             }
         };
-        Err(failure(FailureCode::TimedOut, "", told))
+        Err(Failure::new(FailureCode::TimedOut, "", told))
     }
 }
 
@@ -234,41 +231,62 @@ impl KeyValue for InstanceState {
     async fn transact(
         &mut self,
         bucket: String,
-        opening: Opening,
-        expectations: Vec<Expectation>,
-        mut operations: Vec<Operation>,
-    ) -> wasmtime::Result<Result<Receipt, Failure>> {
+        opening: wit::Opening,
+        expectations: Vec<wit::Expectation>,
+        operations: Vec<wit::Operation>,
+    ) -> wasmtime::Result<Result<wit::Receipt, wit::Failure>> {
         self.begin_store_call()?;
-        self.limit_reads(&mut operations)?;
-        let transaction = Transaction { bucket, opening, expectations, operations };
+        let mut transaction = Transaction {
+            bucket,
+            opening: opening.convert(),
+            expectations: expectations.convert(),
+            operations: operations.convert(),
+        };
+        self.limit_reads(&mut transaction.operations)?;
         let call = self.lent.store.transact(self.writer.advance(), &transaction, self.deadline);
         let answer = by_deadline(self.deadline, call).await;
-        Ok(self.answered(answer))
+        Ok(match self.answered(answer) {
+            Ok(answer) => Ok(answer.convert()),
+            Err(failure) => Err(failure.convert()),
+        })
     }
 
-    async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
+    async fn list_buckets(
+        &mut self,
+        cursor: String,
+        limit: u32,
+    ) -> wasmtime::Result<Result<wit::BucketPage, wit::Failure>> {
         self.begin_store_call()?;
         let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.deadline);
         let answer = by_deadline(self.deadline, call).await;
-        Ok(self.answered(answer))
+        Ok(match self.answered(answer) {
+            Ok(answer) => Ok(answer.convert()),
+            Err(failure) => Err(failure.convert()),
+        })
     }
 
-    async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
+    async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<wit::Deletion, wit::Failure>> {
         self.begin_store_call()?;
         let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.deadline);
         let answer = by_deadline(self.deadline, call).await;
-        Ok(self.answered(answer))
+        Ok(match self.answered(answer) {
+            Ok(answer) => Ok(answer.convert()),
+            Err(failure) => Err(failure.convert()),
+        })
     }
 
-    async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
+    async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<wit::Description, wit::Failure>> {
         self.begin_store_call()?;
         let call = self.lent.store.describe_bucket(&bucket, self.deadline);
         let answer = by_deadline(self.deadline, call).await;
-        Ok(self.answered(answer))
+        Ok(match self.answered(answer) {
+            Ok(answer) => Ok(answer.convert()),
+            Err(failure) => Err(failure.convert()),
+        })
     }
 
-    async fn capabilities(&mut self) -> wasmtime::Result<StoreCapabilities> {
-        Ok(self.lent.store.capabilities())
+    async fn capabilities(&mut self) -> wasmtime::Result<wit::StoreCapabilities> {
+        Ok(self.lent.store.capabilities().convert())
     }
 }
 

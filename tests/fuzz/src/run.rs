@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "of what they offer, the rest is for the harness")]
 
-#[path = "../../../host/src/bin/keepline/run/entry.rs"]
+#[path = "../../../harness/src/run/entry.rs"]
 pub mod entry;
-#[path = "../../../host/src/bin/keepline/run/feed.rs"]
+#[path = "../../../harness/src/run/feed.rs"]
 pub mod feed;
-#[path = "../../../host/src/bin/keepline/run/python_json.rs"]
+#[path = "../../../harness/src/run/python_json.rs"]
 pub mod python_json;

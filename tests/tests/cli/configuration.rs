@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use keepline::local_redis::RedisServer;
+use keepline_local_redis::RedisServer;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

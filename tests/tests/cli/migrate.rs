@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use keepline::local_redis::RedisServer;
+use keepline_local_redis::RedisServer;
 use keepline_tests::stores::{MASTERS, shared_cluster};
 use redis::Connection;
 use serde_json::json;

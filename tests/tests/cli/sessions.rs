@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use keepline::local_redis::RedisServer;
+use keepline_local_redis::RedisServer;
 use keepline_tests::servers;
 use serde_json::json;
 

@@ -10,7 +10,8 @@ use std::{
     time::Duration,
 };
 
-use keepline::{local_redis::RedisServer, plugin::BUNDLED};
+use keepline::plugin::BUNDLED;
+use keepline_local_redis::RedisServer;
 use keepline_tests::{
     guests::HOSTILE,
     programs::{children, end, is_alive, number, signal, until, until_it_listens, until_it_rests},

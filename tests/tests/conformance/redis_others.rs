@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use keepline::{
-    local_redis::RedisServer,
-    store::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer},
-};
+use keepline::store::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
+use keepline_local_redis::RedisServer;
 use keepline_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest, new_writer},

@@ -9,7 +9,8 @@ use std::{
     thread,
 };
 
-use keepline::{local_redis::RedisServer, plugin::BUNDLED};
+use keepline::plugin::BUNDLED;
+use keepline_local_redis::RedisServer;
 use keepline_tests::programs::{command, end, program, signal, until};
 use serde_json::{Value, json};
 

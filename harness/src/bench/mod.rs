@@ -1,0 +1,157 @@
+//! `keepline bench`: numbers, side by side in one run, each beside its floor; and how they grow.
+
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod contenders;
+mod growth;
+mod measure;
+mod memory;
+mod plots;
+mod process;
+mod redis;
+mod report;
+
+use std::{fs, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use keepline::{Plugin, Sandbox, plugin::BUNDLED};
+use keepline_local_redis::RedisServer;
+use tokio::runtime::Runtime;
+
+use self::{growth::Growth, report::Report};
+use crate::{
+    cli::{BenchArguments, BenchPart},
+    ending, setup, terminal,
+};
+
+/// How much work goes into a figure.
+struct Effort {
+    rounds: u32,
+    warm_up: u64,
+    memory_pairs: u64,
+    redis_pairs: u64,
+    growth: growth::Effort,
+}
+
+impl Effort {
+    fn of(arguments: &BenchArguments) -> Self {
+        let max_points = arguments.points.map_or(usize::MAX, |points| usize::from(points.get()));
+        if arguments.quick {
+            let growth = growth::Effort {
+                rounds: 3,
+                memory_pairs: 500,
+                redis_pairs: 200,
+                loaded_pairs: 1_000,
+                max_sessions: 100_000,
+                max_points,
+            };
+            return Self { rounds: 3, warm_up: 2_000, memory_pairs: 5_000, redis_pairs: 1_000, growth };
+        }
+        let growth = growth::Effort {
+            rounds: 9,
+            memory_pairs: 2_000,
+            redis_pairs: 500,
+            loaded_pairs: 5_000,
+            max_sessions: u64::MAX,
+            max_points,
+        };
+        Self { rounds: 9, warm_up: 10_000, memory_pairs: 50_000, redis_pairs: 10_000, growth }
+    }
+}
+
+pub fn main(arguments: &BenchArguments) -> Result<ExitCode> {
+    let report = match &arguments.from {
+        Some(file) => {
+            let json = fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
+            serde_json::from_str(&json).with_context(|| format!("{} is no report of a bench", file.display()))?
+        }
+        None => {
+            ending::stop_servers_at_a_signal()?;
+            run(arguments)?
+        }
+    };
+    let json = serde_json::to_string_pretty(&report)?;
+    if let Some(file) = &arguments.output {
+        fs::write(file, &json).with_context(|| format!("can't write {}", file.display()))?;
+    }
+    if let Some(directory) = &arguments.plots {
+        plots::draw(&report, directory)?;
+    }
+    terminal::print((if arguments.json { json + "\n" } else { report.print() }).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(arguments: &BenchArguments) -> Result<Report> {
+    let effort = Effort::of(arguments);
+    // Draws on a terminal only.
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let plugin = Plugin::bundled(&Sandbox::default())?;
+    let mut report = Report { conditions: conditions(&effort), sections: Vec::new(), plots: Vec::new() };
+    if !RedisServer::is_installed() {
+        terminal::note("no redis-server is installed, so only the memory store is measured");
+    }
+    let single = setup::single_runtime()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // A core is left for Redis, which is on this machine too.
+    let pool = runtime(cores.saturating_sub(1).max(1))?;
+
+    if matches!(arguments.only, None | Some(BenchPart::Speed)) {
+        speed(&mut report, &plugin, &effort, &progress, (&single, &pool))?;
+    }
+    if arguments.only != Some(BenchPart::Speed) {
+        let (plugin, effort, progress, all) = (&plugin, &effort.growth, &progress, &runtime(cores)?);
+        let growth = Growth { plugin, effort, single: &single, pool: &pool, all, progress };
+        let (sections, plots) = growth.measure(arguments.only)?;
+        report.sections.extend(sections);
+        report.plots.extend(plots);
+    }
+    progress.finish_and_clear();
+    Ok(report)
+}
+
+fn speed(
+    report: &mut Report,
+    plugin: &Plugin,
+    effort: &Effort,
+    progress: &ProgressBar,
+    (single, pool): (&Runtime, &Runtime),
+) -> Result<()> {
+    progress.set_message("memory store");
+    report.sections.push(single.block_on(memory::measure(plugin, effort))?);
+    if RedisServer::is_installed() {
+        progress.set_message("Redis");
+        report.sections.extend(redis::measure(plugin, effort, single, pool)?);
+    }
+    progress.set_message("start of the process");
+    report.sections.push(process::start(effort)?);
+    progress.set_message("memory of the process");
+    report.sections.push(process::memory()?);
+    Ok(())
+}
+
+fn runtime(workers: usize) -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
+}
+
+fn conditions(effort: &Effort) -> Vec<(String, String)> {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    [
+        ("machine", format!("{cores} cores, {}", cpu.trim_start_matches([':', '\t', ' ']))),
+        ("keepline", format!("{}, component of {} bytes", env!("CARGO_PKG_VERSION"), BUNDLED.len())),
+        (
+            "entries",
+            format!(
+                "answers of {} characters, two keys a session, {} sessions in turn, max_history 100",
+                contenders::ANSWER,
+                contenders::SESSIONS
+            ),
+        ),
+        ("rounds", format!("{}, contenders in turn; medians", effort.rounds)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .to_vec()
+}

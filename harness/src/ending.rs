@@ -1,0 +1,57 @@
+//! How a process ends that is told to: SIGTERM and SIGINT.
+
+use std::{process, thread, time::Duration};
+
+use anyhow::{Context, Result};
+use keepline_local_redis as local_redis;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{setup, terminal};
+
+/// How long a signalled process may take to finish what it has begun.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// Hears the signals. Without it they end the process at once, which is right for whoever only reads.
+pub struct Ending {
+    terminate: Signal,
+    interrupt: Signal,
+    grace: Duration,
+}
+
+impl Ending {
+    /// From now on. Needs a runtime.
+    pub fn listen(grace: Duration) -> Result<Self> {
+        let listen = |kind| signal(kind).context("can't listen to signals");
+        let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+        Ok(Self { terminate, interrupt, grace })
+    }
+
+    async fn signal(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Returns when what is left must be left: some time after a signal, or at the second one.
+    pub async fn told(mut self, at_first: impl FnOnce()) {
+        self.signal().await;
+        at_first();
+        // A second signal does not wait.
+        let _ = tokio::time::timeout(self.grace, self.signal()).await;
+    }
+}
+
+/// For a command that keeps nothing but starts servers: a signal ends it at once, and them with it.
+pub fn stop_servers_at_a_signal() -> Result<()> {
+    let runtime = setup::single_runtime()?;
+    let mut ending = runtime.block_on(async { Ending::listen(Duration::ZERO) })?;
+    let stop = move || {
+        runtime.block_on(ending.signal());
+        local_redis::stop_all();
+        terminal::error("ended by a signal");
+        process::exit(1);
+    };
+    thread::Builder::new().spawn(stop).context("can't start")?;
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Failures: why a store could not do what it was asked for.
+
+use std::fmt;
+
+use crate::contract::{Failure, FailureCode};
+
+impl Failure {
+    /// A failure. The message is for people, one sentence without a full stop, and never names a host, an address or
+    /// a password. `subject` is the name or part that the code is about, or empty.
+    pub fn new(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, subject: subject.into(), limit: 0, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// As the contract spells it.
+impl fmt::Display for FailureCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Invalid => "invalid",
+            Self::WrongType => "wrong-type",
+            Self::NotACounter => "not-a-counter",
+            Self::CounterOverflow => "counter-overflow",
+            Self::TooManyBuckets => "too-many-buckets",
+            Self::Full => "full",
+            Self::ReadOnly => "read-only",
+            Self::Denied => "denied",
+            Self::Unavailable => "unavailable",
+            Self::TimedOut => "timed-out",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// A failure in one line.
+pub(crate) fn failure(code: FailureCode, subject: impl Into<String>, message: impl Into<String>) -> Failure {
+    Failure::new(code, subject, message)
+}

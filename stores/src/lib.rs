@@ -1,0 +1,129 @@
+//! Stores: what the host lends the component as `key-value`.
+//!
+//! A store knows buckets, keys, logs, atomicity, expiry and its own key layout, and never the meaning of
+//! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
+//! contract's own. One conformance suite (`tests/`) holds every store to them.
+
+pub mod contract;
+mod deadline;
+mod failure;
+mod memory;
+pub mod names;
+#[cfg(feature = "redis")]
+mod redis;
+mod request;
+mod secret;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+
+#[doc(inline)]
+pub use self::contract::*;
+use self::failure::failure;
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use self::redis::fuzzing;
+#[cfg(feature = "redis")]
+pub use self::redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred};
+pub use self::{
+    deadline::Deadline,
+    memory::{MemoryClock, MemoryLimits, MemoryStore},
+    secret::{Secret, masked_url},
+};
+
+/// Who sends a transaction, and which of its transactions this is: what makes a retry recognisable.
+///
+/// A writer has one transaction outstanding at a time and numbers them upwards. One pipe is one writer.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// Random, 64 bits in base 16. Shared by all clones, so that a store in this process can tell when the last
+    /// of them is gone; none: nobody.
+    id: Option<Arc<str>>,
+    sequence: u64,
+}
+
+impl Writer {
+    /// A writer that nobody else is.
+    pub fn new() -> Self {
+        Self { id: Some(format!("{:016x}", fastrand::u64(..)).into()), sequence: 0 }
+    }
+
+    /// A stand-in that costs nothing to make, for where no transaction is possible.
+    #[doc(hidden)]
+    pub fn nobody() -> Self {
+        Self { id: None, sequence: 0 }
+    }
+
+    /// Begin a transaction: the number that all its tries carry.
+    pub fn advance(&mut self) -> &Self {
+        self.sequence += 1;
+        self
+    }
+
+    /// The writer's name.
+    pub fn id(&self) -> &str {
+        self.id.as_deref().unwrap_or_default()
+    }
+
+    /// The number of the transaction at hand, from 1.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One call of `transact`.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    /// The bucket that all of it is about.
+    pub bucket: String,
+    /// What is asked of the bucket first.
+    pub opening: Opening,
+    /// What must hold for anything to be applied.
+    pub expectations: Vec<Expectation>,
+    /// What is applied, in order.
+    pub operations: Vec<Operation>,
+}
+
+/// A store of buckets. See the module `wit/key-value.wit` for what each method promises.
+///
+/// Each call has a deadline, by which it has to end, with [`FailureCode::TimedOut`] if need be; a store may have
+/// shorter limits of its own.
+///
+/// Methods may be called from many tasks at once. They validate what they are given: a request may
+/// come from a component that nobody trusts.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Apply operations to one bucket, all or none, in one round trip. A second call with the same
+    /// writer and sequence counts once, if the store's capabilities say so.
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure>;
+
+    /// A page of the names of the buckets.
+    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure>;
+
+    /// Delete a bucket and all that is in it.
+    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure>;
+
+    /// Tell about a bucket without using it.
+    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure>;
+
+    /// What this store can promise.
+    fn capabilities(&self) -> StoreCapabilities;
+
+    /// How many requests this store has sent over a network in its life, retries included.
+    fn round_trips(&self) -> u64;
+
+    /// Whether the store can be used right now, for people who set it up: the error says what to mend.
+    async fn check(&self) -> Result<(), Failure>;
+}

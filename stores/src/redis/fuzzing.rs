@@ -1,0 +1,61 @@
+//! Replies of the scripts as they are read, for the fuzzer: it has no Redis that would send them. None: the script
+//! said that it came too late.
+
+use redis::Value;
+
+use super::{
+    address::Address,
+    cluster::{SLOTS, slot_ranges},
+    codec::{self, Said},
+    listing::read_part,
+    read_deletion, read_description,
+};
+use crate::{Deletion, Description, Failure, Receipt, Transaction};
+
+/// What `transact.lua` answers.
+///
+/// # Errors
+/// When it is not what that answers, or tells of a failure.
+pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
+    codec::receipt(reply, transaction).map(said)
+}
+
+/// What `delete.lua` answers.
+///
+/// # Errors
+/// As [`receipt`].
+pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
+    read_deletion(reply).map(said)
+}
+
+/// What `describe.lua` answers.
+///
+/// # Errors
+/// As [`receipt`].
+pub fn description(reply: Value) -> Result<Option<Description>, Failure> {
+    read_description(reply).map(said)
+}
+
+/// What `list.lua` answers: names of buckets.
+///
+/// # Errors
+/// As [`receipt`].
+pub fn page(reply: Value) -> Result<Option<Vec<String>>, Failure> {
+    read_part(reply).map(|read| said(read).map(|part| part.buckets))
+}
+
+/// What `CLUSTER SLOTS` answers: whether all of its slots are slots.
+///
+/// # Errors
+/// When it is no map of a cluster.
+pub fn map(reply: Value) -> Result<bool, Failure> {
+    let asked = Address { host: "asked".into(), port: 1 };
+    Ok(slot_ranges(reply, &asked)?.iter().all(|range| usize::from(range.first.max(range.last)) < SLOTS))
+}
+
+fn said<T>((said, _): (Said<T>, u64)) -> Option<T> {
+    match said {
+        Said::Answer(answer) | Said::Written(answer) => Some(answer),
+        Said::Late => None,
+    }
+}

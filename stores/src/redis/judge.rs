@@ -1,0 +1,151 @@
+//! What it means that a request was not answered: whether to try again, where, and what to tell people.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+use super::{
+    cluster::Servers,
+    node::{Node, Unanswered, Wire},
+};
+use crate::{Failure, FailureCode, failure};
+
+/// What one try came to, when it was not answered.
+pub(super) enum Tried {
+    /// Worth another try; the text says what happened, for people.
+    Again(&'static str),
+    /// Another server has it, and is known now.
+    Elsewhere,
+    Refused(Failure),
+    /// Before there was a connection, or before there was an answer.
+    OutOfTime {
+        connecting: bool,
+    },
+}
+
+impl Servers {
+    /// What no answer means for the request.
+    pub(super) fn judge(&self, wire: &Wire, unanswered: Unanswered, node: Option<&Node>) -> Tried {
+        let cluster = match self {
+            Self::One(_) => None,
+            Self::Cluster(cluster) => Some(cluster),
+        };
+        let suspect = || cluster.into_iter().for_each(|cluster| cluster.suspect());
+        let refused = |code, message: &str| Tried::Refused(failure(code, "", message));
+        let error = match unanswered {
+            Unanswered::Error(error) => error,
+            Unanswered::NotConnected => {
+                suspect();
+                return Tried::OutOfTime { connecting: true };
+            }
+            Unanswered::NotAnswered => {
+                suspect();
+                return Tried::OutOfTime { connecting: false };
+            }
+            Unanswered::NoOwner => {
+                suspect();
+                return Tried::Again("no node of its cluster has the session's slot");
+            }
+            Unanswered::Garbled(failure) => return Tried::Refused(failure),
+        };
+        // The server's own words may name hosts, so they stay in the host's log.
+        tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
+        match error.kind() {
+            ErrorKind::Server(kind) => match kind {
+                ServerErrorKind::BusyLoading => Tried::Again("it is loading its data"),
+                // The slot is on its way. A session is served where all of it is: see `layout.rs`.
+                _ if is_moving(&error) && cluster.is_some() => {
+                    Tried::Again("the session's slot is being moved to another node")
+                }
+                ServerErrorKind::Moved if cluster.is_some() => {
+                    match (cluster, error.redirect_node(), node) {
+                        (Some(cluster), Some((to, slot)), Some(node)) => {
+                            cluster.moved(slot, to, &node.address, wire);
+                        }
+                        _ => suspect(),
+                    }
+                    Tried::Elsewhere
+                }
+                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
+                    suspect();
+                    Tried::Again("its cluster is not ready")
+                }
+                ServerErrorKind::ReadOnly => {
+                    suspect();
+                    match cluster {
+                        Some(_) => Tried::Again("it has become a replica"),
+                        None => refused(FailureCode::ReadOnly, "Redis is a read-only replica; connect to the master"),
+                    }
+                }
+                ServerErrorKind::NoPerm => refused(
+                    FailureCode::Denied,
+                    "Redis denies a command or key to this user; `keepline config --acl` prints the permissions needed",
+                ),
+                ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::TryAgain
+                | ServerErrorKind::CrossSlot => {
+                    refused(FailureCode::Other, "this Redis is a node of a cluster: set redis_cluster")
+                }
+                _ if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) => {
+                    refused(FailureCode::Other, "this Redis is no node of a cluster: leave redis_cluster out")
+                }
+                _ => refused(FailureCode::Other, "Redis refused the command (ERR); it must be Redis 6.2 or newer"),
+            },
+            ErrorKind::AuthenticationFailed => {
+                refused(FailureCode::Denied, "Redis refused the password, or the user's name")
+            }
+            ErrorKind::Extension => match error.code() {
+                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and takes no writes"),
+                Some("MISCONF") => {
+                    refused(FailureCode::ReadOnly, "Redis takes no writes because it can't save its data to disk")
+                }
+                Some("NOREPLICAS") => {
+                    refused(FailureCode::ReadOnly, "Redis takes no writes because it has too few replicas")
+                }
+                Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
+                    refused(FailureCode::Denied, "Redis wants a password, or refused the one it got")
+                }
+                Some("BUSY") => Tried::Again("it is busy with somebody's script"),
+                _ => refused(FailureCode::Other, "Redis refused the command"),
+            },
+            // Also a reply that was cut in the middle.
+            ErrorKind::Parse => {
+                suspect();
+                Tried::Again("what answers there does not speak Redis's protocol, or breaks off")
+            }
+            ErrorKind::UnexpectedReturnType => {
+                refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
+            }
+            ErrorKind::InvalidClientConfig => {
+                refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
+            }
+            _ if let Some(told) = tls_problem(&error) => refused(FailureCode::Unavailable, told),
+            _ => {
+                suspect();
+                Tried::Again(match error.is_connection_refusal() {
+                    true => "the connection is refused; is it running, and are host and port right",
+                    false if error.is_timeout() => "nobody answers",
+                    false => "the connection breaks",
+                })
+            }
+        }
+    }
+}
+
+/// The slot is on its way to another node.
+pub(super) fn is_moving(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::TryAgain | ServerErrorKind::Ask))
+}
+
+/// The slot is another node's.
+pub(super) fn is_moved(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
+}
+
+/// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.
+fn tls_problem(error: &RedisError) -> Option<&'static str> {
+    let told = if error.is_io_error() { error.to_string() } else { return None };
+    if told.contains("invalid peer certificate") {
+        return Some("Redis shows a certificate that is not trusted for this host; see redis_tls_ca");
+    }
+    told.contains("received corrupt message").then_some("no TLS connection comes about; is this Redis's port for TLS")
+}

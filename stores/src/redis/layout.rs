@@ -1,0 +1,187 @@
+//! Where a bucket's keys are. On a single server, the original's layout:
+//!
+//! | key | type | content |
+//! |---|---|---|
+//! | `{prefix}:{bucket}:{key}` | string | JSON text; a counter is a bare integer |
+//! | `{prefix}:{bucket}:__keys__` | set | the bucket's keys |
+//! | `{prefix}:{bucket}:__{log}__` | list | a log, oldest first; the original's is `__history__` |
+//! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (records replaced away) |
+//! | `{prefix}:{bucket}:__writers__` | hash | writer → `sequence.deadline`, until that is over; `~` → when it expires |
+//! | `{prefix}:__sessions__` | set | names of the buckets |
+//!
+//! In a cluster, all of it once for each of 4096 hash tags, with `{prefix}:{tag}` in the place of the prefix
+//! and the braces written: `rr:memory:{0a3f}:s1:last_answer`, registry `rr:memory:{0a3f}:__sessions__`. A
+//! tag's keys share a slot, so that a bucket and its registration are one transaction. The tag is the bucket
+//! name's CRC16 (Redis's own, `CLUSTER KEYSLOT`) modulo 4096 in four digits of base 16. Braces are in no
+//! prefix and in no bucket's name, so the two layouts can't meet.
+
+use std::borrow::Cow;
+
+use crc::{CRC_16_XMODEM, Crc};
+
+use crate::names::is_bucket;
+
+/// What Redis Cluster hashes keys with.
+const CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
+/// Tags of a cluster, and so registries.
+pub(super) const TAGS: u16 = 4096;
+
+/// A slot of a cluster; on a single server all are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(pub(super) u16);
+
+/// The keys of one Redis that a store uses.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Without the colon.
+    prefix: String,
+    registry: Registry,
+    is_cluster: bool,
+}
+
+/// The addresses that belong to one bucket.
+pub(super) struct BucketKeys<'a> {
+    /// What a key's or a log's name is put after.
+    pub(super) base: String,
+    pub(super) meta: String,
+    pub(super) keys: String,
+    pub(super) writers: String,
+    pub(super) registry: Cow<'a, Registry>,
+}
+
+/// A set of buckets' names, and what these are put after.
+#[derive(Clone, Debug)]
+pub(super) struct Registry {
+    pub(super) key: String,
+    /// With the colon.
+    pub(super) prefix: String,
+    /// A key that never exists, in a cluster.
+    ///
+    /// While a slot moves to another node, a script sees part of a bucket's keys on the one and the rest on
+    /// the other. Redis refuses one that *names* a key which is not there (`TRYAGAIN`, `ASK`): so each
+    /// names this one, and is served again when all of the slot has arrived.
+    pub(super) guard: Option<String>,
+    pub(super) slot: Slot,
+}
+
+impl Registry {
+    fn new(prefix: &str, guard: Option<&str>, slot: Slot) -> Self {
+        let guard = guard.map(|name| [prefix, ":", name].concat());
+        Self { key: [prefix, ":__sessions__"].concat(), prefix: [prefix, ":"].concat(), guard, slot }
+    }
+}
+
+impl Layout {
+    /// The original's, on one server.
+    pub(super) fn single(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), registry: Registry::new(prefix, None, Slot(0)), is_cluster: false }
+    }
+
+    /// Spread over the slots of a cluster.
+    pub(super) fn cluster(prefix: &str) -> Self {
+        Self { is_cluster: true, ..Self::single(prefix) }
+    }
+
+    /// How many registries there are.
+    pub(super) fn registries(&self) -> u16 {
+        if self.is_cluster { TAGS } else { 1 }
+    }
+
+    /// One of the registries.
+    pub(super) fn registry(&self, number: u16) -> Cow<'_, Registry> {
+        if !self.is_cluster {
+            return Cow::Borrowed(&self.registry);
+        }
+        let tag = format!("{number:04x}");
+        let slot = Slot(CRC16.checksum(tag.as_bytes()) % 16_384);
+        Cow::Owned(Registry::new(&format!("{}:{{{tag}}}", self.prefix), Some("__none__"), slot))
+    }
+
+    pub(super) fn bucket(&self, bucket: &str) -> BucketKeys<'_> {
+        let registry = self.registry(CRC16.checksum(bucket.as_bytes()) % TAGS);
+        let base = [&registry.prefix, bucket, ":"].concat();
+        BucketKeys {
+            meta: [&base, "__meta__"].concat(),
+            keys: [&base, "__keys__"].concat(),
+            writers: [&base, "__writers__"].concat(),
+            registry,
+            base,
+        }
+    }
+
+    /// A key that belongs to no bucket, where that of this name would be. No bucket's name has a tilde.
+    pub(super) fn mark(&self, name: &str) -> (String, Cow<'_, Registry>) {
+        let registry = self.registry(CRC16.checksum(name.as_bytes()) % TAGS);
+        ([&registry.prefix, "~", name].concat(), registry)
+    }
+
+    /// The meta-data of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
+    /// it that would mean more than itself.
+    pub(super) fn meta_pattern(&self) -> String {
+        format!("{}:{}*:__meta__", self.prefix, if self.is_cluster { "{????}:" } else { "" })
+    }
+
+    /// The bucket whose meta-data this is.
+    pub(super) fn bucket_of<'a>(&self, meta: &'a str) -> Option<&'a str> {
+        let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
+        (is_bucket(name) && self.bucket(name).meta == meta).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_single_server_has_the_original_s_layout() {
+        let layout = Layout::single("rr:memory");
+        let keys = layout.bucket("s1");
+        assert_eq!(
+            (keys.meta.as_str(), keys.registry.key.as_str()),
+            ("rr:memory:s1:__meta__", "rr:memory:__sessions__")
+        );
+        assert_eq!(keys.registry.guard, None);
+    }
+
+    #[test]
+    fn a_bucket_s_tag_and_slot_are_what_redis_computes() {
+        let layout = Layout::cluster("rr:memory");
+        // CLUSTER KEYSLOT s1 → 15224, of which 4096 leave 2936: 0b78; CLUSTER KEYSLOT {0b78} → SLOT
+        let keys = layout.bucket("s1");
+        assert_eq!(keys.base, "rr:memory:{0b78}:s1:");
+        assert_eq!(keys.registry.key, "rr:memory:{0b78}:__sessions__");
+        assert_eq!(keys.registry.guard.as_deref(), Some("rr:memory:{0b78}:__none__"));
+    }
+
+    #[test]
+    fn a_bucket_is_recognised_by_its_meta_data_and_those_of_others_are_not() {
+        let (single, cluster) = (Layout::single("rr:memory"), Layout::cluster("rr:memory"));
+        for name in ["s1", "__sessions__", "__meta__", "-"] {
+            assert_eq!(single.bucket_of(&single.bucket(name).meta), Some(name));
+            assert_eq!(cluster.bucket_of(&cluster.bucket(name).meta), Some(name));
+            assert_eq!(single.bucket_of(&cluster.bucket(name).meta), None);
+            assert_eq!(cluster.bucket_of(&single.bucket(name).meta), None);
+            assert_eq!(single.bucket_of(&Layout::single("rr:memory:b").bucket(name).meta), None);
+        }
+        for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
+            assert_eq!(single.bucket_of(key), None, "{key}");
+        }
+        // Where nobody would look for it.
+        assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
+        assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
+        assert_eq!(cluster.meta_pattern(), "rr:memory:{????}:*:__meta__");
+    }
+
+    #[test]
+    fn tags_spread_evenly_over_three_masters() {
+        let layout = Layout::cluster("p");
+        let mut shares = BTreeMap::new();
+        for tag in 0..TAGS {
+            *shares.entry(layout.registry(tag).slot.0 / 5462).or_insert(0) += 1;
+        }
+        assert_eq!(shares.len(), 3);
+        assert!(shares.values().all(|share| (1200..=1530).contains(share)), "{shares:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Server-side scripts, each called by the digest of its text.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::Cmd;
+
+use super::{
+    options::MAX_TIMEOUT,
+    transact::{MOST_SHAPES, Transact},
+};
+use crate::request::{MAX_NAMES, MAX_WRITERS};
+
+const WRITERS_LIFE_MS: u64 = 600_000;
+const _: () = assert!(WRITERS_LIFE_MS as u128 >= 2 * MAX_TIMEOUT.as_millis(), "a deadline is not half as far ahead");
+
+/// The numbers that the scripts know by name.
+const NUMBERS: [(&str, u64); 8] = [
+    // As many writers a bucket remembers in any case, until all are forgotten. Of more it forgets those whose
+    // deadlines are over.
+    ("FEW_WRITERS", 64),
+    // Past that, a writer is refused. A hundred bytes each.
+    ("MOST_WRITERS", MAX_WRITERS),
+    // How long after the last write all are forgotten.
+    ("WRITERS_LIFE_MS", WRITERS_LIFE_MS),
+    // How much later than the one that is remembered a deadline of the same transaction can be: a server's clock is
+    // reckoned anew for each try.
+    ("SPARE_MS", 5000),
+    // Of more keys a reply names none.
+    ("MOST_NAMES", MAX_NAMES),
+    // So many names in a set of keys that are none are told from keys where it matters how many there are.
+    ("STRANGERS", 1000),
+    // Records that are read at a time: the first time, and at most.
+    ("FIRST_STEP", 8),
+    ("LAST_STEP", 256),
+];
+
+/// One script. Its keys are always the bucket's four (see `layout.rs`), or the registry alone.
+pub(super) struct Script {
+    text: String,
+    digest: String,
+    /// Whether the text has been sent.
+    is_sent: AtomicBool,
+}
+
+impl Script {
+    /// `text` may stand on the fragments of `shared.lua` and on the numbers above.
+    pub(super) fn new(text: &str) -> Self {
+        let shared = include_str!("shared.lua");
+        let mut text = filled(text, |name| {
+            let named = |part: &&str| part.split_once('\n').is_some_and(|(heading, _)| heading == name);
+            let (_, body) = shared.split("\n--- fragment ").find(named)?.split_once('\n')?;
+            Some(body.to_owned())
+        });
+        // Redis keeps what it is sent.
+        text = text.lines().filter(|line| !line.trim_start().starts_with("--")).flat_map(|line| [line, "\n"]).collect();
+        for (name, number) in NUMBERS {
+            text = text.replace(name, &number.to_string());
+        }
+        Self { digest: redis::Script::new(&text).get_hash().to_owned(), text, is_sent: AtomicBool::new(false) }
+    }
+
+    /// The short form, for a server that knows the text. The first time it is the long one: most servers do not
+    /// know it yet, and to find out would be a round trip.
+    pub(super) fn by_name(&self) -> Cmd {
+        if !self.is_sent.load(Ordering::Relaxed) {
+            self.is_sent.store(true, Ordering::Relaxed);
+            return self.by_text();
+        }
+        // Room for an answer.
+        let mut command = Cmd::with_capacity(24, 1500);
+        command.arg("EVALSHA").arg(&self.digest);
+        command
+    }
+
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The long form, which also makes the text known.
+    pub(super) fn by_text(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text);
+        command
+    }
+}
+
+/// The text with what its lines of `--@ name` stand for.
+pub(super) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
+    let line = |line: &str| match line.trim_start().strip_prefix("--@ ").and_then(&meaning) {
+        Some(meaning) => meaning + "\n",
+        None => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+/// All of a store's scripts.
+pub(super) struct Scripts {
+    pub(super) transact: Transact,
+    pub(super) delete: Script,
+    pub(super) describe: Script,
+    pub(super) list: Script,
+    pub(super) export: Script,
+    pub(super) import: Script,
+    pub(super) weigh: Script,
+    pub(super) mark: Script,
+}
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        Self {
+            transact: Transact::new(MOST_SHAPES),
+            delete: Script::new(include_str!("delete.lua")),
+            describe: Script::new(include_str!("describe.lua")),
+            list: Script::new(include_str!("list.lua")),
+            export: Script::new(include_str!("export.lua")),
+            import: Script::new(include_str!("import.lua")),
+            weigh: Script::new(include_str!("weigh.lua")),
+            mark: Script::new(include_str!("mark.lua")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fragment_and_number_of_a_script_is_known() {
+        let Scripts { transact, delete, describe, list, export, import, weigh, mark } = Scripts::new();
+        for script in [&transact.general, &delete, &describe, &list, &export, &import, &weigh, &mark] {
+            assert!(!script.text().contains("--@"), "{}", script.text());
+            for (name, _) in NUMBERS {
+                assert!(!script.text().contains(name), "{name}");
+            }
+        }
+    }
+}

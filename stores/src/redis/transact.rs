@@ -1,0 +1,373 @@
+//! The scripts of transactions, put together from `transact.lua` and `operations.lua`.
+//!
+//! Transactions of one shape (the same steps with the same limits; see `codec.rs`) share a script that holds
+//! the shape, so that it is neither sent nor interpreted again and again: the steps' code, one after the
+//! other. All others are served by the general script: the same code as branches of a loop over the arguments.
+//!
+//! Redis never forgets a script, and a component may ask for whatever it likes. So only short transactions get
+//! one for their shape, a store has only so many at a time and makes only so many in its life, and when it has them
+//! all, a new one has to have been asked for more often of late than one of them. Nothing becomes part of a script
+//! but what is written in this directory, and numbers.
+
+use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
+
+use super::{
+    codec::Part,
+    script::{Script, filled},
+    shapes::Shapes,
+};
+
+/// Shapes that have a script of their own at a time. The filter has about twenty.
+pub(super) const MOST_SHAPES: usize = 64;
+/// Parts of a request that is short. An answer has 29.
+const SHORT: usize = 64;
+/// Arguments before those that the shape is about: writer, stamp, deadline, and what is wanted.
+const LEADING: u64 = 4;
+
+pub(super) struct Transact {
+    steps: Steps,
+    pub(super) general: Arc<Script>,
+    shapes: Shapes,
+}
+
+/// A script, and whether it holds the shape of the request that it is for.
+pub(super) struct Chosen {
+    pub(super) script: Arc<Script>,
+    pub(super) holds_shape: bool,
+}
+
+impl Transact {
+    pub(super) fn new(most_shapes: usize) -> Self {
+        let steps = Steps::parse(include_str!("operations.lua"));
+        let general = Arc::new(Script::new(&steps.looped()));
+        Self { steps, general, shapes: Shapes::new(most_shapes) }
+    }
+
+    pub(super) fn choose(&self, parts: &[Part]) -> Chosen {
+        if parts.len() <= SHORT {
+            let shape: Vec<_> = parts.iter().filter_map(|part| part.fixed()).collect();
+            if let Some(script) = self.shapes.script(shape, |shape| Script::new(&self.steps.straight(shape))) {
+                return Chosen { script, holds_shape: true };
+            }
+        }
+        Chosen { script: self.general.clone(), holds_shape: false }
+    }
+}
+
+/// `operations.lua`, taken apart.
+struct Steps {
+    steps: Vec<Step>,
+}
+
+/// An operation or expectation.
+struct Step {
+    name: &'static str,
+    parameters: Vec<Parameter>,
+    probe: String,
+    apply: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parameter {
+    Key,
+    Log,
+    Limit(&'static str),
+    Number(&'static str),
+    Text(&'static str),
+    Texts,
+}
+
+impl Parameter {
+    fn parse(text: &'static str) -> Self {
+        match text.split_once(' ') {
+            Some(("limit", name)) => Self::Limit(name),
+            Some(("number", name)) => Self::Number(name),
+            Some((_, name)) => Self::Text(name),
+            None if text == "key" => Self::Key,
+            None if text == "log" => Self::Log,
+            None => Self::Texts,
+        }
+    }
+}
+
+impl Steps {
+    fn parse(text: &'static str) -> Self {
+        let (mut steps, mut fragments) = (Vec::<Step>::new(), HashMap::new());
+        // What comes before the first heading is a comment.
+        for section in text.split("\n--- ").skip(1) {
+            let (heading, body) = section.split_once('\n').unwrap_or((section, ""));
+            match (heading.split_once(": "), steps.last_mut()) {
+                (Some((name, parameters)), _) => {
+                    let parameters = parameters.split(", ").map(Parameter::parse).collect();
+                    steps.push(Step { name, parameters, probe: String::new(), apply: String::new() });
+                }
+                (None, Some(step)) if heading == "probe" => step.probe = body.to_owned(),
+                (None, Some(step)) if heading == "apply" => step.apply = body.to_owned(),
+                _ => _ = fragments.insert(heading.trim_start_matches("fragment "), body),
+            }
+        }
+        for step in &mut steps {
+            for code in [&mut step.probe, &mut step.apply] {
+                *code = filled(code, |name| fragments.get(name).map(|text| (*text).to_owned()));
+            }
+        }
+        Self { steps }
+    }
+
+    /// The script for any transaction.
+    fn looped(&self) -> String {
+        let header = format!(
+            "local flags, log_count, key_count = tonumber(ARGV[{}]), tonumber(ARGV[{}]), tonumber(ARGV[{}])\n\
+             local opening, writes, sliding, whole = flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16\n\
+             local logs_at, keys_at = {}, {} + log_count",
+            LEADING + 1,
+            LEADING + 2,
+            LEADING + 3,
+            LEADING + 3,
+            LEADING + 3
+        );
+        let branches = |code: fn(&Step) -> &str| {
+            let mut text = "local i, last = keys_at + key_count + 1, #ARGV\nwhile i <= last do\n".to_owned();
+            let mut keyword = "if";
+            for step in &self.steps {
+                let mut arguments = Looped { next: 1 };
+                let bound = bound(&step.parameters, &mut arguments);
+                let (name, code, end) = (step.name, code(step), arguments.end(step));
+                _ = writeln!(text, "{keyword} ARGV[i] == '{name}' then\n{bound}i = {end}\n{code}");
+                keyword = "elseif";
+            }
+            text + "else return redis.error_reply('ERR unknown operation') end\nend\n"
+        };
+        framed(&header, &branches(|step| &step.probe), &branches(|step| &step.apply))
+    }
+
+    /// The script for transactions of one shape.
+    fn straight(&self, shape: &[Part<'static>]) -> String {
+        let mut numbers = shape.iter();
+        let (flags, logs, keys) = (number(&mut numbers), number(&mut numbers), number(&mut numbers));
+        let mut arguments = Straight { numbers, next: LEADING + logs + keys + 1 };
+        let (mut probes, mut operations) = (String::new(), String::new());
+        while let Some(part) = arguments.numbers.next() {
+            let step = self.steps.iter().find(|step| *part == Part::Step(step.name));
+            let Some(Step { parameters, probe, apply, .. }) = step else { continue };
+            let bound = bound(parameters, &mut arguments);
+            for (text, code) in [(&mut probes, probe), (&mut operations, apply)] {
+                if !code.is_empty() {
+                    _ = writeln!(text, "do\n{bound}{code}end");
+                }
+            }
+        }
+        let (opening, writes, sliding, whole) = (flags % 4, flags % 8 >= 4, flags % 16 >= 8, flags >= 16);
+        let header = format!(
+            "local opening, writes, sliding, whole = {opening}, {writes}, {sliding}, {whole}\n\
+             local log_count, key_count, logs_at, keys_at = {logs}, {keys}, {LEADING}, {}",
+            LEADING + logs
+        );
+        framed(&header, &probes, &operations)
+    }
+}
+
+/// The frame with what belongs into it.
+fn framed(header: &str, probes: &str, operations: &str) -> String {
+    filled(include_str!("transact.lua"), |name| match name {
+        "shape" => Some(header.to_owned()),
+        "probes" => Some(probes.to_owned()),
+        "operations" => Some(operations.to_owned()),
+        _ => None,
+    })
+}
+
+/// Where a step's parameters are, as Lua.
+trait Arguments {
+    /// Of those that are the request's shape.
+    fn fixed(&mut self) -> String;
+    fn varying(&mut self) -> String;
+    /// The index of the first text, and how many there are.
+    fn texts(&mut self) -> (String, String);
+}
+
+/// The parameters as local variables.
+fn bound(parameters: &[Parameter], arguments: &mut impl Arguments) -> String {
+    let bind = |parameter: &Parameter| match parameter {
+        Parameter::Key => format!("local slot = {}\nlocal key = ARGV[keys_at + slot]\n", arguments.fixed()),
+        Parameter::Log => format!("local log = logs[{}]\n", arguments.fixed()),
+        Parameter::Limit(name) => format!("local {name} = {}\n", arguments.fixed()),
+        Parameter::Number(name) => format!("local {name} = tonumber({})\n", arguments.varying()),
+        Parameter::Text(name) => format!("local {name} = {}\n", arguments.varying()),
+        Parameter::Texts => {
+            let (from, count) = arguments.texts();
+            format!("local from, count = {from}, {count}\n")
+        }
+    };
+    parameters.iter().map(bind).collect()
+}
+
+/// All are arguments, behind the name of the step at `i`.
+struct Looped {
+    next: u64,
+}
+
+impl Looped {
+    /// Where the next step begins.
+    fn end(&self, step: &Step) -> String {
+        let counted = if step.parameters.contains(&Parameter::Texts) { " + count" } else { "" };
+        format!("i + {}{counted}", self.next)
+    }
+}
+
+impl Arguments for Looped {
+    fn fixed(&mut self) -> String {
+        format!("tonumber({})", self.varying())
+    }
+
+    fn varying(&mut self) -> String {
+        self.next += 1;
+        format!("ARGV[i + {}]", self.next - 1)
+    }
+
+    fn texts(&mut self) -> (String, String) {
+        let count = self.fixed();
+        (format!("i + {}", self.next), count)
+    }
+}
+
+/// Numbers of the shape are in the text; the others follow each other as arguments.
+struct Straight<'a> {
+    numbers: slice::Iter<'a, Part<'static>>,
+    next: u64,
+}
+
+impl Arguments for Straight<'_> {
+    fn fixed(&mut self) -> String {
+        number(&mut self.numbers).to_string()
+    }
+
+    fn varying(&mut self) -> String {
+        self.next += 1;
+        format!("ARGV[{}]", self.next - 1)
+    }
+
+    fn texts(&mut self) -> (String, String) {
+        let (from, count) = (self.next, number(&mut self.numbers));
+        self.next += count;
+        (from.to_string(), count.to_string())
+    }
+}
+
+/// The next part of a shape, which is a number there.
+fn number(parts: &mut slice::Iter<Part<'static>>) -> u64 {
+    match parts.next() {
+        Some(Part::Fixed(number)) => *number,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        AppendOperation, CountOperation, ExistingLife, Expectation, ExpectedKeys, ExpectedOldest, ExpectedRoom,
+        GetAllOperation, GetOperation, IncrementOperation, ListKeysOperation, LogEnd, Opening, Operation,
+        OverflowOperation, PutOperation, ReadOperation, RemoveAllOperation, RemoveOperation, ReplaceOldestOperation,
+        RewriteOperation, Transaction, redis::codec::Request,
+    };
+
+    fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
+        let opening = Opening::Existing(ExistingLife { incarnation: None });
+        Transaction { bucket: "b".into(), opening, expectations, operations }
+    }
+
+    fn put(key: &str, value: &str) -> Operation {
+        Operation::Put(PutOperation { key: key.into(), value: value.into() })
+    }
+
+    fn get(max_bytes: u64) -> Operation {
+        Operation::Get(GetOperation { key: "k".into(), max_bytes })
+    }
+
+    /// Each expectation and operation that there is.
+    fn everything() -> Transaction {
+        let (key, log, records) = (|| "k".to_owned(), || "l".to_owned(), || vec!["x".to_owned(), "y".to_owned()]);
+        transaction(
+            vec![
+                Expectation::Oldest(ExpectedOldest { log: log(), records: records() }),
+                Expectation::Keys(ExpectedKeys { keys: records() }),
+                Expectation::Room(ExpectedRoom { limit: 1 }),
+            ],
+            vec![
+                get(1),
+                Operation::GetAll(GetAllOperation { max_bytes: 1, max_keys: 2 }),
+                Operation::ListKeys(ListKeysOperation { max_keys: 1 }),
+                put("k", "1"),
+                Operation::Increment(IncrementOperation { key: key(), amount: -1 }),
+                Operation::Remove(RemoveOperation { key: key() }),
+                Operation::RemoveAll(RemoveAllOperation { max_names: 1 }),
+                Operation::Append(AppendOperation { log: log(), records: records() }),
+                Operation::Read(ReadOperation {
+                    log: log(),
+                    end: LogEnd::Newest,
+                    skip: 1,
+                    max_records: 2,
+                    max_bytes: 3,
+                }),
+                Operation::Overflow(OverflowOperation { log: log(), limit: 1, keep: 2, max_records: 3, max_bytes: 4 }),
+                Operation::ReplaceOldest(ReplaceOldestOperation { log: log(), count: 2, records: records() }),
+                Operation::Rewrite(RewriteOperation { log: log(), position: 1, record_text: "x".into() }),
+                Operation::Count(CountOperation { log: log() }),
+            ],
+        )
+    }
+
+    #[test]
+    fn each_step_is_written_with_the_parameters_that_its_code_reads() {
+        let steps = Steps::parse(include_str!("operations.lua")).steps;
+        let transaction = everything();
+        let request = Request::new(&transaction);
+        // Flags and two counts, a log, a key.
+        let mut parts = request.parts().iter().skip(5).peekable();
+        let mut seen = BTreeSet::new();
+        while let Some(Part::Step(name)) = parts.next() {
+            let step = steps.iter().find(|step| step.name == *name).unwrap();
+            for parameter in &step.parameters {
+                let part = parts.next().unwrap();
+                let fits = match parameter {
+                    Parameter::Key | Parameter::Log | Parameter::Limit(_) => matches!(part, Part::Fixed(_)),
+                    Parameter::Number(_) => matches!(part, Part::Number(_)),
+                    Parameter::Text(_) => matches!(part, Part::Text(_) | Part::Integer(_)),
+                    Parameter::Texts => {
+                        *part == Part::Fixed(2) && (0..2).all(|_| matches!(parts.next(), Some(Part::Text(_))))
+                    }
+                };
+                assert!(fits, "{name}: {parameter:?} is {part:?}");
+            }
+            assert!(matches!(parts.peek(), None | Some(Part::Step(_))), "{name} has more than {:?}", step.parameters);
+            seen.insert(*name);
+        }
+        assert_eq!(seen, steps.iter().map(|step| step.name).collect());
+    }
+
+    #[test]
+    fn texts_never_become_part_of_a_script() {
+        let transact = Transact::new(usize::MAX);
+        let text = |key, value| {
+            let transaction = transaction(vec![], vec![put(key, value)]);
+            let chosen = transact.choose(Request::new(&transaction).parts());
+            assert!(chosen.holds_shape);
+            chosen.script
+        };
+        let script = text("key-of-mine", "' .. value-of-mine");
+        assert!(Arc::ptr_eq(&script, &text("another", "value")));
+        assert!(!script.text().contains("of-mine"));
+    }
+
+    #[test]
+    fn only_short_shapes_get_a_script() {
+        let transact = Transact::new(1);
+        let holds_shape =
+            |operations| transact.choose(Request::new(&transaction(vec![], operations)).parts()).holds_shape;
+        assert!(!holds_shape((0..20).map(|n| put(&format!("k{n}"), "1")).collect()));
+        assert!(holds_shape(vec![get(1)]));
+    }
+}
