@@ -2,6 +2,7 @@
 //!
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
+mod due;
 mod epoch;
 mod growth;
 mod instance;
@@ -9,6 +10,7 @@ mod pool;
 mod state;
 
 pub(crate) use self::{
+    due::Due,
     epoch::start_ticking,
     instance::{Fault, Instance},
     pool::{Limits, Pool, Refusal, Taken},

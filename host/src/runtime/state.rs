@@ -6,7 +6,7 @@ use futures::poll;
 use tokio::time::timeout_at;
 use wasmtime::{UpdateDeadline, bail};
 
-use super::{epoch::TICK, growth::Growth};
+use super::{Due, epoch::TICK, growth::Growth};
 use crate::{
     contract::{
         key_value::{
@@ -38,7 +38,7 @@ pub(crate) struct InstanceState {
     /// Whose call the instance is serving.
     pub(super) writer: Writer,
     /// By when that call has to be over.
-    deadline: Deadline,
+    due: Due,
     store_calls: Budget,
     log_lines: Budget,
     cpu_time: CpuTime,
@@ -64,7 +64,7 @@ impl InstanceState {
             lent,
             growth: Growth::new(sandbox),
             writer: Writer::nobody(),
-            deadline: Deadline::NEVER,
+            due: Due::by(Deadline::NEVER),
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
             cpu_time: CpuTime::new(sandbox.cpu_time),
@@ -73,8 +73,8 @@ impl InstanceState {
     }
 
     /// A new call begins, with full budgets, and has to be over by the deadline.
-    pub(super) fn begin(&mut self, writer: Writer, deadline: Deadline) {
-        (self.writer, self.deadline) = (writer, deadline);
+    pub(super) fn begin(&mut self, writer: Writer, due: Due) {
+        (self.writer, self.due) = (writer, due);
         self.store_calls.refill();
         self.log_lines.refill();
         self.cpu_time.begin();
@@ -86,7 +86,8 @@ impl InstanceState {
         if self.cpu_time.is_over_after_tick() {
             bail!("it computed for longer than {} ms", self.cpu_time.allowed.as_millis());
         }
-        if self.deadline.is_over() && self.cpu_time.is_over_after_late_tick() {
+        self.due.waited();
+        if self.due.is_over() && self.cpu_time.is_over_after_late_tick() {
             bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
         }
         Ok(UpdateDeadline::Yield(1))
@@ -150,18 +151,16 @@ enum Missed {
 }
 
 /// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
-async fn by_deadline<T>(
-    deadline: Deadline,
-    mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>,
-) -> Result<T, Missed> {
-    let Some(end) = deadline.instant() else { return Ok(call.await) };
-    if deadline.is_over() {
+async fn by_deadline<T>(due: &mut Due, mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, Missed> {
+    if due.is_over() {
         return Err(Missed::NotAsked);
     }
     // A store that keeps everything in memory answers at once, and needs no timer.
     if let Poll::Ready(answer) = poll!(&mut call) {
         return Ok(answer);
     }
+    due.waited();
+    let Some(end) = due.deadline.instant() else { return Ok(call.await) };
     timeout_at(end.checked_add(STORE_MARGIN).unwrap_or(end), call).await.map_err(|_| Missed::Abandoned)
 }
 
@@ -241,29 +240,29 @@ impl KeyValue for InstanceState {
         self.begin_store_call()?;
         self.limit_reads(&mut operations)?;
         let transaction = Transaction { bucket, opening, expectations, operations };
-        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
+        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
         Ok(self.answered(answer))
     }
 
     async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
+        let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
         Ok(self.answered(answer))
     }
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
+        let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
         Ok(self.answered(answer))
     }
 
     async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.describe_bucket(&bucket, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
+        let call = self.lent.store.describe_bucket(&bucket, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
         Ok(self.answered(answer))
     }
 
