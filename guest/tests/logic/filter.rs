@@ -284,7 +284,7 @@ fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_li
     assert_eq!((question.effect, question.attached, question.metadata), (Effect::Limited, 0, None));
     assert!(!question.turn.is_empty());
     assert_eq!(question.problem.unwrap().code, "limit");
-    let told = "Warn keepline.limit Memory of session s (6 bytes) is over max_context_bytes (5); left out 1 keys: 'a'";
+    let told = "Warn keepline.limit Memory of session s is over max_context_bytes (5); left out 1 keys: 'a'";
     assert_eq!(fake.lines(), [told]);
     assert_eq!(filter(&fake, r#"{"max_context_bytes":6}"#).question("q", S).effect, Effect::Enriched);
 }
