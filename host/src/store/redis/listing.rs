@@ -121,7 +121,7 @@ impl RedisStore {
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
             let is_checked = cursor.position != 0 && cursor.restarts < MOST_RESTARTS;
-            let server = is_checked.then(|| format!("{:08x}", cursor.server)).unwrap_or_default();
+            let server = if is_checked { format!("{:08x}", cursor.server) } else { String::new() };
             command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server);
         };
         self.link.run(registry.slot, &self.scripts.list, arguments, read_part, deadline).await
