@@ -213,10 +213,10 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
 
     let mut staying: Vec<_> = (0..1000).map(|_| Writer::new()).collect();
     for round in 0..3 {
-        for place in 0..staying.len() {
-            std::mem::swap(&mut bench.writer, &mut staying[place]);
+        for writer in &mut staying {
+            std::mem::swap(&mut bench.writer, writer);
             bench.send("a", existing(), vec![put("k", 1)]).unwrap();
-            std::mem::swap(&mut bench.writer, &mut staying[place]);
+            std::mem::swap(&mut bench.writer, writer);
         }
         let transaction = Transaction {
             bucket: "a".into(),
