@@ -326,7 +326,7 @@ fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store(
         assert_eq!(question.turn, "k1:s:0");
         // One that ends in the midst of it has nothing to tell.
         fake.works();
-        let last = fake.transactions.get() + usize::try_from(at).unwrap();
+        let last = fake.transactions.get() + at;
         fake.before_each(move |fake, n| {
             if n == last {
                 fake.delete_bucket("s").unwrap();
@@ -524,7 +524,10 @@ fn a_failed_answer_warns_once_and_changes_nothing() {
 fn what_is_broken_in_a_session_does_not_stop_the_rest_of_an_answer() {
     let put = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
     let increment = r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#;
-    let cases: [(&str, &[&str], &str, Option<&str>, Option<&str>, &[&str]); 6] = [
+    // The count before, what is of a wrong type, the code of the problem, and what is stored then: the text, the
+    // count, history.
+    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Option<&'a str>, Option<&'a str>, &'a [&'a str]);
+    let cases: [Case<'_>; 6] = [
         ("\"seven\"", &[], "not-a-counter", Some("\"a\""), Some("\"seven\""), &[put]),
         ("9223372036854775807", &[], "counter-overflow", Some("\"a\""), Some("9223372036854775807"), &[put]),
         ("7", &["answer_count"], "wrong-type", Some("\"a\""), Some("7"), &[put]),
