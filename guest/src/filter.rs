@@ -160,8 +160,8 @@ impl<H: Host> Filter<H> {
         let Receipt { incarnation, outcomes, .. } = receipt;
         match outcomes.into_iter().next() {
             Some(Outcome::Values(values)) => self.enrich(session, metadata, values, reply),
-            Some(Outcome::Oversize { bytes, keys }) => {
-                let mut message = self.oversize(session, bytes, keys);
+            Some(Outcome::Oversize { keys, .. }) => {
+                let mut message = self.oversize(session, keys);
                 let fitting = self.fitting(session, &incarnation)?;
                 self.enrich(session, metadata, fitting.values, reply);
                 if reply.effect != Effect::Enriched {
@@ -247,15 +247,13 @@ impl<H: Host> Filter<H> {
         }
     }
 
-    fn oversize(&self, session: &str, bytes: u64, keys: u64) -> String {
+    fn oversize(&self, session: &str, keys: u64) -> String {
         let Config { max_keys, max_context_bytes, .. } = self.config;
         if keys > max_keys {
             format!("Memory of session {session} ({keys} keys) is over max_keys ({max_keys})")
         } else {
-            format!(
-                "Memory of session {session} ({bytes} bytes) is over max_context_bytes \
-                 ({max_context_bytes})"
-            )
+            // How far over is not known: a store stops counting bytes at the limit.
+            format!("Memory of session {session} is over max_context_bytes ({max_context_bytes})")
         }
     }
 

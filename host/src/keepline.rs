@@ -13,7 +13,7 @@ use crate::{
     lend::{Clock, Log, MAX_MESSAGE, MAX_NAME, RateLimitedLog, SystemClock, TracingLog, tame},
     pipe::Pipe,
     plugin::Plugin,
-    runtime::{Fault, Lent, Limits, Pool},
+    runtime::{Due, Fault, Lent, Limits, Pool},
     sessions::Sessions,
     store::{Deadline, Store},
 };
@@ -128,9 +128,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Of an entry that comes in now.
-    pub(crate) fn deadline(&self) -> Deadline {
-        Deadline::after(self.entry_timeout)
+    /// For a call that comes in now, perhaps with a deadline of its caller's.
+    pub(crate) fn due(&self, deadline: Option<Deadline>) -> Due {
+        deadline.map_or_else(|| Due::within(self.entry_timeout), Due::by)
     }
 }
 
@@ -142,9 +142,9 @@ impl Keepline {
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
         let lent = Lent { store, clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
         let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
-        let deadline = Deadline::after(options.entry_timeout);
+        let due = Due::within(options.entry_timeout);
         let shared = Shared {
-            pool: Pool::new(plugin, lent, options.filter, limits, deadline).await??,
+            pool: Pool::new(plugin, lent, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
             entry_timeout: options.entry_timeout,
@@ -179,7 +179,7 @@ impl Keepline {
     /// # Errors
     /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
     pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
-        Ok(self.shared.pool.replace(plugin, self.shared.deadline()).await??)
+        Ok(self.shared.pool.replace(plugin, self.shared.due(None)).await??)
     }
 
     /// Takes no new calls, of this Keepline and its clones, and lets those under way finish within the limit.

@@ -55,7 +55,12 @@ pub mod plugin;
 mod runtime;
 pub mod sessions;
 
+/// What the component is lent as `key-value`, and everything that a store of one's own needs.
 pub use keepline_stores as store;
+
+/// For tests, which are a host of their own.
+#[doc(hidden)]
+pub use self::runtime::Convert;
 
 pub use self::{
     keepline::{Counters, Keepline, KeeplineError, OnStoreError, Options},

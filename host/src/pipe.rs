@@ -6,7 +6,7 @@ use crate::{
     contract::filter::{AnswerReply, Problem, QuestionReply},
     keepline::{OnStoreError, Shared},
     lend::{LogLevel, MAX_MESSAGE, MAX_NAME, tame},
-    runtime::{Fault, Instance, Refusal, Taken},
+    runtime::{Due, Fault, Instance, Refusal, Taken},
     store::{Deadline, Writer},
 };
 
@@ -73,8 +73,8 @@ impl Pipe {
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
     pub fn question(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        let deadline = self.shared.deadline();
-        self.question_by(text, metadata, deadline)
+        self.turn.clear();
+        self.ask(text, metadata, None)
     }
 
     /// As [`Self::question`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
@@ -88,15 +88,16 @@ impl Pipe {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
         self.turn.clear();
-        self.ask(text, metadata, deadline)
+        self.ask(text, metadata, Some(deadline))
     }
 
-    async fn ask(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
+    async fn ask(&mut self, text: &str, metadata: &str, deadline: Option<Deadline>) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
-        let call = async |instance: &mut Instance, writer| instance.question(writer, deadline, text, metadata).await;
-        match self.shared.call(&mut self.writer, deadline, call).await {
+        let due = self.shared.due(deadline);
+        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, text, metadata).await;
+        match self.shared.call(&mut self.writer, due, call).await {
             Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
                 if turn.len() > MAX_TURN {
                     let refusal = Refusal::from(Fault::of(format!("its turn state is over {MAX_TURN} bytes")));
@@ -120,9 +121,8 @@ impl Pipe {
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub fn answer(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        let deadline = self.shared.deadline();
-        self.answer_by(text, metadata, deadline)
+    pub async fn answer(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
+        self.reply(text, metadata, None).await
     }
 
     /// As [`Self::answer`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
@@ -130,13 +130,18 @@ impl Pipe {
     /// # Errors
     /// As [`Self::answer`].
     pub async fn answer_by(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
+        self.reply(text, metadata, Some(deadline)).await
+    }
+
+    async fn reply(&mut self, text: &str, metadata: &str, deadline: Option<Deadline>) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(text, metadata) {
             return Ok(refused);
         }
         let turn = &self.turn;
+        let due = self.shared.due(deadline);
         let call =
-            async |instance: &mut Instance, writer| instance.answer(writer, deadline, text, metadata, turn).await;
-        match self.shared.call(&mut self.writer, deadline, call).await {
+            async |instance: &mut Instance, writer, due| instance.answer(writer, due, text, metadata, turn).await;
+        match self.shared.call(&mut self.writer, due, call).await {
             Ok(AnswerReply { metadata, effect, problem }) => {
                 self.conclude(Passed { metadata, effect, attached: 0, problem })
             }
@@ -189,13 +194,13 @@ impl Shared {
     pub(crate) async fn call<R>(
         &self,
         writer: &mut Option<Writer>,
-        deadline: Deadline,
-        call: impl AsyncFnOnce(&mut Instance, Writer) -> Result<(R, Writer), Fault>,
+        mut due: Due,
+        call: impl AsyncFnOnce(&mut Instance, Writer, Due) -> Result<(R, Writer), Fault>,
     ) -> Result<R, Refusal> {
         let called = async {
-            let mut taken: Taken<'_> = self.pool.take(deadline).await?;
+            let mut taken: Taken<'_> = self.pool.take(&mut due).await?;
             // Not before there is an instance: a call that never had one has used no number.
-            let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default()).await?;
+            let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default(), due).await?;
             *writer = Some(returned);
             self.pool.give_back(taken);
             Ok(reply)

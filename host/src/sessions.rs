@@ -51,10 +51,10 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                    let deadline = self.deadline.unwrap_or_else(|| self.shared.deadline());
-                    let called = self.shared.call(&mut self.writer, deadline, async |instance, writer| {
+                    let due = self.shared.due(self.deadline);
+                    let called = self.shared.call(&mut self.writer, due, async |instance, writer, due| {
                         let call = async |guest: &Guest, store: &mut _| guest.$call(store, $($argument),*).await;
-                        instance.sessions(writer, deadline, call).await
+                        instance.sessions(writer, due, call).await
                     });
                     let reply =
                         called.await.map_err(|refusal| SessionError { code: None, message: refusal.to_string() })?;

@@ -53,7 +53,7 @@ pub fn program(kind: &str, name: &str) -> PathBuf {
 /// programs and files are, but no configuration, language or terminal; and no signal is ignored, as this one may
 /// (`nohup`, a background job of a script).
 pub fn command(program: impl AsRef<Path>) -> Command {
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal").arg(program.as_ref()).env_clear();
     let kept = ["PATH", "HOME", "TMPDIR"].into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
     command.envs(kept);

@@ -38,7 +38,7 @@ pub struct StoreUnderTest {
 
 enum Backing {
     Memory(MemoryClock),
-    Redis(RawRedis),
+    Redis(Box<RawRedis>),
 }
 
 impl StoreUnderTest {
@@ -75,7 +75,7 @@ impl StoreUnderTest {
         let store = Arc::new(RedisStore::new(options.clone()).unwrap().with_shapes(most));
         let connections = vec![Mutex::new(connection)];
         let raw = RawRedis { prefix, options, connections, _server: Some(server) };
-        Self { name: "redis", store, backing: Backing::Redis(raw), writer: Mutex::default() }
+        Self { name: "redis", store, backing: Backing::Redis(Box::new(raw)), writer: Mutex::default() }
     }
 
     /// A store in a Redis Cluster of three masters, under a prefix of its own.
@@ -89,7 +89,7 @@ impl StoreUnderTest {
             |node: &RedisServer| Mutex::new(redis::Client::open(node.url()).unwrap().get_connection().unwrap());
         let connections = cluster.nodes().iter().take(MASTERS).map(connect).collect();
         let raw = RawRedis { prefix, options, connections, _server: None };
-        Self { name: "cluster", store, backing: Backing::Redis(raw), writer: Mutex::default() }
+        Self { name: "cluster", store, backing: Backing::Redis(Box::new(raw)), writer: Mutex::default() }
     }
 
     /// What is behind a store in Redis.
@@ -103,9 +103,10 @@ impl StoreUnderTest {
     /// The configuration by which a process of its own uses the same store, as environment variables; for a store in
     /// memory, which no other process sees, one of its own.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let Backing::Redis(RawRedis { options, .. }) = &self.backing else {
+        let Backing::Redis(raw) = &self.backing else {
             return vec![("KEEPLINE_BACKEND", "memory".into())];
         };
+        let options = &raw.options;
         let mut variables = vec![
             ("KEEPLINE_BACKEND", "redis".into()),
             ("KEEPLINE_REDIS_USERNAME", options.username.clone().unwrap()),

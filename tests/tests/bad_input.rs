@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use keepline::{
-    KeeplineError, Passed,
+    Convert as _, KeeplineError, Passed,
     contract::{
         MemoryFilter, key_value,
         wasi::{
@@ -22,9 +22,9 @@ use keepline::{
     pipe::Effect,
     plugin::BUNDLED,
     store::{
-        AllValues, BucketPage, CounterValue, Deadline, Deletion, Description, Entry, Expectation, Failure, FailureCode,
-        FoundValue, KeyNames, LogDescription, LogExtent, LogRecords, MemoryLimits, MemoryStore, Opening, Operation,
-        Outcome, Receipt, Size, Status, Store, StoreCapabilities, TimeToLive, Transaction, WriteDone, Writer,
+        AllValues, BucketPage, CounterValue, Deadline, Deletion, Description, Entry, Failure, FailureCode, FoundValue,
+        KeyNames, LogDescription, LogExtent, LogRecords, MemoryLimits, MemoryStore, Operation, Outcome, Receipt, Size,
+        Status, Store, StoreCapabilities, TimeToLive, Transaction, WriteDone, Writer,
     },
 };
 use keepline_tests::{
@@ -503,28 +503,43 @@ impl key_value::Host for Lent {
     async fn transact(
         &mut self,
         bucket: String,
-        opening: Opening,
-        expectations: Vec<Expectation>,
-        operations: Vec<Operation>,
-    ) -> wasmtime::Result<Result<Receipt, Failure>> {
-        let transaction = Transaction { bucket, opening, expectations, operations };
-        Ok(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER).await)
+        opening: key_value::Opening,
+        expectations: Vec<key_value::Expectation>,
+        operations: Vec<key_value::Operation>,
+    ) -> wasmtime::Result<Result<key_value::Receipt, key_value::Failure>> {
+        let transaction = Transaction {
+            bucket,
+            opening: opening.convert(),
+            expectations: expectations.convert(),
+            operations: operations.convert(),
+        };
+        Ok(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER).await.convert())
     }
 
-    async fn list_buckets(&mut self, cursor: String, limit: u32) -> wasmtime::Result<Result<BucketPage, Failure>> {
-        Ok(self.store.list_buckets(&cursor, limit, Deadline::NEVER).await)
+    async fn list_buckets(
+        &mut self,
+        cursor: String,
+        limit: u32,
+    ) -> wasmtime::Result<Result<key_value::BucketPage, key_value::Failure>> {
+        Ok(self.store.list_buckets(&cursor, limit, Deadline::NEVER).await.convert())
     }
 
-    async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Deletion, Failure>> {
-        Ok(self.store.delete_bucket(self.writer.advance(), &bucket, Deadline::NEVER).await)
+    async fn delete_bucket(
+        &mut self,
+        bucket: String,
+    ) -> wasmtime::Result<Result<key_value::Deletion, key_value::Failure>> {
+        Ok(self.store.delete_bucket(self.writer.advance(), &bucket, Deadline::NEVER).await.convert())
     }
 
-    async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<Description, Failure>> {
-        Ok(self.store.describe_bucket(&bucket, Deadline::NEVER).await)
+    async fn describe_bucket(
+        &mut self,
+        bucket: String,
+    ) -> wasmtime::Result<Result<key_value::Description, key_value::Failure>> {
+        Ok(self.store.describe_bucket(&bucket, Deadline::NEVER).await.convert())
     }
 
-    async fn capabilities(&mut self) -> wasmtime::Result<StoreCapabilities> {
-        Ok(self.store.capabilities())
+    async fn capabilities(&mut self) -> wasmtime::Result<key_value::StoreCapabilities> {
+        Ok(self.store.capabilities().convert())
     }
 }
 

@@ -852,7 +852,18 @@ async fn none_of_the_least_permissions_can_be_left_out() {
     for (number, command) in commands.iter().enumerate() {
         let less = std::slice::from_ref(command);
         let options = tenant(&mut connection, server.port(), &format!("user{number}"), "mine", less);
+        // More writers than are kept, all of whom can be forgotten.
+        let outdated: Vec<String> = (0..100).map(|writer| format!("w{writer} 1.1")).collect();
+        send(&mut connection, &format!("HSET mine:b:__writers__ {}", outdated.join(" ")));
         match &**command {
+            // Some of them can be forgotten.
+            "+hdel" => {
+                let mut command = redis::cmd("HSET");
+                command.arg("mine:b:__writers__");
+                (0..200).for_each(|n| _ = command.arg(format!("{n:016x}")).arg("1.1"));
+                command.exec(&mut connection).unwrap();
+                use_all_of(&options).await;
+            }
             "+ping" | "+time" => assert_eq!(store(options).check().await.unwrap_err().code, FailureCode::Denied),
             _ => use_all_of(&options).await,
         }
@@ -870,7 +881,7 @@ fn assert_out_of_reach(options: &RedisOptions, foreign: &[String]) {
         for (command, arguments) in [
             ("GET", &[][..]),
             ("SET", &["x"]),
-            ("DEL", &[]),
+            ("UNLINK", &[]),
             ("SMEMBERS", &[]),
             ("HGETALL", &[]),
             ("LRANGE", &["0", "9"]),

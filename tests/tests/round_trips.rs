@@ -150,7 +150,7 @@ async fn a_memory_over_its_limit_costs_three_or_four(given: Arc<StoreUnderTest>)
     let mut meter = Meter::new(&given, &node);
     node.store.calls();
     // None is as small as its share: sizes first, and then those that fit.
-    assert_eq!(node.ask("s1").await.attached, 9);
+    assert_eq!(node.ask("s1").await.attached, 10);
     assert_eq!(meter.read(&node), 4);
     for number in 2..20 {
         node.sessions.clear("s1", Some(&format!("k{number:02}"))).await.unwrap();

@@ -85,69 +85,64 @@ impl<'a> Scanner<'a> {
     fn value(&mut self) -> Option<()> {
         let mut open = Vec::new();
         loop {
-            self.blanks();
-            let close = match self.peek()? {
-                b'{' => Some(b'}'),
-                b'[' => Some(b']'),
-                _ => None,
-            };
-            match close {
-                None => self.scalar()?,
-                Some(close) => {
-                    self.at += 1;
+            match self.token()? {
+                b'"' => self.rest_of_string()?,
+                first @ (b'-' | b'0'..=b'9') => self.rest_of_number(first)?,
+                b'{' => {
                     self.blanks();
-                    if !self.take(close) {
-                        open.push(close);
-                        if close == b'}' {
-                            self.key()?;
-                        }
+                    if !self.take(b'}') {
+                        open.push(b'}');
+                        self.key()?;
                         continue;
                     }
                 }
+                b'[' => {
+                    self.blanks();
+                    if !self.take(b']') {
+                        open.push(b']');
+                        continue;
+                    }
+                }
+                b't' => self.word("rue")?,
+                b'f' => self.word("alse")?,
+                b'n' => self.word("ull")?,
+                b'N' if !self.is_strict => self.word("aN")?,
+                b'I' if !self.is_strict => self.word("nfinity")?,
+                _ => return None,
             }
             // A value has ended, and with it perhaps what it is in.
             loop {
                 let Some(&close) = open.last() else { return Some(()) };
-                self.blanks();
-                if self.take(close) {
-                    open.pop();
-                    continue;
-                }
-                self.expect(b',')?;
-                if close == b'}' {
-                    self.blanks();
-                    self.key()?;
-                }
-                break;
+                match self.token()? {
+                    b',' if close == b'}' => {
+                        self.key()?;
+                        break;
+                    }
+                    b',' => break,
+                    byte if byte == close => open.pop(),
+                    _ => return None,
+                };
             }
         }
     }
 
+    /// A member's name and the colon behind it.
     fn key(&mut self) -> Option<()> {
+        self.blanks();
         self.string()?;
         self.colon()
     }
 
     fn colon(&mut self) -> Option<()> {
-        self.blanks();
-        self.expect(b':')
-    }
-
-    fn scalar(&mut self) -> Option<()> {
-        match self.peek()? {
-            b'"' => self.string(),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.word("true"),
-            b'f' => self.word("false"),
-            b'n' => self.word("null"),
-            b'N' if !self.is_strict => self.word("NaN"),
-            b'I' if !self.is_strict => self.word("Infinity"),
-            _ => None,
-        }
+        (self.token()? == b':').then_some(())
     }
 
     fn string(&mut self) -> Option<()> {
         self.expect(b'"')?;
+        self.rest_of_string()
+    }
+
+    fn rest_of_string(&mut self) -> Option<()> {
         loop {
             self.at += first_special(self.text.as_bytes().get(self.at..)?)?;
             match self.next()? {
@@ -167,36 +162,50 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn number(&mut self) -> Option<()> {
-        if self.take(b'-') && !self.is_strict && self.peek() == Some(b'I') {
-            return self.word("Infinity");
+    fn rest_of_number(&mut self, mut first: u8) -> Option<()> {
+        if first == b'-' {
+            first = self.next()?;
         }
-        if !self.take(b'0') {
-            self.digits()?;
+        match first {
+            b'0' => {}
+            b'1'..=b'9' => self.digits(),
+            b'I' if !self.is_strict => return self.word("nfinity"),
+            _ => return None,
         }
-        if self.take(b'.') {
-            self.digits()?;
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
         }
-        if self.take(b'e') || self.take(b'E') {
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
             let _ = self.take(b'+') || self.take(b'-');
-            self.digits()?;
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
         }
         Some(())
     }
 
-    /// At least one.
-    fn digits(&mut self) -> Option<()> {
-        self.next().filter(u8::is_ascii_digit)?;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
         }
-        Some(())
     }
 
     fn word(&mut self, word: &str) -> Option<()> {
         let rest = self.text.as_bytes().get(self.at..)?;
         self.at += word.len();
         rest.starts_with(word.as_bytes()).then_some(())
+    }
+
+    /// The next byte that is no blank, stepped over.
+    fn token(&mut self) -> Option<u8> {
+        loop {
+            match self.next()? {
+                b' ' | b'\t' | b'\n' | b'\r' => {}
+                byte => return Some(byte),
+            }
+        }
     }
 
     fn blanks(&mut self) {

@@ -284,7 +284,7 @@ fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_li
     assert_eq!((question.effect, question.attached, question.metadata), (Effect::Limited, 0, None));
     assert!(!question.turn.is_empty());
     assert_eq!(question.problem.unwrap().code, "limit");
-    let told = "Warn keepline.limit Memory of session s (6 bytes) is over max_context_bytes (5); left out 1 keys: 'a'";
+    let told = "Warn keepline.limit Memory of session s is over max_context_bytes (5); left out 1 keys: 'a'";
     assert_eq!(fake.lines(), [told]);
     assert_eq!(filter(&fake, r#"{"max_context_bytes":6}"#).question("q", S).effect, Effect::Enriched);
 }
@@ -326,7 +326,7 @@ fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store(
         assert_eq!(question.turn, "k1:s:0");
         // One that ends in the midst of it has nothing to tell.
         fake.works();
-        let last = fake.transactions.get() + usize::try_from(at).unwrap();
+        let last = fake.transactions.get() + at;
         fake.before_each(move |fake, n| {
             if n == last {
                 fake.delete_bucket("s").unwrap();
@@ -524,7 +524,10 @@ fn a_failed_answer_warns_once_and_changes_nothing() {
 fn what_is_broken_in_a_session_does_not_stop_the_rest_of_an_answer() {
     let put = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
     let increment = r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#;
-    let cases: [(&str, &[&str], &str, Option<&str>, Option<&str>, &[&str]); 6] = [
+    // The count before, what is of a wrong type, the code of the problem, and what is stored then: the text, the
+    // count, history.
+    type Case<'a> = (&'a str, &'a [&'a str], &'a str, Option<&'a str>, Option<&'a str>, &'a [&'a str]);
+    let cases: [Case<'_>; 6] = [
         ("\"seven\"", &[], "not-a-counter", Some("\"a\""), Some("\"seven\""), &[put]),
         ("9223372036854775807", &[], "counter-overflow", Some("\"a\""), Some("9223372036854775807"), &[put]),
         ("7", &["answer_count"], "wrong-type", Some("\"a\""), Some("7"), &[put]),

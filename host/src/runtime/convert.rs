@@ -7,7 +7,8 @@ use keepline_stores as store;
 use crate::contract::key_value as wit;
 
 /// Into the other world.
-pub(super) trait Convert<T> {
+pub trait Convert<T> {
+    /// What it is there.
     fn convert(self) -> T;
 }
 
@@ -26,6 +27,12 @@ alike!(String, bool, u32, u64, i64);
 impl<A: Convert<B>, B> Convert<Option<B>> for Option<A> {
     fn convert(self) -> Option<B> {
         self.map(Convert::convert)
+    }
+}
+
+impl<A: Convert<B>, B, E: Convert<F>, F> Convert<Result<B, F>> for Result<A, E> {
+    fn convert(self) -> Result<B, F> {
+        self.map(Convert::convert).map_err(Convert::convert)
     }
 }
 

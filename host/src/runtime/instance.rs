@@ -4,12 +4,12 @@ use std::fmt;
 
 use wasmtime::{Store, Trap};
 
-use super::{InstanceState, state::Lent};
+use super::{Due, InstanceState, state::Lent};
 use crate::{
     contract::{MemoryFilter, filter, sessions},
     lend::LogLevel,
     plugin::Plugin,
-    store::{Deadline, Writer},
+    store::Writer,
 };
 
 /// An instance, configured.
@@ -56,7 +56,7 @@ impl From<wasmtime::Error> for Fault {
 
 impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
-    pub(crate) async fn new(plugin: &Plugin, lent: Lent, deadline: Deadline) -> Result<Self, Fault> {
+    pub(crate) async fn new(plugin: &Plugin, lent: Lent, due: Due) -> Result<Self, Fault> {
         let sandbox = &plugin.sandbox;
         let state = InstanceState::new(lent, sandbox);
         let mut store = Store::new(plugin.pre.engine(), state);
@@ -64,7 +64,7 @@ impl Instance {
         store.set_hostcall_fuel(sandbox.copy_bytes);
         store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
         store.set_epoch_deadline(1);
-        store.data_mut().begin(Writer::new(), deadline);
+        store.data_mut().begin(Writer::new(), due);
         let bindings = Box::new(plugin.pre.instantiate_async(&mut store).await?);
         Ok(Self { store, bindings, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
     }
@@ -78,9 +78,9 @@ impl Instance {
         &mut self,
         options: &str,
         log_from: LogLevel,
-        deadline: Deadline,
+        due: Due,
     ) -> Result<Result<filter::Configured, filter::ConfigProblem>, Fault> {
-        self.begin(Writer::new(), deadline);
+        self.begin(Writer::new(), due);
         let filter = self.bindings.keepline_memory_filter();
         let configured = filter.call_configure(&mut self.store, options, log_from).await?;
         self.store.data_mut().growth.started();
@@ -91,11 +91,11 @@ impl Instance {
     pub(crate) async fn question(
         &mut self,
         writer: Writer,
-        deadline: Deadline,
+        due: Due,
         text: &str,
         metadata: &str,
     ) -> Result<(filter::QuestionReply, Writer), Fault> {
-        self.begin(writer, deadline);
+        self.begin(writer, due);
         let reply = self.bindings.keepline_memory_filter().call_question(&mut self.store, text, metadata).await?;
         Ok((reply, self.end()))
     }
@@ -103,12 +103,12 @@ impl Instance {
     pub(crate) async fn answer(
         &mut self,
         writer: Writer,
-        deadline: Deadline,
+        due: Due,
         text: &str,
         metadata: &str,
         turn: &str,
     ) -> Result<(filter::AnswerReply, Writer), Fault> {
-        self.begin(writer, deadline);
+        self.begin(writer, due);
         let reply = self.bindings.keepline_memory_filter().call_answer(&mut self.store, text, metadata, turn).await?;
         Ok((reply, self.end()))
     }
@@ -117,17 +117,17 @@ impl Instance {
     pub(crate) async fn sessions<R>(
         &mut self,
         writer: Writer,
-        deadline: Deadline,
+        due: Due,
         call: impl AsyncFnOnce(&sessions::Guest, &mut Store<InstanceState>) -> wasmtime::Result<R>,
     ) -> Result<(R, Writer), Fault> {
-        self.begin(writer, deadline);
+        self.begin(writer, due);
         let reply = call(self.bindings.keepline_memory_sessions(), &mut self.store).await?;
         Ok((reply, self.end()))
     }
 
-    fn begin(&mut self, writer: Writer, deadline: Deadline) {
+    fn begin(&mut self, writer: Writer, due: Due) {
         self.store.set_hostcall_fuel(self.copy_bytes);
-        self.store.data_mut().begin(writer, deadline);
+        self.store.data_mut().begin(writer, due);
     }
 
     fn end(&mut self) -> Writer {
@@ -144,22 +144,26 @@ mod tests {
     use crate::{
         lend::{RateLimitedLog, SystemClock, TracingLog},
         plugin::Sandbox,
-        store::MemoryStore,
+        store::{Deadline, MemoryStore},
     };
+
+    fn never() -> Due {
+        Due::by(Deadline::NEVER)
+    }
 
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
-        let mut instance = Instance::new(&plugin, lent, Deadline::NEVER).await.unwrap();
-        instance.configure("{}", LogLevel::Warn, Deadline::NEVER).await.unwrap().unwrap();
+        let mut instance = Instance::new(&plugin, lent, never()).await.unwrap();
+        instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
     }
 
     async fn pair(instance: &mut Instance, answer: &str) -> usize {
-        let (metadata, never) = (r#"{"session_id":"s"}"#, Deadline::NEVER);
-        let (asked, writer) = instance.question(Writer::new(), never, "?", metadata).await.unwrap();
-        let (answered, _) = instance.answer(writer, never, answer, "{}", &asked.turn).await.unwrap();
+        let metadata = r#"{"session_id":"s"}"#;
+        let (asked, writer) = instance.question(Writer::new(), never(), "?", metadata).await.unwrap();
+        let (answered, _) = instance.answer(writer, never(), answer, "{}", &asked.turn).await.unwrap();
         assert_eq!(answered.effect, filter::Effect::Stored);
         instance.store.data().growth.bytes()
     }

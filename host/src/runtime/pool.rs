@@ -22,8 +22,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Fault, Instance, state::Lent};
-use crate::{contract::filter::ConfigProblem, plugin::Plugin, store::Deadline};
+use super::{Due, Fault, Instance, state::Lent};
+use crate::{contract::filter::ConfigProblem, plugin::Plugin};
 
 /// How far a pool grows. See [`Options`](crate::Options).
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +82,11 @@ impl Pool {
         lent: Lent,
         options: String,
         limits: Limits,
-        deadline: Deadline,
+        due: Due,
     ) -> Result<Result<Self, ConfigProblem>, Fault> {
         // More than any machine holds, and less than a semaphore does.
         let limits = Limits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
-        let (instance, effective) = match first(&plugin, &lent, &options, deadline).await? {
+        let (instance, effective) = match first(&plugin, &lent, &options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -103,14 +103,14 @@ impl Pool {
     }
 
     /// An instance, at once if there can be one, else when it is this call's turn, if that comes by the deadline.
-    pub(crate) async fn take(&self, deadline: Deadline) -> Result<Taken<'_>, Refusal> {
+    pub(crate) async fn take(&self, due: &mut Due) -> Result<Taken<'_>, Refusal> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Refusal::Closed);
         }
         // While anybody waits there is no permit to be had here: nobody jumps the queue.
         let place = match self.places.try_acquire() {
             Ok(place) => place,
-            Err(_) => self.wait(deadline).await?,
+            Err(_) => self.wait(due).await?,
         };
         let (plugin, version) = {
             let mut current = self.current.lock();
@@ -120,7 +120,7 @@ impl Pool {
             (current.plugin.clone(), current.version)
         };
         // It was accepted once: an instance that refuses its options now is one that can't be used.
-        let instance = match first(&plugin, &self.lent, &self.options, deadline).await? {
+        let instance = match first(&plugin, &self.lent, &self.options, *due).await? {
             Ok((instance, _)) => instance,
             Err(problem) => {
                 let problem = format!("it refuses its own options: {}", problem.message);
@@ -130,9 +130,10 @@ impl Pool {
         Ok(Taken { instance, version, _place: place })
     }
 
-    async fn wait(&self, deadline: Deadline) -> Result<SemaphorePermit<'_>, Refusal> {
+    async fn wait(&self, due: &mut Due) -> Result<SemaphorePermit<'_>, Refusal> {
         let _waiting = Waiting::begin(&self.waiting, self.limits.waiting).ok_or(Refusal::Full(self.limits))?;
-        let patience = deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
+        due.waited();
+        let patience = due.deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
         if patience.is_zero() {
             return Err(Refusal::Late(patience));
         }
@@ -153,8 +154,8 @@ impl Pool {
     }
 
     /// New calls are served by this plugin from now on; those under way finish with the one they began with.
-    pub(crate) async fn replace(&self, plugin: Plugin, deadline: Deadline) -> Result<Result<(), ConfigProblem>, Fault> {
-        let (instance, effective) = match first(&plugin, &self.lent, &self.options, deadline).await? {
+    pub(crate) async fn replace(&self, plugin: Plugin, due: Due) -> Result<Result<(), ConfigProblem>, Fault> {
+        let (instance, effective) = match first(&plugin, &self.lent, &self.options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
@@ -201,10 +202,10 @@ async fn first(
     plugin: &Plugin,
     lent: &Lent,
     options: &str,
-    deadline: Deadline,
+    due: Due,
 ) -> Result<Result<(Instance, Arc<str>), ConfigProblem>, Fault> {
-    let mut instance = Instance::new(plugin, lent.clone(), deadline).await?;
-    let configured = instance.configure(options, lent.log.lowest_wanted(), deadline).await?;
+    let mut instance = Instance::new(plugin, lent.clone(), due).await?;
+    let configured = instance.configure(options, lent.log.lowest_wanted(), due).await?;
     Ok(configured.map(|configured| (instance, configured.effective.into())))
 }
 

@@ -6,7 +6,7 @@ use futures::poll;
 use tokio::time::timeout_at;
 use wasmtime::{UpdateDeadline, bail};
 
-use super::{convert::Convert, epoch::TICK, growth::Growth};
+use super::{Due, convert::Convert, epoch::TICK, growth::Growth};
 use crate::{
     contract::{
         key_value::{self as wit, Host as KeyValue},
@@ -35,7 +35,7 @@ pub(crate) struct InstanceState {
     /// Whose call the instance is serving.
     pub(super) writer: Writer,
     /// By when that call has to be over.
-    deadline: Deadline,
+    due: Due,
     store_calls: Budget,
     log_lines: Budget,
     cpu_time: CpuTime,
@@ -61,7 +61,7 @@ impl InstanceState {
             lent,
             growth: Growth::new(sandbox),
             writer: Writer::nobody(),
-            deadline: Deadline::NEVER,
+            due: Due::by(Deadline::NEVER),
             store_calls: Budget::new(sandbox.store_calls_per_entry),
             log_lines: Budget::new(sandbox.log_lines_per_entry),
             cpu_time: CpuTime::new(sandbox.cpu_time),
@@ -70,8 +70,8 @@ impl InstanceState {
     }
 
     /// A new call begins, with full budgets, and has to be over by the deadline.
-    pub(super) fn begin(&mut self, writer: Writer, deadline: Deadline) {
-        (self.writer, self.deadline) = (writer, deadline);
+    pub(super) fn begin(&mut self, writer: Writer, due: Due) {
+        (self.writer, self.due) = (writer, due);
         self.store_calls.refill();
         self.log_lines.refill();
         self.cpu_time.begin();
@@ -83,7 +83,8 @@ impl InstanceState {
         if self.cpu_time.is_over_after_tick() {
             bail!("it computed for longer than {} ms", self.cpu_time.allowed.as_millis());
         }
-        if self.deadline.is_over() && self.cpu_time.is_over_after_late_tick() {
+        self.due.waited();
+        if self.due.is_over() && self.cpu_time.is_over_after_late_tick() {
             bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
         }
         Ok(UpdateDeadline::Yield(1))
@@ -147,18 +148,16 @@ enum Missed {
 }
 
 /// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
-async fn by_deadline<T>(
-    deadline: Deadline,
-    mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>,
-) -> Result<T, Missed> {
-    let Some(end) = deadline.instant() else { return Ok(call.await) };
-    if deadline.is_over() {
+async fn by_deadline<T>(due: &mut Due, mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, Missed> {
+    if due.is_over() {
         return Err(Missed::NotAsked);
     }
     // A store that keeps everything in memory answers at once, and needs no timer.
     if let Poll::Ready(answer) = poll!(&mut call) {
         return Ok(answer);
     }
+    due.waited();
+    let Some(end) = due.deadline.instant() else { return Ok(call.await) };
     timeout_at(end.checked_add(STORE_MARGIN).unwrap_or(end), call).await.map_err(|_| Missed::Abandoned)
 }
 
@@ -243,12 +242,9 @@ impl KeyValue for InstanceState {
             operations: operations.convert(),
         };
         self.limit_reads(&mut transaction.operations)?;
-        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
-        Ok(match self.answered(answer) {
-            Ok(answer) => Ok(answer.convert()),
-            Err(failure) => Err(failure.convert()),
-        })
+        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok(self.answered(answer).convert())
     }
 
     async fn list_buckets(
@@ -257,32 +253,23 @@ impl KeyValue for InstanceState {
         limit: u32,
     ) -> wasmtime::Result<Result<wit::BucketPage, wit::Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
-        Ok(match self.answered(answer) {
-            Ok(answer) => Ok(answer.convert()),
-            Err(failure) => Err(failure.convert()),
-        })
+        let call = self.lent.store.list_buckets(&cursor, limit.min(MAX_PAGE), self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok(self.answered(answer).convert())
     }
 
     async fn delete_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<wit::Deletion, wit::Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
-        Ok(match self.answered(answer) {
-            Ok(answer) => Ok(answer.convert()),
-            Err(failure) => Err(failure.convert()),
-        })
+        let call = self.lent.store.delete_bucket(self.writer.advance(), &bucket, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok(self.answered(answer).convert())
     }
 
     async fn describe_bucket(&mut self, bucket: String) -> wasmtime::Result<Result<wit::Description, wit::Failure>> {
         self.begin_store_call()?;
-        let call = self.lent.store.describe_bucket(&bucket, self.deadline);
-        let answer = by_deadline(self.deadline, call).await;
-        Ok(match self.answered(answer) {
-            Ok(answer) => Ok(answer.convert()),
-            Err(failure) => Err(failure.convert()),
-        })
+        let call = self.lent.store.describe_bucket(&bucket, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok(self.answered(answer).convert())
     }
 
     async fn capabilities(&mut self) -> wasmtime::Result<wit::StoreCapabilities> {

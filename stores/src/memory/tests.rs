@@ -161,7 +161,7 @@ fn every_byte_comes_back() {
 fn what_is_used_is_what_is_there_after_anything_at_random() {
     let mut bench = Bench::new(4, 6 * KIB);
     let mut rng = fastrand::Rng::with_seed(1);
-    let mut refused = 0;
+    let (mut refused, mut pipes) = (0, Vec::new());
     for _ in 0..20_000 {
         let key = ["a", "b", "c"][rng.usize(0..3)].to_owned();
         let log = ["l", "m"][rng.usize(0..2)].to_owned();
@@ -177,6 +177,11 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
             _ => Operation::Rewrite(RewriteOperation { log, position: 2, record_text: texts(1).remove(0) }),
         };
         let bucket = ["a", "b", "c", "d", "e"][rng.usize(0..5)];
+        // Pipes come and go; a few stay.
+        if rng.u32(0..4) == 0 {
+            pipes.push(std::mem::take(&mut bench.writer));
+            pipes.truncate(rng.usize(0..40));
+        }
         if rng.u32(0..30) == 0 {
             bench.delete(bucket);
         } else if rng.u32(0..50) == 0 {
@@ -192,6 +197,47 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
         assert_eq!(lives.clone().filter(|life| life.expires_at.is_some()).count(), state.expiries.len());
     }
     assert!(refused > 100, "the limit was met {refused} times");
+}
+
+#[test]
+fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
+    let mut bench = Bench::new(10, 64 * 1024 * KIB);
+    bench.send("a", create(None), vec![]).unwrap();
+    // As a server does with a pipe for each request.
+    for _ in 0..50_000 {
+        bench.writer = Writer::new();
+        bench.send("a", existing(), vec![put("k", 1)]).unwrap();
+    }
+    let remembered = |bench: &Bench| bench.store.state.lock().slots["a"].writers.cost() / 128;
+    assert!(remembered(&bench) < 20, "{} are remembered", remembered(&bench));
+
+    let mut staying: Vec<_> = (0..1000).map(|_| Writer::new()).collect();
+    for round in 0..3 {
+        for writer in &mut staying {
+            std::mem::swap(&mut bench.writer, writer);
+            bench.send("a", existing(), vec![put("k", 1)]).unwrap();
+            std::mem::swap(&mut bench.writer, writer);
+        }
+        let transaction = Transaction {
+            bucket: "a".into(),
+            opening: existing(),
+            expectations: vec![],
+            operations: vec![put("k", 1)],
+        };
+        for writer in &staying {
+            let again = block_on(bench.store.transact(writer, &transaction, Deadline::NEVER)).unwrap();
+            assert_eq!(again.status, Status::Repeated, "round {round}");
+        }
+    }
+    assert!((1000..1020).contains(&remembered(&bench)), "{} are remembered", remembered(&bench));
+    staying.truncate(10);
+    for _ in 0..1000 {
+        bench.writer = Writer::new();
+        bench.send("a", existing(), vec![put("k", 1)]).unwrap();
+    }
+    assert!(remembered(&bench) < 30, "{} are remembered", remembered(&bench));
+    bench.clock.advance(Duration::from_millis(MEMORY_MS));
+    assert!(!bench.store.state.lock().slots["a"].writers.remembers_any(bench.clock.now() / 1000));
 }
 
 #[test]

@@ -77,13 +77,13 @@ impl Writers {
             (known.sequence, known.at) = (writer.sequence(), now_ms);
             return 0;
         }
+        self.look_at(LOOKED_AT, now_ms);
         let new = Remembered { id: Arc::downgrade(id), sequence: writer.sequence(), at: now_ms };
         if self.few.len() < FEW {
             self.few.push(new);
         } else if let Some(free) = self.few.iter_mut().find(|known| !known.may_come_back(now_ms)) {
             *free = new;
         } else {
-            self.look_at(LOOKED_AT, now_ms);
             self.later.insert(place, new);
             self.turns.push_back(place);
         }

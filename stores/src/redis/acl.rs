@@ -15,7 +15,7 @@ use super::{RedisOptions, RedisOptionsError};
 const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-const CALLED_BY_SCRIPTS: &str = "del exists get hdel hget hgetall hkeys hlen hmget hrandfield hset incrby llen lrange \
+const CALLED_BY_SCRIPTS: &str = "exists get hdel hget hgetall hkeys hlen hmget hrandfield hset incrby llen lrange \
                                  lset ltrim mget pexpireat pexpiretime pttl rpush sadd scard set sismember smembers \
                                  smismember srandmember srem sscan strlen time unlink";
 

@@ -27,7 +27,7 @@ if part == 'begin' then
   for _, name in ipairs(held.err and {} or held) do
     if not string.find(name, '^__.*__$') then doomed[#doomed + 1] = base .. name end
   end
-  for from = 1, #doomed, 4000 do call('DEL', unpack(doomed, from, math.min(from + 3999, #doomed))) end
+  for from = 1, #doomed, 4000 do call('UNLINK', unpack(doomed, from, math.min(from + 3999, #doomed))) end
   return { APPLIED, now }
 end
 

@@ -14,5 +14,5 @@ if part == 'leave' then
   return { APPLIED, now }
 end
 local is_there = try('GET', mark) == text
-if part == 'take' and is_there then call('DEL', mark) end
+if part == 'take' and is_there then call('UNLINK', mark) end
 return { is_there and APPLIED or ABSENT, now }

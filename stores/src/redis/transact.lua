@@ -82,9 +82,8 @@ if writes or creates or opening == CREATE_NEW then
   end
 end
 
-local bucket = string.sub(base, #registry - 11, -2) -- what is behind the registry's prefix, without the colon
 if not exists and (repeated or not creates) then
-  local listed = try('SREM', registry, bucket)
+  local listed = try('SREM', registry, string.sub(base, #registry - 11, -2)) -- behind the registry's own prefix
   if type(listed) == 'table' then return { WRONG_TYPE, now, '__sessions__' } end
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
@@ -147,21 +146,24 @@ end
 
 -- Step 3: write. -----------------------------------------------------------------------------------
 
+-- Whoever uses a bucket registers it: an entry that was lost (evicted, or removed by somebody who took the bucket
+-- for dead) would stay lost. Who reads does it each time; who writes, on coming and every few minutes.
+local registers = exists and (not writes or forgotten)
 writes = writes and not repeated
 if writes or creates then
   -- The first write: refused as a whole when Redis takes none.
   if writers_expire < now + WRITERS_LIFE_MS / 2 + SPARE_MS then
     call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS)
     call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
+    registers = exists
   else
     call('HSET', writers, writer, stamp)
   end
   if forgotten and #forgotten > 0 then call('HDEL', writers, unpack(forgotten)) end
 end
 
--- Whoever uses a bucket registers it: an entry that was lost (evicted, or removed by somebody who took the
--- bucket for dead) would stay lost. It is nearly always there. Reads go on where nothing can be written.
-if exists then try('SADD', registry, bucket) end
+-- It is nearly always there. Where nothing can be written, reads go on.
+if registers then try('SADD', registry, string.sub(base, #registry - 11, -2)) end
 
 if creates then
   -- What an earlier life left behind, found by its key set, whatever it is. Not the writers: they outlive a
@@ -189,6 +191,7 @@ if creates then
     call('PEXPIREAT', meta, expires)
   end
   local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
+  local bucket = string.sub(base, #prefix + 1, -2)
   call('SADD', registry, bucket)
   -- Two at random, so that the registry can't grow without bound.
   for _, name in ipairs(listed) do

@@ -74,6 +74,6 @@ end
 if type(try('HSET', writers, ARGV[3], ARGV[4] .. '.' .. deadline)) == 'number' then
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
 end
-for from = 1, #doomed, 4000 do call('DEL', unpack(doomed, from, math.min(from + 3999, #doomed))) end
+for from = 1, #doomed, 4000 do call('UNLINK', unpack(doomed, from, math.min(from + 3999, #doomed))) end
 try('SREM', registry, bucket)
 return { APPLIED, now }

@@ -41,10 +41,18 @@ fn a_bucket_whose_registration_was_lost_is_registered_by_the_next_use_of_any_kin
                 assert_eq!(s.list(10).await, [""; 0]);
                 let asked = transaction("b", opening, operations);
                 let before = s.store.round_trips();
-                assert_eq!(s.ask(&asked).await.status, Status::Applied);
+                assert_eq!(s.ask_as(&new_writer(), &asked).await.status, Status::Applied);
                 assert_eq!(s.store.round_trips() - before, 1);
                 assert_eq!(s.list(10).await, ["b"], "{asked:?}");
             }
+            // Also by a pipe that does nothing but write.
+            let mut writer = Writer::new();
+            let count = transaction("b", existing(), [increment("n", 1)]);
+            s.ask_as(writer.advance(), &count).await;
+            forget_the_registered(s.raw());
+            s.pass_time(Duration::from_secs(310));
+            s.ask_as(writer.advance(), &count).await;
+            assert_eq!(s.list(10).await, ["b"]);
             // What is told to whoever is not served is no use of it.
             forget_the_registered(s.raw());
             assert_eq!(s.status("b", create_new()).await, Status::Exists);

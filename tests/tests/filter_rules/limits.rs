@@ -51,7 +51,7 @@ async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
     let expected =
         format!("{{\"session_id\":\"s1\",\"memory_context\":{{{own}\"b\":{b},\"c\":{c},\"last_answer\":\"x\"}}}}");
     assert_eq!(passed.metadata, Some(expected));
-    let told = "Memory of session s1 (91 bytes) is over max_context_bytes (59); left out 2 keys: 'a', 'd'";
+    let told = "Memory of session s1 is over max_context_bytes (59); left out 2 keys: 'a', 'd'";
     assert_eq!(problem_message(&passed), told);
     assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
     assert!(node.store.calls() <= 4);
@@ -77,7 +77,7 @@ async fn an_enrichment_of_which_nothing_fits_is_left_out(given: Given) {
     assert_eq!((passed.effect, passed.attached), (Effect::Limited, 0));
     assert_eq!(passed.metadata.as_deref(), Some(r#"{"session_id":"s1"}"#));
     assert_eq!(problem_code(&passed), "limit");
-    let told = "Memory of session s1 (31 bytes) is over max_context_bytes (30); left out 1 keys: 'key'";
+    let told = "Memory of session s1 is over max_context_bytes (30); left out 1 keys: 'key'";
     assert_eq!(problem_message(&passed), told);
     assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
     // Its answers are stored all the same.

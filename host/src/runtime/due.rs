@@ -1,0 +1,35 @@
+//! By when a call has to be over, and when that is worth a look at the clock.
+
+use std::time::Duration;
+
+use crate::store::Deadline;
+
+/// A call's deadline. It is handed down through all that the call needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Due {
+    pub(crate) deadline: Deadline,
+    /// It was set a moment ago, and nothing has taken any time since: so it is not over. (To look at the clock takes
+    /// a hundredth of an entry's time with a store in memory.)
+    is_fresh: bool,
+}
+
+impl Due {
+    /// So long from now.
+    pub(crate) fn within(time: Duration) -> Self {
+        Self { deadline: Deadline::after(time), is_fresh: !time.is_zero() }
+    }
+
+    /// By a deadline of somebody else's.
+    pub(crate) fn by(deadline: Deadline) -> Self {
+        Self { deadline, is_fresh: false }
+    }
+
+    /// Something has taken its time.
+    pub(super) fn waited(&mut self) {
+        self.is_fresh = false;
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        !self.is_fresh && self.deadline.is_over()
+    }
+}
