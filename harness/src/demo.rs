@@ -30,7 +30,7 @@ use crate::{
     terminal::{self, printable},
 };
 
-const BUNDLED_CHAT: &str = include_str!("../../../../examples/support-chat.jsonl");
+const BUNDLED_CHAT: &str = include_str!("../../examples/support-chat.jsonl");
 const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
 /// Turns shown; the story has to fit a screen.
 const MAX_ROWS: usize = 10;
