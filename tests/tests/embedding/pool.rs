@@ -217,7 +217,7 @@ fn an_instance_takes_some_hundred_kibibytes() {
             let mut calls: Vec<_> = (0..INSTANCES).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
             begin(&mut calls).await;
             assert_eq!(gate.at_work(), 100);
-            let each = (resident_bytes() - before) / u64::from(INSTANCES) >> 10;
+            let each = ((resident_bytes() - before) / u64::from(INSTANCES)) >> 10;
             println!("{each} KiB an instance");
             assert!((10..200).contains(&each), "{each} KiB an instance");
             gate.open();
