@@ -43,7 +43,8 @@
 //! # }
 //! ```
 //!
-//! An entry whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
+//! An entry takes no longer than it may ([`Options::entry_timeout`], or a [`Deadline`] of the caller's), whatever the
+//! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.
 
 pub mod config;
