@@ -25,15 +25,8 @@ pub fn program(kind: &str, name: &str) -> PathBuf {
         // target/<profile>/deps/cli-<hash>
         let directory = test.parent().and_then(Path::parent).unwrap();
         let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args([
-            "build",
-            "--quiet",
-            "--package",
-            if kind == "--bin" { "keepline-harness" } else { "keepline" },
-            kind,
-            name,
-            "--target-dir",
-        ]);
+        // With the features of the whole workspace, as these tests were built.
+        build.args(["build", "--quiet", "--workspace", kind, name, "--target-dir"]);
         build.arg(directory.parent().unwrap()).current_dir(env!("CARGO_MANIFEST_DIR"));
         // What cargo told this test of its own package would have build scripts of others run again.
         for (name, _) in env::vars_os() {

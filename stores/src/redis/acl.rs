@@ -36,8 +36,8 @@ impl RedisOptions {
     /// of one Redis are kept apart by them unless one's prefix continues another's after a colon.
     ///
     /// ```
-    /// # fn main() -> Result<(), keepline::store::RedisOptionsError> {
-    /// let options = keepline::store::RedisOptions { key_prefix: "anna".into(), ..Default::default() };
+    /// # fn main() -> Result<(), keepline_stores::RedisOptionsError> {
+    /// let options = keepline_stores::RedisOptions { key_prefix: "anna".into(), ..Default::default() };
     /// assert!(options.least_acl()?.join(" ").starts_with("resetkeys resetchannels -@all ~anna:* +eval +evalsha "));
     /// # Ok(()) }
     /// ```
