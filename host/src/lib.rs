@@ -47,6 +47,7 @@
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.
 
+#[cfg(feature = "redis")]
 pub mod config;
 pub mod contract;
 mod keepline;

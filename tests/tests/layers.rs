@@ -1,0 +1,70 @@
+//! Each layer knows only those below it, and nobody compiles what another layer is for.
+
+use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
+
+/// What a package is compiled with, all that it depends on included, but not what only its build or its tests take.
+fn compiled_with(package: &str, features: &[&str]) -> BTreeSet<String> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--offline", "--package", package, "--edges", "normal", "--prefix", "none"]);
+    let tree = tree.args(features).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let names = String::from_utf8(tree.stdout).unwrap();
+    names.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+fn assert_none_of(package: &str, features: &[&str], foreign: &[&str]) {
+    let compiled = compiled_with(package, features);
+    let found: Vec<_> = foreign.iter().filter(|name| compiled.contains(**name)).collect();
+    assert!(found.is_empty(), "{package} {features:?} is compiled with {found:?}");
+}
+
+const COMMAND_LINE: [&str; 7] =
+    ["clap", "comfy-table", "hdrhistogram", "indicatif", "mimalloc", "owo-colors", "plotters"];
+
+#[test]
+fn a_store_knows_neither_wasmtime_nor_the_filter() {
+    assert_none_of("keepline-stores", &["--all-features"], &["wasmtime", "keepline", "keepline-filter", "serde_json"]);
+    assert_none_of("keepline-stores", &["--all-features"], &COMMAND_LINE);
+}
+
+#[test]
+fn the_library_knows_no_command_line_no_plots_no_allocator_and_no_filter() {
+    assert_none_of("keepline", &[], &COMMAND_LINE);
+    assert_none_of("keepline", &[], &["keepline-filter", "keepline-harness", "keepline-local-redis", "tempfile"]);
+}
+
+#[test]
+fn who_asks_for_no_redis_gets_none() {
+    for package in ["keepline", "keepline-stores"] {
+        assert_none_of(package, &["--no-default-features"], &["redis", "rustls", "ring", "backon"]);
+    }
+}
+
+#[test]
+fn the_filter_knows_no_host() {
+    assert_none_of("keepline-filter", &[], &["wasmtime", "redis", "tokio", "keepline", "keepline-stores"]);
+}
+
+#[test]
+fn of_the_filter_one_file_knows_the_contract_s_bindings() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest/src");
+    let mut knowing = Vec::new();
+    let mut folders = vec![sources];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            } else if fs::read_to_string(entry.path()).unwrap().contains("wit_bindgen") {
+                knowing.push(entry.file_name().into_string().unwrap());
+            }
+        }
+    }
+    assert_eq!(knowing, ["component.rs"]);
+}
+
+#[test]
+fn the_harness_speaks_to_wasmtime_through_the_library_alone() {
+    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness/Cargo.toml")).unwrap();
+    assert!(!manifest.lines().any(|line| line.starts_with("wasmtime")), "{manifest}");
+}
