@@ -206,6 +206,7 @@ impl Sources {
                 continue;
             }
             match value.into_string() {
+                Ok(text) if is_service_link(rest, &text) => {}
                 Ok(text) if rest == "PROFILE" => {
                     let origin = Origin::Environment(format!("{ENVIRONMENT_PREFIX}{rest}"));
                     self.profile.get_or_insert((text, origin));
@@ -221,6 +222,23 @@ impl Sources {
         }
         Ok(self)
     }
+}
+
+/// Whether a variable is one of those by which Kubernetes tells each pod of a service called `keepline`, or
+/// `keepline-redis`: `KEEPLINE_SERVICE_HOST`, `KEEPLINE_PORT=tcp://10.0.0.1:80`, `KEEPLINE_PORT_80_TCP_ADDR`. Nobody asked
+/// for them, and no field is called or valued like that.
+fn is_service_link(name: &str, value: &str) -> bool {
+    let is_port = |rest: &str| rest.split('_').next().is_some_and(|port| port.parse::<u16>().is_ok());
+    let of_service = |part: &str| name == part || name.ends_with(&format!("_{part}"));
+    of_service("SERVICE_HOST")
+        || of_service("SERVICE_PORT")
+        || name.contains("SERVICE_PORT_")
+        || name.split_once("PORT_").is_some_and(|(before, rest)| {
+            (before.is_empty() || before.ends_with('_'))
+                && is_port(rest)
+                && (rest.contains("_TCP") || rest.contains("_UDP"))
+        })
+        || (of_service("PORT") && ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme)))
 }
 
 /// One line of what `keepline config` prints.

@@ -274,6 +274,28 @@ fn the_environment_is_read_by_its_prefix_and_empty_means_not_set() {
 }
 
 #[test]
+fn what_kubernetes_tells_of_services_called_keepline_is_no_configuration() {
+    let links = [
+        ("KEEPLINE_SERVICE_HOST", "10.0.0.1"),
+        ("KEEPLINE_SERVICE_PORT", "80"),
+        ("KEEPLINE_SERVICE_PORT_HTTP", "80"),
+        ("KEEPLINE_PORT", "tcp://10.0.0.1:80"),
+        ("KEEPLINE_PORT_80_TCP", "tcp://10.0.0.1:80"),
+        ("KEEPLINE_PORT_80_TCP_PROTO", "tcp"),
+        ("KEEPLINE_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ("KEEPLINE_PORT_80_TCP_PORT", "80"),
+        ("KEEPLINE_REDIS_SERVICE_HOST", "10.0.0.2"),
+        ("KEEPLINE_REDIS_PORT", "tcp://10.0.0.2:6379"),
+        ("KEEPLINE_REDIS_PORT_6379_TCP_ADDR", "10.0.0.2"),
+    ];
+    assert_eq!(Sources::default().with_environment(links).unwrap().environment, []);
+    // What is not spelt like that is a field, and a mistake in it is told.
+    let fields = [("KEEPLINE_REDIS_PORT", "6380"), ("KEEPLINE_PORTS", "1"), ("KEEPLINE_REDIS_HOST", "redis")];
+    let expected = pairs(&[("redis_port", "6380"), ("ports", "1"), ("redis_host", "redis")]);
+    assert_eq!(Sources::default().with_environment(fields).unwrap().environment, expected);
+}
+
+#[test]
 fn unknown_fields_are_left_to_the_filter() {
     let config = from(json!({"max_histroy": 5, "nested": {"a": [1]}})).unwrap();
     assert_eq!(option(&config, "max_histroy"), 5);
