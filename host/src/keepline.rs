@@ -52,7 +52,7 @@ pub struct Options {
     /// How long an entry, or a call of [`Sessions`], may take in all: waiting for an instance, making one, and
     /// each of its transactions with their retries. When that time is over the store is not waited for any longer,
     /// and not asked any more, whichever store it is: the entry is forwarded without memory, with the problem code
-    /// `timed-out`; a write that was under way may be done or not. What an answer that is stored leaves undone, such as
+    /// `timed-out`; a write that was under way may or may not have been applied. What an answer that is stored leaves undone, such as
     /// a summary of its history, the next one does. Default 1 s. [`Pipe::question_by`], [`Pipe::answer_by`]
     /// and [`Sessions::by`] take a deadline of the caller's in its place. The clock for it is tokio's.
     ///

@@ -14,8 +14,8 @@ pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 /// How to reach a Redis, and how long to wait for it. Start from [`RedisOptions::default`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. It takes the place of
-    /// all single parts below, down to `tls`.
+    /// `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. It replaces all
+    /// single parts below, down to `tls`.
     pub url: Option<Secret>,
     /// Default `localhost`.
     pub host: String,
@@ -29,25 +29,24 @@ pub struct RedisOptions {
     pub database: i64,
     /// Default false.
     pub tls: bool,
-    /// A file of certificates (PEM) that are trusted to sign the server's, in place of the public
-    /// authorities. Only with TLS.
+    /// A PEM file of CA certificates to trust instead of the public ones. Only with TLS.
     pub tls_ca: Option<PathBuf>,
     /// Whether this is a Redis Cluster, which has a layout of its own. Default false.
     pub cluster: bool,
-    /// Some nodes of the cluster, `host:port` each: whichever answers tells of the others. None: what the URL
-    /// or host and port name.
+    /// A few nodes of the cluster as `host:port`; the rest are discovered. None: what the URL or host and port
+    /// name.
     pub nodes: Vec<String>,
     /// How many replicas must have what an entry writes before it counts as stored. Default 0: none. It costs
     /// a round trip to the replicas. What was found to be stored already, after a cut connection, is not
     /// waited for.
     pub wait_replicas: u32,
-    /// What all keys begin with, before a colon. Default `rr:memory`, the original's.
+    /// The prefix of all keys, before a colon. Default `rr:memory`, the original's.
     pub key_prefix: String,
     /// How long a transaction may take, with its retries and reconnects. Default 1 s.
     pub store_timeout: Duration,
-    /// Transactions that fail in a row before Redis is left alone for a while. Default 3.
+    /// Consecutive failed transactions before requests to Redis are suspended for a while. Default 3.
     pub breaker_failures: u32,
-    /// For how long, at first; it doubles up to ten times that. Default 500 ms.
+    /// How long they are suspended at first; this doubles, up to ten times as long. Default 500 ms.
     pub breaker_cooldown: Duration,
 }
 
