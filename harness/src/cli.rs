@@ -27,10 +27,10 @@ const CONFIGURATION: &str = "\
 Configuration, strongest first:
   --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
   the profile, the defaults. `keepline config` shows each value in force and its source.
-  The profile comes from --profile, else KEEPLINE_PROFILE, else \"profile\" in FILE, else it is memory.
+  The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else it is memory.
   A FILE with \"profile\": \"redis\" holds its fields in an object of that name:
     {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
-  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields at the top level;
+  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
   those in the object of the selected profile override them.";
 
 /// What `--json` does, in all commands that have it.
