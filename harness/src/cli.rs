@@ -18,30 +18,30 @@ use crate::{ending::GRACE, terminal};
 /// What the exit code of a command says.
 pub const EXIT_CODES: &str = "\
 Exit codes:
-  0  all went well
-  1  the command failed, or some lines were no entries, or some entries failed
+  0  success
+  1  the command failed, some input lines were invalid, or some entries failed
   2  the command line or the configuration is wrong
-  3  the plugin can't be loaded";
+  3  the plugin could not be loaded";
 
 const CONFIGURATION: &str = "\
 Configuration, strongest first:
   --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
-  the profile, the defaults. `keepline config` shows what is in force and where it came from.
-  The profile is that of --profile, else KEEPLINE_PROFILE, else \"profile\" in FILE, else memory.
-  A FILE with \"profile\": \"redis\" has its fields in an object of that name:
+  the profile, the defaults. `keepline config` shows each value in force and its source.
+  The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else it is memory.
+  A FILE with \"profile\": \"redis\" holds its fields in an object of that name:
     {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
   Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
-  those in the object of the chosen profile win over them.";
+  those in the object of the selected profile override them.";
 
 /// What `--json` does, in all commands that have it.
-const JSON_HELP: &str = "Answer in JSON, and make each message on standard error a JSON object";
+const JSON_HELP: &str = "Print JSON, and report messages on stderr as JSON objects, one per line";
 
-const JSON_MESSAGES: &str = r#"With --json, standard output holds results only, and each line of standard error is a JSON object. A command that fails tells why in the last one, {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and those of the sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, limit, too-many-sessions, store. Others may come. Other lines have "warning", "note" or "debug" in place of "error"."#;
+const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, limit, too-many-sessions, store. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
 
 /// Persistent memory for LLM pipelines.
 ///
-/// A filter through which questions pass on their way to a model, and leave with what their session
-/// remembers; answers pass on their way back, and are remembered.
+/// A filter between a pipeline and its model: questions pass through it and gain what their session
+/// remembers; answers pass through it on the way back and are remembered.
 #[derive(Debug, Parser)]
 #[command(name = "keepline", version, max_term_width = 100, after_help = format!("{CONFIGURATION}\n\n{EXIT_CODES}"))]
 pub struct Cli {
@@ -114,7 +114,7 @@ pub struct Global {
     /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
     pub plugin: Option<PathBuf>,
-    /// Tell what is being done, on standard error
+    /// Log what is being done to stderr
     #[arg(long, short, global = true)]
     pub verbose: bool,
 }
@@ -124,25 +124,25 @@ pub struct Global {
 pub enum Command {
     /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
     Run(RunArguments),
-    /// Look at sessions, and change them
+    /// Inspect and edit sessions
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Session(SessionArguments),
     /// Copy sessions from one Redis to another: a single server, a cluster, another prefix
     #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
     Migrate(MigrateArguments),
-    /// Show the configuration in force, and where each value came from
+    /// Show the effective configuration and the source of each value
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
-    /// Look at a component: what it asks for, and whether this host would load it
+    /// Inspect a component: what it imports, and whether this host would load it
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Inspect(InspectArguments),
     /// Write the bundled component to a file
     Component(ComponentArguments),
-    /// Play a conversation and show what is remembered
+    /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),
-    /// Measure: what an entry costs, each figure beside its floor, and how that grows
+    /// Run benchmarks: what an entry costs, next to the lowest possible cost, and how that scales
     Bench(BenchArguments),
-    /// Write a completion script for a shell
+    /// Print a shell completion script
     #[command(after_help = "For example: source <(keepline completions bash)")]
     Completions {
         /// The shell
@@ -165,33 +165,33 @@ impl Command {
 }
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
-const RUN_HELP: &str = r#"Entries, one JSON object a line:
+const RUN_HELP: &str = r#"Entries, one JSON object per line:
   {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
   {"lane":"answers","text":"In Hamburg.","metadata":{}}
-  {"lane":"open"}      a new object: what follows has nothing to do with the question before
+  {"lane":"open"}      starts a new object: what follows is unrelated to the previous question
 
-Each line comes out as one line, in order. Only the metadata of a question can change; everything else passes byte for byte. A text may be any JSON value; one that is no string is remembered as JSON text. NaN, Infinity and -Infinity, which Python writes, are taken as values, and a line may begin with a byte order mark. Of members of one name the last counts; of a question's metadata the others are cut.
+Each input line produces one output line, in order. Only the metadata of a question can change; everything else passes through byte for byte. The text may be any JSON value; anything but a string is remembered as JSON text. NaN, Infinity and -Infinity, as written by Python, are accepted, and a line may start with a byte order mark. If a member is repeated, the last one counts; all but the last "metadata" of a question are removed.
 
-An answer whose metadata name no session belongs to the last question's. A line that is no entry passes unchanged, whatever it holds, and the exit code is 1 at the end; it may have been a question, so answers after it that name no session are not stored until the next question. The first of such lines are reported on standard error, then how many there were.
+An answer whose metadata has no session_id belongs to the session of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, it ends the turn: later answers without a session_id are not stored until the next question.
 
-The output is flushed before input is waited for, so that keepline run can serve as a coprocess. SIGTERM and SIGINT end it after the entries that it has read, or when --grace is over; a second signal ends it at once. With --plugin, SIGHUP has it read that file again and go on with the component in it; one that can't be used is told on standard error, and the one before goes on. With --pipes, entries of different sessions run side by side; the output is the same as with one pipe, as long as the store takes all sessions.
+Output is flushed before waiting for input, so keepline run works as a coprocess. On SIGTERM or SIGINT it finishes the entries it has read, within --grace; a second signal stops it at once. With --plugin, SIGHUP reloads that file without losing an entry; if the new component can't be used, that is reported on stderr and the old one stays. With --pipes, entries of different sessions run concurrently; the output is the same as with one pipe, as long as the store has room for all sessions.
 
-Exit codes: 0 all went well, 1 some lines were no entries or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin can't be loaded."#;
+Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
 
 /// `keepline run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunArguments {
-    /// The entries; without it, or with -, standard input
+    /// File of entries; standard input if omitted or -
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     pub input: PathBuf,
-    /// Pipes that run side by side, up to 1024
+    /// Number of concurrent pipes, up to 1024
     #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
     pub pipes: NonZeroUsize,
-    /// After SIGTERM or SIGINT: how long the entries that were read may take to come out
+    /// After SIGTERM or SIGINT: how long to wait for the entries already read
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(GRACE), value_parser = seconds)]
     pub grace: Seconds,
-    /// At the end, tell on standard error what became of the entries, and how long they took
+    /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]
     pub summary: bool,
 }
@@ -209,32 +209,32 @@ pub struct SessionArguments {
 /// What can be done to sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {
-    /// The ids of the sessions, page by page
+    /// List session ids, page by page
     List {
-        /// About how many on a page
+        /// Approximate page size
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
-        /// Go on from here: what the page before told
+        /// Continue from here: the cursor printed with the previous page
         // A session's id may begin with a hyphen, and a cursor with one.
         #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
         cursor: String,
-        /// All pages
+        /// List all pages
         #[arg(long)]
         all: bool,
     },
-    /// A session and what it remembers
+    /// Show a session and what it remembers
     Show {
-        /// Its id
+        /// The session's id
         session: String,
     },
-    /// Create a session that is not there yet
+    /// Create a session; fails if it exists
     Create {
-        /// Its id
+        /// The session's id
         session: String,
     },
-    /// Delete a session and all that it remembers
+    /// Delete a session and everything it remembers
     Delete {
-        /// Its id
+        /// The session's id
         session: String,
     },
     /// Store a value under a key
@@ -243,36 +243,36 @@ pub enum SessionCommand {
         session: String,
         /// The key
         key: String,
-        /// A JSON value; - reads it from standard input
+        /// A JSON value, or - to read it from standard input
         #[arg(allow_hyphen_values = true)]
         value: String,
-        /// The value is plain text, not JSON
+        /// Treat the value as plain text instead of JSON
         #[arg(long)]
         text: bool,
     },
-    /// The value under a key
+    /// Print the value of a key
     Get {
         /// The session's id
         session: String,
         /// The key
         key: String,
-        /// A JSON string comes out as the text that it spells
+        /// Print a JSON string as plain text
         #[arg(long, conflicts_with = "json")]
         text: bool,
     },
-    /// The keys of a session
+    /// List the keys of a session
     Keys {
-        /// Its id
+        /// The session's id
         session: String,
     },
-    /// Clear one key of a session, or all; the session stays
+    /// Clear one key of a session, or all of them; the session itself is kept
     #[command(group = clap::ArgGroup::new("what").required(true).args(["key", "all"]))]
     Clear {
         /// The session's id
         session: String,
         /// The key
         key: Option<String>,
-        /// All keys
+        /// Clear all keys
         #[arg(long)]
         all: bool,
     },
@@ -282,15 +282,15 @@ pub enum SessionCommand {
         session: String,
         /// The key
         key: String,
-        /// How much; may be negative
+        /// The amount; may be negative
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         amount: i64,
     },
-    /// What was done to a session, oldest first
+    /// Show the operations on a session, oldest first
     History {
-        /// Its id
+        /// The session's id
         session: String,
-        /// At most that many, the newest; 0: all
+        /// Show at most this many, the newest; 0 means all
         #[arg(long, default_value_t = 50)]
         limit: u32,
     },
@@ -310,16 +310,16 @@ impl SessionCommand {
     }
 }
 
-const MIGRATE_HELP: &str = r#"The source is the configuration in force. The target is the same with what --to changes, or the file of --to-config. For example, from a single server to a cluster:
+const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. For example, from a single server to a cluster:
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
-Each session is copied with its expiry, and both sides are compared byte for byte; at the end the target's list is, too. What is there already is left alone, so the same command goes on after an interruption. Stop the pipes first: what they write meanwhile is found by the comparison and copied again, but what they write after it is not. --delete leaves a session that has changed since it was compared where it is, whoever changed it.
+Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
 
-A mark that each side writes, and the other does not see, proves first that they are not the same under two names.
+Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
 
-Sessions are found by the source's list of them. One that was evicted, or removed from the list by hand, is not in it: --scan looks through all keys of the source in their place, in steps, and needs a user who may call SCAN (`keepline config --acl --scan`). In a cluster no slots may move meanwhile.
+Sessions are found through the source's session list. A session whose list entry was evicted or removed by hand is missing there: --scan also walks all keys of the source, in steps. It needs the SCAN permission (`keepline config --acl --scan`), and in a cluster no slots may move in the meantime.
 
-Exit codes: 0 all sessions are in the target, 1 some are not (each is told with why), 2 the command line or the configuration is wrong."#;
+Exit codes: 0 all sessions are in the target, 1 some are not (each is reported with the reason), 2 the command line or the configuration is wrong."#;
 
 /// `keepline migrate`.
 #[derive(Debug, Args)]
@@ -327,16 +327,16 @@ pub struct MigrateArguments {
     /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
     #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present = "to_config")]
     pub to: Vec<(String, String)>,
-    /// Read the target's configuration from this JSON file, in place of the source's
+    /// Read the target's configuration from this JSON file instead of deriving it from the source's
     #[arg(long, value_name = "FILE")]
     pub to_config: Option<PathBuf>,
-    /// Replace sessions of the target that have other contents
+    /// Replace sessions in the target whose contents differ
     #[arg(long)]
     pub overwrite: bool,
-    /// Delete each session in the source, if both sides are the same at that moment
+    /// Delete each session from the source if both sides are the same at that moment
     #[arg(long)]
     pub delete: bool,
-    /// Look through all keys of the source, also for sessions that its list has lost; needs SCAN (config --acl --scan)
+    /// Also find sessions missing from the source's list by scanning all its keys; needs SCAN (config --acl --scan)
     #[arg(long)]
     pub scan: bool,
     #[arg(long, help = JSON_HELP)]
@@ -348,14 +348,14 @@ pub struct MigrateArguments {
 pub struct ConfigArguments {
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
-    /// In its place: the ACL command that makes the least user of Redis, for redis-cli (in JSON: its words)
+    /// Print the ACL command for a least-privilege Redis user instead, for redis-cli (with --json: as a list of words)
     ///
-    /// It is for the configured key_prefix, user and database. Put a password for PASSWORD; before Redis 7 leave out +pexpiretime.
+    /// It fits the configured key_prefix, user and database. Replace PASSWORD with a password; before Redis 7, omit +pexpiretime.
     #[arg(long)]
     pub acl: bool,
-    /// With --acl: also what `keepline migrate --scan` needs
+    /// With --acl: include what `keepline migrate --scan` needs
     ///
-    /// For as long as that takes: who may scan is told the names of all keys of the database, other tenants' too.
+    /// Grant it only for as long as needed: SCAN reveals the names of all keys in the database, including other tenants'.
     #[arg(long, requires = "acl")]
     pub scan: bool,
 }
@@ -363,7 +363,7 @@ pub struct ConfigArguments {
 /// `keepline inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArguments {
-    /// The component; without it that of --plugin, else the bundled one
+    /// The component; defaults to that of --plugin, else the bundled one
     #[arg(value_name = "PLUGIN")]
     pub file: Option<PathBuf>,
     #[arg(long, help = JSON_HELP)]
@@ -373,7 +373,7 @@ pub struct InspectArguments {
 /// `keepline component`.
 #[derive(Debug, Args)]
 pub struct ComponentArguments {
-    /// Where to write it; - for standard output
+    /// Output file, or - for standard output
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
 }
@@ -381,7 +381,7 @@ pub struct ComponentArguments {
 /// `keepline demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// A conversation as JSON lines; without it, a bundled one of a support desk
+    /// A conversation as JSON lines; defaults to a bundled support-desk conversation
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -389,24 +389,24 @@ pub struct DemoArguments {
 /// `keepline bench`.
 #[derive(Debug, Args)]
 pub struct BenchArguments {
-    #[arg(long, help = "Print JSON in place of tables, and make each message on standard error a JSON object")]
+    #[arg(long, help = "Print JSON instead of tables, and report messages on stderr as JSON objects")]
     pub json: bool,
-    /// Write the JSON to this file too
+    /// Also write the JSON report to this file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// A tenth of the work: figures that tell little, soon
+    /// Do a tenth of the work: quick, but imprecise
     #[arg(long)]
     pub quick: bool,
-    /// One part alone
+    /// Run only this part
     #[arg(long, value_name = "PART")]
     pub only: Option<BenchPart>,
-    /// Points of a growth curve at most, from its smallest
+    /// Measure at most N points of each growth curve, smallest first
     #[arg(long, value_name = "N")]
     pub points: Option<NonZeroU8>,
-    /// Draw the growth curves into this directory, as SVG
+    /// Draw the growth curves as SVG files in this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub plots: Option<PathBuf>,
-    /// Measure nothing: take the figures from a report that was written with --output
+    /// Do not measure: use a report that was written with --output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points"])]
     pub from: Option<PathBuf>,
 }
@@ -414,21 +414,21 @@ pub struct BenchArguments {
 /// A part of `keepline bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BenchPart {
-    /// What an entry costs, each figure beside its floor
+    /// What an entry costs, next to the lowest possible cost
     Speed,
-    /// How that grows: all of the curves below
+    /// All growth curves below
     Growth,
-    /// With the keys of a session
+    /// Growth with the keys of a session
     Keys,
-    /// With the length of a session's history
+    /// Growth with the length of a session's history
     History,
-    /// With the size of an answer
+    /// Growth with the size of an answer
     Sizes,
-    /// With the number of sessions
+    /// Growth with the number of sessions
     Sessions,
-    /// With the number of pipes
+    /// Growth with the number of pipes
     Pipes,
-    /// With the number of masters of a Redis Cluster
+    /// Growth with the number of masters of a Redis Cluster
     Masters,
 }
 
@@ -476,8 +476,8 @@ fn fields_help() -> String {
         help.push_str(&format!("  {}\n      {} [{default}{allowed}]\n", field.name, field.about));
     }
     help.push_str(
-        "\nAll other fields are the filter's; `keepline config` lists those that it knows. An empty variable\n\
-         of the environment counts as not set.\n\n",
+        "\nAll other fields belong to the filter; `keepline config` lists the ones it knows. An empty\n\
+         environment variable counts as unset.\n\n",
     );
     help.push_str(JSON_MESSAGES);
     help.push_str("\n\n");

@@ -12,7 +12,7 @@ pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let path = &arguments.output;
     if path == "-" {
         if terminal::is_for_people() {
-            return Err(Usage("the component is binary: give a file, or a pipe".to_owned()).into());
+            return Err(Usage("not writing a binary component to a terminal; give a file or a pipe".to_owned()).into());
         }
         terminal::print(BUNDLED)?;
         return Ok(ExitCode::SUCCESS);

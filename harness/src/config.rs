@@ -67,7 +67,7 @@ fn quoted(words: &[String]) -> Result<String> {
     let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
     let quote = |word: &String| match word {
         word if word.chars().any(|c| c.is_control() || matches!(c, '\'' | '\\')) => {
-            Err(Usage("the name of this user can't be written on one line: use --json".to_owned()).into())
+            Err(Usage("this user name can't be quoted on a command line; use --json".to_owned()).into())
         }
         word if is_plain(word) => Ok(word.clone()),
         word => Ok(format!("'{word}'")),

@@ -64,7 +64,7 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     match &redis {
         Ok(Some(server)) => tell_crash(server, plugin_file.as_deref(), &lines)?,
         Ok(None) => say("\nWith a redis-server installed, this demo also shows how the memory outlives a crash.")?,
-        Err(error) => say(&format!("\nNo Redis, so no crash to show: {error:#}"))?,
+        Err(error) => say(&format!("\nRedis is not available, so the crash demo is skipped: {error:#}"))?,
     }
     let path = arguments.file.as_ref().map_or(BUNDLED_NAME.to_owned(), |path| path.display().to_string());
     say(&format!(
@@ -88,7 +88,7 @@ fn introduce(plugin_file: Option<&Path>, took: Duration) -> Result<()> {
     let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
     let imports: Vec<String> = found.imports.iter().map(name).collect();
     say(&format!(
-        "The filter is a component of {} KiB (loaded in {} ms). It can reach, of this machine:\n  {}  and nothing else.",
+        "The filter is a component of {} KiB (loaded in {} ms). It can access only:\n  {}",
         found.size.div_ceil(1024),
         took.as_millis(),
         imports.join(", ")
@@ -188,7 +188,7 @@ fn tell_turns(name: &str, memory: &Played, redis: Option<&Played>) -> Result<()>
     let over = if redis.is_some() { "over Redis" } else { "" };
     say(&format!(
         "\n{:<8}{:<35}{:<36}{:>7}{over:>12}",
-        "session", "a user asks", "and the model is told (last answer)", "in memory"
+        "session", "the user asks", "the model also gets (last answer)", "in memory"
     ))?;
     for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
         say(&format!(
@@ -201,17 +201,17 @@ fn tell_turns(name: &str, memory: &Played, redis: Option<&Played>) -> Result<()>
         ))?;
     }
     let more = memory.turns.len().saturating_sub(MAX_ROWS);
-    let more = if more > 0 { format!(" (and {more} turns more)") } else { String::new() };
+    let more = if more > 0 { format!(" ({more} more turns not shown)") } else { String::new() };
     let trips = redis.map_or(String::new(), |redis| {
-        format!("; over Redis {} entries made {} round trips", redis.entries, redis.round_trips)
+        format!("; {} entries over Redis took {} round trips", redis.entries, redis.round_trips)
     });
-    say(&format!("µs for the question and for its answer{trips}.{more}"))?;
+    say(&format!("Times in µs, question and answer{trips}.{more}"))?;
     let failed = memory.failed + redis.map_or(0, |redis| redis.failed);
     if failed > 0 {
-        say(&format!("{failed} entries went on without memory, for their store failed."))?;
+        say(&format!("{failed} entries passed without memory because the store failed."))?;
     }
     if memory.turns.is_empty() {
-        say(&format!("There is no question in {}.", printable(name)))?;
+        say(&format!("{} contains no questions.", printable(name)))?;
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ fn tell_crash(server: &RedisServer, plugin: Option<&Path>, lines: &[&str]) -> Re
     before.pass(first)?;
     let id = before.child.id();
     before.kill();
-    say(&format!("\nOver Redis, as processes: {id} passed {} lines and was killed (SIGKILL).", first.len()))?;
+    say(&format!("\nOver Redis, as separate processes: {id} passed {} lines and was killed (SIGKILL).", first.len()))?;
     let mut after = Process::start(server, plugin)?;
     let passed = after.pass(second)?;
     let found = passed.iter().find_map(|line| {
@@ -244,13 +244,14 @@ fn tell_crash(server: &RedisServer, plugin: Option<&Path>, lines: &[&str]) -> Re
     let id = after.child.id();
     match found {
         Some((session, memory)) => say(&format!(
-            "{id}, started after it, found {}'s memory in place:\n  {}",
+            "{id}, started afterwards, found {}'s memory in place:\n  {}",
             printable(&session),
             fitted(&memory.to_string(), 97).trim_end()
         )),
-        None => {
-            say(&format!("{id}, started after it, passed the other {}; none of them had a memory yet.", second.len()))
-        }
+        None => say(&format!(
+            "{id}, started afterwards, passed the other {}; none of them had any memory yet.",
+            second.len()
+        )),
     }
 }
 
@@ -318,7 +319,7 @@ impl Drop for Process {
 }
 
 fn program() -> Result<PathBuf> {
-    env::current_exe().context("can't find this program's own file")
+    env::current_exe().context("can't locate this executable")
 }
 
 #[cfg(test)]

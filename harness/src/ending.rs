@@ -21,7 +21,7 @@ pub struct Ending {
 impl Ending {
     /// From now on. Needs a runtime.
     pub fn listen(grace: Duration) -> Result<Self> {
-        let listen = |kind| signal(kind).context("can't listen to signals");
+        let listen = |kind| signal(kind).context("can't install signal handlers");
         let (terminate, interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
         Ok(Self { terminate, interrupt, grace })
     }
@@ -49,9 +49,9 @@ pub fn stop_servers_at_a_signal() -> Result<()> {
     let stop = move || {
         runtime.block_on(ending.signal());
         local_redis::stop_all();
-        terminal::error("ended by a signal");
+        terminal::error("terminated by a signal");
         process::exit(1);
     };
-    thread::Builder::new().spawn(stop).context("can't start")?;
+    thread::Builder::new().spawn(stop).context("can't start the signal thread")?;
     Ok(())
 }

@@ -43,14 +43,14 @@ pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
 
 fn same(what: &str) -> Usage {
     Usage(format!(
-        "{what}: say with --to what is different, for example \
+        "{what}: use --to to say what differs, for example \
          --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
     ))
 }
 
 fn store(config: &Config) -> Result<RedisStore> {
     if !config.is_redis() {
-        let message = "keepline migrate needs Redis on both sides: the backend \"memory\" lives in its process only; \
+        let message = "keepline migrate needs Redis on both sides: the \"memory\" backend exists only within a process; \
                        add --profile redis or --set backend=redis";
         return Err(Usage(message.to_owned()).into());
     }
@@ -94,7 +94,7 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
     reached(&transfer.to, "target").await?;
     transfer.prove_apart().await.map_err(|not_apart| match not_apart {
         NotApart::Same => same(&not_apart.to_string()).into(),
-        not_apart => anyhow::anyhow!("it can't be proved that source and target are not the same: {not_apart}"),
+        not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
     })?;
     let Found { names: sessions, unlisted } = find(&transfer.from, arguments.scan).await?;
     let bar = bar(sessions.len() as u64);
@@ -116,7 +116,7 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
                     bar.finish_and_clear();
                     tell(&tally, arguments.json)?;
                     bail!(
-                        "stopped; {} of {} sessions were looked at, and the same command goes on from there",
+                        "stopped after {} of {} sessions; run the same command again to resume",
                         done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
                         sessions.len()
                     );
@@ -154,8 +154,8 @@ async fn count(transfer: &Transfer, mut done: HashMap<&str, Option<u64>>, tally:
     for (session, expires_at) in done {
         let why = match transfer.arrival(session, expires_at).await.map_err(|failure| told(&failure))? {
             Arrival::There | Arrival::Expired => continue,
-            Arrival::NotListed => "it is in the target, but not in its list of sessions",
-            _ => "it was in the target, with the same contents, and is not there any more",
+            Arrival::NotListed => "it is in the target but missing from its session list",
+            _ => "its copy in the target was verified but has disappeared since",
         };
         tally.left.push((session.to_owned(), why.to_owned()));
     }
@@ -185,14 +185,14 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
             return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
         }
         Transferred::Conflict => {
-            return Err("the target has a session of that name with other contents; --overwrite replaces it".into());
-        }
-        Transferred::Changing => {
             return Err(
-                "it was changed each time while it was copied; stop the pipes and migrate with --overwrite".into()
+                "the target has a session of that name with different contents; use --overwrite to replace it".into()
             );
         }
-        other => return Err(format!("it came to {other:?}")),
+        Transferred::Changing => {
+            return Err("it kept changing while it was copied; stop the pipes and run again with --overwrite".into());
+        }
+        other => return Err(format!("unexpected outcome: {other:?}")),
     };
     let mut is_deleted = false;
     if delete {
@@ -200,11 +200,11 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
             Removed::Done => true,
             Removed::Gone => false,
             Removed::Differs => {
-                return Err("it has changed since it was compared, and is not deleted; stop the pipes and migrate \
+                return Err("it changed after it was compared and was not deleted; stop the pipes and run again \
                             with --overwrite"
                     .into());
             }
-            _ => return Err("the target does not list it (any more), so it is not deleted".into()),
+            _ => return Err("it is missing from the target's session list, so it was not deleted".into()),
         };
     }
     Ok(Carried { outcome, bytes, expires_at, is_deleted })
@@ -220,7 +220,7 @@ async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
         FailureCode::Denied => anyhow::anyhow!(
             "Redis denies SCAN to this user; `keepline config --acl --scan` prints the permissions needed"
         ),
-        _ => anyhow::anyhow!("can't look through the keys of the source: {}", failure.message),
+        _ => anyhow::anyhow!("can't scan the keys of the source: {}", failure.message),
     })?;
     let unlisted = scanned.iter().filter(|name| listed.binary_search(name).is_err()).count() as u64;
     let mut names = [listed, scanned].concat();
@@ -250,7 +250,7 @@ fn told(failure: &Failure) -> anyhow::Error {
 
 fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {rate} a second  {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {rate}/s  {eta} left") {
         let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
             // A bar that can't be drawn is no reason to stop.
             let _ = write!(out, "{:.0}", state.per_sec());
@@ -281,11 +281,11 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
     let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
     let mut line = format!("{copied} sessions copied ({})", HumanBytes(tally.bytes));
     for (count, what) in [
-        (*already_there, "there already"),
-        (*gone, "gone meanwhile"),
-        (*deleted, "deleted in the source"),
-        (left.len() as u64, "left"),
-        (unlisted.unwrap_or_default(), "in no list of the source"),
+        (*already_there, "already there"),
+        (*gone, "gone in the meantime"),
+        (*deleted, "deleted from the source"),
+        (left.len() as u64, "not migrated"),
+        (unlisted.unwrap_or_default(), "not in the source's list"),
     ] {
         if count > 0 {
             line.push_str(&format!(", {count} {what}"));

@@ -40,8 +40,8 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     };
     if !config.is_redis() {
         terminal::note(
-            "the backend \"memory\" lives in this process only, so there are no sessions from before and none will \
-             stay; for Redis add --profile redis, or set KEEPLINE_PROFILE=redis and KEEPLINE_REDIS_URL",
+            "the \"memory\" backend lives only as long as this process: there are no earlier sessions, and none will \
+             be kept; for Redis, add --profile redis, or set KEEPLINE_PROFILE=redis and KEEPLINE_REDIS_URL",
         );
     }
     setup::single_runtime()?.block_on(async {
@@ -56,8 +56,8 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         tokio::select! {
             served = served => served,
             () = ending.told(|| ()) => {
-                let message = "ended by a signal before the store had answered: it may be done or not".to_owned();
-                Err(Coded { code: "interrupted", message }.into())
+                let message = "interrupted before the store answered: the change may or may not have been applied";
+                Err(Coded { code: "interrupted", message: message.to_owned() }.into())
             }
         }
     })?;
@@ -142,7 +142,7 @@ impl Desk {
             return self.answer(&json!({"sessions": sessions, "cursor": cursor}), "");
         }
         if !cursor.is_empty() {
-            terminal::note(&format!("there are more: --cursor '{cursor}' goes on, --all lists them all"));
+            terminal::note(&format!("more sessions follow: use --cursor '{cursor}' for the next page, or --all"));
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ fn json_value(given: &str, is_text: bool) -> Result<String> {
     // Handed on as it is written: numbers keep their digits.
     match serde_json::from_str::<&serde_json::value::RawValue>(given) {
         Ok(_) => Ok(given.to_owned()),
-        Err(error) => Err(Usage(format!("the value is not JSON ({error}); for plain text add --text")).into()),
+        Err(error) => Err(Usage(format!("the value is not valid JSON ({error}); use --text for plain text")).into()),
     }
 }
 

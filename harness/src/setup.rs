@@ -153,7 +153,7 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
     let sandbox = config.sandbox();
     Ok(match plugin_file(global) {
         Some(path) => Plugin::from_file(&path, &sandbox)
-            .with_context(|| format!("{} can't be loaded; `keepline inspect` tells more", path.display()))?,
+            .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?,
         None => Plugin::bundled(&sandbox)?,
     })
 }
@@ -188,7 +188,7 @@ async fn explained(plugin: Plugin, config: &Config, field: String, message: Stri
 
 /// A runtime for commands that do one thing after another.
 pub fn single_runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start")
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("can't start the runtime")
 }
 
 #[cfg(test)]

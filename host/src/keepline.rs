@@ -49,12 +49,12 @@ pub struct Options {
     /// How long a call may wait for an instance; then it is forwarded without memory. Default 1 s. An entry's deadline
     /// may come before.
     pub max_wait: Duration,
-    /// How long an entry, or a call of [`Sessions`], may take in all: waiting for an instance, making one, and
+    /// How long an entry, or a call of [`Sessions`], may take in total: waiting for an instance, making one, and
     /// each of its transactions with their retries. When that time is over the store is not waited for any longer,
     /// and not asked any more, whichever store it is: the entry is forwarded without memory, with the problem code
-    /// `timed-out`; a write that was under way may be done or not. What an answer that is stored leaves undone, such as
-    /// a summary of its history, the next one does. Default 1 s. [`Pipe::question_by`], [`Pipe::answer_by`]
-    /// and [`Sessions::by`] take a deadline of the caller's in its place. The clock for it is tokio's.
+    /// `timed-out`; a write that was under way may or may not have been applied. What a stored answer leaves
+    /// undone, such as a summary of its history, is done by the next one. Default 1 s. [`Pipe::question_by`],
+    /// [`Pipe::answer_by`] and [`Sessions::by`] take a deadline per call instead. The clock for it is tokio's.
     ///
     /// A store may have shorter limits of its own, as Redis has its `store_timeout`: the earlier one counts. What
     /// the plugin itself computes is limited by [`Sandbox::cpu_time`](crate::Sandbox::cpu_time), and to a quarter of

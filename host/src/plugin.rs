@@ -92,7 +92,7 @@ pub enum PluginError {
     #[error("not a WebAssembly component: {0}")]
     NotAComponent(String),
     /// It asks for more than the contract's imports.
-    #[error("refused: the plugin asks for {}; a filter is lent {} and nothing else", list(.0), list(&LENT))]
+    #[error("refused: the plugin imports {}; this host provides only {}", list(.0), list(&LENT))]
     ForbiddenImports(Vec<String>),
     /// It does not fit the contract.
     #[error("the plugin does not fit the world keepline:memory/memory-filter: {0}")]
@@ -226,7 +226,7 @@ fn engine(sandbox: &Sandbox) -> Result<Engine, PluginError> {
 
 fn compile(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
     if !bytes.starts_with(b"\0asm") {
-        return Err(PluginError::NotAComponent("it does not begin like WebAssembly in binary form".into()));
+        return Err(PluginError::NotAComponent("it does not start with the WebAssembly magic number".into()));
     }
     Component::from_binary(engine, bytes).map_err(|error| PluginError::NotAComponent(format!("{error:#}")))
 }

@@ -9,31 +9,31 @@ pub struct TimeToLive {
     /// At least 1. Counted by the store's clock from the bucket's creation or, if sliding, from its
     /// last use.
     pub milliseconds: u64,
-    /// Whether each transaction that opens the bucket starts the time anew. A store may skip the
-    /// renewal until 1 % of the time has gone.
+    /// Whether each transaction that opens the bucket restarts the time. A store may skip the
+    /// renewal until 1 % of the time has passed.
     pub sliding: bool,
 }
 
 /// Open a bucket that must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingLife {
-    /// The incarnation it must be, as an earlier receipt named it; none: any.
+    /// The incarnation it must be, from an earlier receipt; none: any.
     pub incarnation: Option<String>,
 }
 
 /// Open a bucket that may have to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewLife {
-    /// For a bucket that gets created; one that exists keeps its own. None: it never expires.
+    /// For a bucket that is created; an existing one keeps its own. None: it never expires.
     pub time_to_live: Option<TimeToLive>,
 }
 
-/// What a transaction asks of its bucket before anything else.
+/// What a transaction requires of its bucket before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// It must exist: otherwise `absent`, `expired` or `another-life`.
     Existing(ExistingLife),
-    /// Create it when it is absent.
+    /// Create it if it is absent.
     Create(NewLife),
     /// It must not exist: otherwise `exists`.
     CreateNew(NewLife),
@@ -53,14 +53,14 @@ pub struct ExpectedKeys {
 }
 
 /// The keys that the transaction's own `put`s and `increment`s create must leave the bucket with no
-/// more than `limit` keys in all. Removals in the same transaction don't count. One that creates no key
-/// always finds room, also in a bucket that holds more than the limit already.
+/// more than `limit` keys in all. Removals in the same transaction don't count. A transaction that creates no
+/// key always finds room, even in a bucket that is over the limit already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpectedRoom {
     pub limit: u64,
 }
 
-/// What must hold for the transaction to be applied; looked at in the state before it.
+/// What must hold for the transaction to be applied; checked against the state before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expectation {
     Oldest(ExpectedOldest),
@@ -76,8 +76,8 @@ pub struct GetOperation {
 }
 
 /// Read all values, unless there are more than `max-keys`, or keys and values together are longer
-/// than `max-bytes`. Answered by `values` or `oversize`. Cost: linear in what is answered, or in the
-/// limits when it is more.
+/// than `max-bytes`. Answered by `values` or `oversize`. Cost: linear in what is returned, or in the
+/// limits if there is more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetAllOperation {
     pub max_bytes: u64,
@@ -95,7 +95,7 @@ pub struct ListKeysOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutOperation {
     pub key: String,
-    /// JSON text. The store does not look into it.
+    /// JSON text. The store does not interpret it.
     pub value: String,
 }
 
@@ -120,7 +120,7 @@ pub struct RemoveAllOperation {
     pub max_names: u64,
 }
 
-/// Append records to a log, which comes into being by that. Answered by `extent`, as it is then.
+/// Append records to a log, creating it if needed. Answered by the resulting `extent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppendOperation {
     pub log: String,
@@ -134,9 +134,9 @@ pub enum LogEnd {
     Newest,
 }
 
-/// Read a range of a log: from that end, leave out `skip` records, then take at most `max-records`, and
-/// no more than 10 000, that are together no longer than `max-bytes`, but at least one. Answered by
-/// `records`, oldest first whichever the end. Who wants more asks again, with a larger `skip`.
+/// Read a range of a log: from that end, skip `skip` records, then take at most `max-records`, and
+/// no more than 10 000, of together no more than `max-bytes`, but at least one. Answered by
+/// `records`, oldest first from either end. To read more, ask again with a larger `skip`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOperation {
     pub log: String,
@@ -146,9 +146,9 @@ pub struct ReadOperation {
     pub max_bytes: u64,
 }
 
-/// When the log is longer than `limit`, hand back its oldest records but for the newest `keep`: at
-/// most `max-records`, and no more than 10 000, together no longer than `max-bytes`, but at least one.
-/// Answered by `records`, empty when the log is not longer than that.
+/// If the log is longer than `limit`, return all but its newest `keep` records, oldest first: at
+/// most `max-records`, and no more than 10 000, of together no more than `max-bytes`, but at least one.
+/// Answered by `records`, empty if the log is not longer than that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverflowOperation {
     pub log: String,
@@ -158,9 +158,9 @@ pub struct OverflowOperation {
     pub max_bytes: u64,
 }
 
-/// Put `records` in the place of the oldest `count` records (all, if there are fewer). The new ones
-/// take the positions of the last of the old, so there may not be more of them than of those
-/// (`invalid`). Answered by `extent`.
+/// Replace the oldest `count` records (all, if there are fewer) by `records`. The new ones take the
+/// positions of the last of the old ones, so there may not be more of them (`invalid`). Answered by
+/// `extent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplaceOldestOperation {
     pub log: String,
@@ -168,7 +168,7 @@ pub struct ReplaceOldestOperation {
     pub records: Vec<String>,
 }
 
-/// Put another record at a position. Answered by `extent`; an unknown position fails (`invalid`).
+/// Replace the record at a position. Answered by `extent`; an unknown position fails (`invalid`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewriteOperation {
     pub log: String,
@@ -221,7 +221,7 @@ pub struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllValues {
     pub entries: Vec<Entry>,
-    /// Keys whose values are not UTF-8 and so are left out, sorted.
+    /// Keys left out because their values are not UTF-8, sorted.
     pub unreadable: Vec<String>,
 }
 
@@ -236,7 +236,7 @@ pub struct Size {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyNames {
     pub names: Vec<String>,
-    /// How many there are in all, which may be more than were named. Only valid names count.
+    /// The total number, which may be more than are listed. Only valid names count.
     pub total: u64,
 }
 
@@ -251,8 +251,8 @@ pub struct CounterValue {
     pub value: i64,
 }
 
-/// Where a log stands. The store numbers records from 0 in order of appending and never uses a
-/// number again in the bucket's life. The newest record's position is `first + length - 1`.
+/// The extent of a log. The store numbers records from 0 in order of appending and never reuses a
+/// number during the bucket's life. The newest record's position is `first + length - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogExtent {
     /// The oldest record's position.
@@ -262,11 +262,11 @@ pub struct LogExtent {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecords {
-    /// The position of the first record here; of no use when there is none.
+    /// The position of the first record here; meaningless if there is none.
     pub first: u64,
     /// How many records the log holds in all.
     pub length: u64,
-    /// Text that is not UTF-8 has U+FFFD in place of what could not be read.
+    /// Invalid UTF-8 is replaced by U+FFFD.
     pub records: Vec<String>,
 }
 
@@ -283,23 +283,23 @@ pub enum Outcome {
     Records(LogRecords),
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It was applied, in full.
     Applied,
-    /// It had been applied before, by an earlier try of the same call: nothing was written now (but a
-    /// sliding time to live is renewed), and the outcomes are of current values. It is told from a first
-    /// try before expectations are looked at. A call that only reads is never repeated.
+    /// It had been applied before, by an earlier try of the same call: nothing was written now (except that a
+    /// sliding time to live is renewed), and the outcomes reflect current values. This is detected before
+    /// expectations are checked. A call that only reads is never repeated.
     Repeated,
-    /// The bucket is not there. Nothing was changed, here and in all cases below.
+    /// The bucket does not exist. Nothing was changed, here and in all cases below.
     Absent,
-    /// The bucket was there, and its time has run out. The first call to find out is told so, the
-    /// next ones may be told `absent`.
+    /// The bucket existed, and has expired. The first call to find out gets this, later ones may get
+    /// `absent`.
     Expired,
-    /// The bucket is there, and was not to be.
+    /// The bucket exists, and must not.
     Exists,
-    /// The bucket is there, but is not the incarnation that was asked for.
+    /// The bucket exists, but is not the incarnation that was asked for.
     AnotherLife,
     /// An expectation did not hold.
     Unmet,
@@ -322,20 +322,20 @@ pub struct Receipt {
 pub enum FailureCode {
     /// The request breaks a rule of this contract. `subject` is the offending part.
     Invalid,
-    /// What is stored under `subject` is not of the type that belongs there. Nobody's data is
-    /// overwritten by that. (To read all values leaves such a one out, and to remove removes it.)
+    /// What is stored under `subject` has the wrong type. Nobody's data is overwritten because of that.
+    /// (Reading all values leaves such a one out, and removing it works.)
     WrongType,
     /// The value of key `subject` is not a signed 64-bit integer.
     NotACounter,
-    /// Counter `subject` would leave the range of a signed 64-bit integer.
+    /// Counter `subject` would overflow a signed 64-bit integer.
     CounterOverflow,
-    /// The store holds `limit` buckets and takes no more.
+    /// The store holds `limit` buckets and accepts no more.
     TooManyBuckets,
-    /// The store is out of memory (`limit` bytes, or 0 when it does not say). With the `subject` `writers`:
-    /// `limit` others have just written to this bucket and may still try again, and it can't remember
-    /// another one; that passes within their time-outs.
+    /// The store is out of memory (`limit` bytes, or 0 if unknown). With the `subject` `writers`: `limit`
+    /// other writers have just written to this bucket and may still retry, and it can't remember
+    /// another one; this passes within their time-outs.
     Full,
-    /// The store takes no writes at present.
+    /// The store accepts no writes at present.
     ReadOnly,
     /// The store refused the host's credentials or permissions.
     Denied,
@@ -351,9 +351,9 @@ pub enum FailureCode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: FailureCode,
-    /// The key, log or part of the request that the code speaks of, or empty.
+    /// The key, log or part of the request that the code refers to, or empty.
     pub subject: String,
-    /// The limit that the code speaks of, or 0.
+    /// The limit that the code refers to, or 0.
     pub limit: u64,
     /// For people: one sentence without a full stop.
     pub message: String,
@@ -361,8 +361,8 @@ pub struct Failure {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketPage {
-    /// Sorted. A page may hold a few more or fewer than were asked for, even none, and names of an earlier
-    /// page.
+    /// Sorted. A page may hold somewhat more or fewer than were asked for, even none, and repeat names of an
+    /// earlier page.
     pub buckets: Vec<String>,
     /// For the next page; empty after the last.
     pub cursor: String,
@@ -384,19 +384,19 @@ pub struct LogDescription {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// `applied` (it is there), `absent` or `expired`.
+    /// `applied` (it exists), `absent` or `expired`.
     pub status: Status,
     pub incarnation: String,
     pub time_to_live: Option<TimeToLive>,
     /// Milliseconds until it expires, by the store's clock; none: it never does.
     pub expires_in: Option<u64>,
-    /// Of more than a thousand, names that are not valid may be counted, too.
+    /// Beyond a thousand, invalid names may be counted, too.
     pub keys: u64,
     pub logs: Vec<LogDescription>,
 }
 
-/// What this store can promise, for whoever has to know. The filter runs on less, and then promises
-/// less: each of its promises rests on the store's.
+/// What this store can promise, for whoever has to know. The filter also runs on less, and then promises
+/// less: each of its promises depends on the store's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreCapabilities {
     /// Transactions are all or none, also among concurrent writers.

@@ -147,9 +147,8 @@ impl<'a> Names<'a> {
 
 /// Refuses a writer whose retry could not be told from its first try.
 pub(super) fn too_many_writers() -> Failure {
-    let message = format!(
-        "{MAX_WRITERS} others have just written to this session, and a retry of each may still be under way; try again later"
-    );
+    let message =
+        format!("{MAX_WRITERS} other writers have just written to this session and may still retry; try again later");
     Failure { limit: MAX_WRITERS, ..failure(FailureCode::Full, "writers", message) }
 }
 

@@ -321,7 +321,7 @@ async fn what_replicas_do_not_confirm_is_told_and_reads_go_on() {
         let passed = node.say("s", "unconfirmed").await;
         assert_eq!(passed.effect, Effect::Failed);
         assert_eq!(problem_code(&passed), "read-only");
-        assert!(problem_message(&passed).contains("not known to be on 1 replicas"), "{passed:?}");
+        assert!(problem_message(&passed).contains("not confirmed by 1 replicas"), "{passed:?}");
         assert_eq!(node.ask("s").await.effect, Effect::Enriched);
     }
     cluster.nodes()[1].resume().unwrap();
@@ -383,7 +383,7 @@ async fn a_cluster_taken_for_a_single_server_and_the_reverse_are_told() {
     let all_alone =
         RedisOptions { url: Some(single.url().into()), cluster: true, store_timeout: short, ..RedisOptions::default() };
     let failure = store(all_alone.clone()).check().await.unwrap_err();
-    assert_eq!(failure.message, "this Redis is no node of a cluster: leave redis_cluster out");
+    assert_eq!(failure.message, "this Redis is not a cluster node: leave redis_cluster unset");
     assert_eq!(failure.code, FailureCode::Other);
 
     let not_told =
@@ -421,7 +421,7 @@ async fn a_cluster_that_is_gone_costs_little_after_a_few_failures_and_is_found_a
         assert_eq!(node.say("s", "lost").await.effect, Effect::Failed);
     }
     let refused = node.say("s", "lost").await;
-    assert!(problem_message(&refused).contains("left alone for a moment"), "{refused:?}");
+    assert!(problem_message(&refused).contains("suspended for a moment"), "{refused:?}");
     cluster.nodes_mut()[0].restart().unwrap();
     // Its users are gone with it.
     allowed_on_cluster(&cluster, quick);

@@ -77,7 +77,7 @@ pub async fn ask(pipe: &mut Pipe, metadata: &str) -> Result<()> {
     let passed = pipe.question(QUESTION_TEXT, metadata).await?;
     match passed.effect {
         Effect::Enriched | Effect::Resumed => Ok(()),
-        effect => bail!("a question came to {effect:?}: {:?}", passed.problem),
+        effect => bail!("unexpected effect of a question, {effect:?}: {:?}", passed.problem),
     }
 }
 
@@ -86,7 +86,7 @@ pub async fn answer(pipe: &mut Pipe, text: &str, metadata: &str) -> Result<()> {
     let passed = pipe.answer(text, metadata).await?;
     match passed.effect {
         Effect::Stored => Ok(()),
-        effect => bail!("an answer came to {effect:?}: {:?}", passed.problem),
+        effect => bail!("unexpected effect of an answer, {effect:?}: {:?}", passed.problem),
     }
 }
 
@@ -113,14 +113,14 @@ impl Contender for Native {
         self.turn = reply.turn;
         match reply.effect {
             filter::Effect::Enriched | filter::Effect::Resumed => Ok(()),
-            effect => bail!("a question came to {effect:?}"),
+            effect => bail!("unexpected effect of a question: {effect:?}"),
         }
     }
 
     async fn answer(&mut self) -> Result<()> {
         match self.filter.answer(&self.answer, "{}", &self.turn).effect {
             filter::Effect::Stored => Ok(()),
-            effect => bail!("an answer came to {effect:?}"),
+            effect => bail!("unexpected effect of an answer: {effect:?}"),
         }
     }
 }

@@ -64,7 +64,7 @@ pub fn main(arguments: &BenchArguments) -> Result<ExitCode> {
     let report = match &arguments.from {
         Some(file) => {
             let json = fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
-            serde_json::from_str(&json).with_context(|| format!("{} is no report of a bench", file.display()))?
+            serde_json::from_str(&json).with_context(|| format!("{} is not a benchmark report", file.display()))?
         }
         None => {
             ending::stop_servers_at_a_signal()?;
@@ -90,7 +90,7 @@ fn run(arguments: &BenchArguments) -> Result<Report> {
     let plugin = Plugin::bundled(&Sandbox::default())?;
     let mut report = Report { conditions: conditions(&effort), sections: Vec::new(), plots: Vec::new() };
     if !RedisServer::is_installed() {
-        terminal::note("no redis-server is installed, so only the memory store is measured");
+        terminal::note("redis-server is not installed, so only the memory store is measured");
     }
     let single = setup::single_runtime()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -226,7 +226,7 @@ impl RedisBenchmark {
         let numbers: Vec<f64> = fields.map_while(|field| field.parse().ok()).collect();
         match numbers.last() {
             Some(rate) if *rate > 0.0 => Ok(*rate),
-            _ => bail!("redis-benchmark says nothing that can be read: {text}"),
+            _ => bail!("can't parse the output of redis-benchmark: {text}"),
         }
     }
 }

@@ -103,7 +103,7 @@ impl Dispatcher {
             Piece::More(bytes) => Line::Ready(bytes),
             Piece::TooLong(bytes) => {
                 self.number += 1;
-                let problem = format!("longer than {} bytes (raise max_entry_bytes for longer ones)", self.max_line);
+                let problem = format!("longer than {} bytes (raise max_entry_bytes to accept it)", self.max_line);
                 self.refuse(&problem).await?;
                 Line::Ready(bytes)
             }

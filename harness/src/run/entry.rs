@@ -14,7 +14,7 @@ use keepline_filter::json::{self, scan::members};
 use super::python_json;
 
 /// What is allowed, for messages about what is not.
-pub const ALLOWED: &str = r#"an entry is a JSON object like {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open". An answer that names no session is stored only when no such line came between its question and it"#;
+pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open". After an invalid line, answers without a session_id are not stored until the next question"#;
 
 /// Where an entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Entry {
     /// Read a line, its ending included.
     pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
         let line = String::from_utf8(line).map_err(|error| {
-            let problem = format!("not UTF-8 from byte {} on", error.utf8_error().valid_up_to() + 1);
+            let problem = format!("invalid UTF-8 at byte {}", error.utf8_error().valid_up_to() + 1);
             NoEntry { problem, line: error.into_bytes() }
         })?;
         let found = Found::in_line(&line);
@@ -173,9 +173,9 @@ impl Found {
     }
 
     fn lane(&self, line: &str) -> Result<Lane, String> {
-        let raw = self.lane.clone().and_then(|place| line.get(place)).ok_or("no lane")?;
+        let raw = self.lane.clone().and_then(|place| line.get(place)).ok_or("missing lane")?;
         if !raw.starts_with('"') {
-            return Err("the lane is no text".to_owned());
+            return Err("the lane is not a string".to_owned());
         }
         match &*decoded(raw) {
             "questions" => Ok(Lane::Questions),
@@ -191,12 +191,12 @@ fn problem(line: &str) -> String {
     // Some writers begin a file with a byte order mark, and so a line of files that were joined.
     let text = line.strip_prefix('\u{feff}').unwrap_or(line);
     if text.trim_ascii().is_empty() {
-        return "an empty line".to_owned();
+        return "empty line".to_owned();
     }
     // These are taken, but not by the parser that can tell what is wrong and where; the places stay.
     let text = text.replace("-Infinity", "-0       ").replace("Infinity", "0       ").replace("NaN", "0  ");
     match json::members(&text, |_, _| {}) {
-        Err(error) if error.is_data() => "JSON, but no object".to_owned(),
+        Err(error) if error.is_data() => "not a JSON object".to_owned(),
         // Every line is a document of its own: serde_json's "line 1" would mislead.
         Err(error) => format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column")),
         Ok(()) => "not JSON".to_owned(),
@@ -368,22 +368,22 @@ mod tests {
     #[test]
     fn what_is_no_entry_is_told_and_kept() {
         for (line, told) in [
-            (&b"\n"[..], "an empty line"),
+            (&b"\n"[..], "empty line"),
             (b"nonsense\n", "not JSON: expected ident at column 2"),
-            (b"[\"questions\",\"text\",{}]\n", "JSON, but no object"),
-            (b"{\"text\":\"x\"}\n", "no lane"),
-            (b"\xef\xbb\xbf\r\n", "an empty line"),
-            (b"\xef\xbb\xbf{}", "no lane"),
+            (b"[\"questions\",\"text\",{}]\n", "not a JSON object"),
+            (b"{\"text\":\"x\"}\n", "missing lane"),
+            (b"\xef\xbb\xbf\r\n", "empty line"),
+            (b"\xef\xbb\xbf{}", "missing lane"),
             (b"{\"x\":NaN,\"y\":nan}\n", "not JSON: expected ident at column 15"),
             (b"{\"x\":-Infinity", "not JSON: EOF while parsing an object at column 14"),
             (
                 b"{\"lane\":\"open\",\"x\":\"a\0b\"}\n",
                 "not JSON: control character (\\u0000-\\u001F) found while parsing a string at column 21",
             ),
-            (b"{\"lane\":7}\n", "the lane is no text"),
+            (b"{\"lane\":7}\n", "the lane is not a string"),
             (b"{\"lane\":\"question\"}\n", "unknown lane \"question\""),
             (b"{\"lane\":\"open\"} {}\n", "not JSON: trailing characters at column 17"),
-            (b"{\"lane\":\"\xff\"}\n", "not UTF-8 from byte 10 on"),
+            (b"{\"lane\":\"\xff\"}\n", "invalid UTF-8 at byte 10"),
         ] {
             assert_eq!(problem(line), told);
         }

@@ -78,14 +78,14 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = pipes.min(cores).max(2);
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(threads).enable_all().build().context("can't start")?
+        builder.worker_threads(threads).enable_all().build().context("can't start the runtime")?
     };
     let outcome = runtime.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
         // Before the first entry: what is read is finished.
         let ending = Ending::listen(arguments.grace.0)?;
         if let Some(file) = setup::plugin_file(global) {
-            let hangups = signal(SignalKind::hangup()).context("can't listen to signals")?;
+            let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
             tokio::spawn(reload(hangups, keepline.clone(), file, config.sandbox()));
         }
         // Text and metadata in JSON's longest spelling, and as much again for the other fields.
@@ -138,8 +138,10 @@ async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox:
             anyhow::Ok(keepline.replace_plugin(plugin).await?)
         };
         match replaced.await {
-            Ok(()) => terminal::note(&format!("the plugin was replaced by what is in {} now", file.display())),
-            Err(error) => terminal::warning(&format!("the plugin was not replaced, and goes on: {error:#}")),
+            Ok(()) => {
+                terminal::note(&format!("the plugin was replaced with the current version of {}", file.display()))
+            }
+            Err(error) => terminal::warning(&format!("the plugin was not replaced and stays in use: {error:#}")),
         }
     }
 }
@@ -176,8 +178,8 @@ async fn run(
     let pieces_out = Arc::new(AtomicU64::new(0));
     let (sink, written) = Sink::start(output, pieces_out.clone());
 
-    let refused = Arc::new(Trouble::new("lines were no entries and passed unchanged", Some(ALLOWED)));
-    let failed = Arc::new(Trouble::new("entries failed and came out with an error beside them", None));
+    let refused = Arc::new(Trouble::new("lines were invalid and passed through unchanged", Some(ALLOWED)));
+    let failed = Arc::new(Trouble::new("entries failed and were passed on with an error member", None));
     let telling = tokio::spawn(tell_trouble([refused.clone(), failed.clone()]));
 
     let mut work = JoinSet::new();
@@ -200,16 +202,16 @@ async fn run(
         let read = dispatching.await;
         let mut tally = Tally::default();
         while let Some(served) = work.join_next().await {
-            tally.add(&served.context("a pipe broke")?);
+            tally.add(&served.context("a pipe task failed")?);
         }
-        collected.context("the output broke")?;
-        match written.await.context("the output broke")? {
+        collected.context("the output task failed")?;
+        match written.await.context("the output task failed")? {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 return Err(error).context("can't write the output");
             }
             _ => {}
         }
-        read.context("the input broke")?.context("can't read the input")?;
+        read.context("the input task failed")?.context("can't read the input")?;
         anyhow::Ok(tally)
     };
     let finished = tokio::select! {
@@ -227,7 +229,7 @@ async fn run(
     failed.end();
     if finished.is_none() {
         let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
-        terminal::warning(&format!("ended before everything that was read had come out: {left} lines had not"));
+        terminal::warning(&format!("stopped before all input was processed: {left} lines were not written"));
     }
     let is_complete = finished.is_some();
     let tally = finished.transpose()?.unwrap_or_default();

@@ -78,7 +78,7 @@ pub struct Summary {
     pub tally: Tally,
     /// What the filter did.
     pub counters: Counters,
-    /// Lines that were no entries.
+    /// Invalid lines.
     pub refused: u64,
     /// Requests sent to the store.
     pub round_trips: u64,
@@ -95,7 +95,7 @@ impl Summary {
         if !elapsed.is_zero() && entries > 0 {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let rate = entries as f64 / elapsed.as_secs_f64();
-            _ = write!(text, " ({rate:.0} a second)");
+            _ = write!(text, " ({rate:.0}/s)");
         }
         for (name, times) in [("questions", &tally.questions), ("answers", &tally.answers)] {
             if times.count() > 0 {
@@ -122,19 +122,19 @@ impl Summary {
             _ = write!(text, "\n  {:<10} {:>9}", "opened", tally.opened);
         }
         if *refused > 0 {
-            _ = write!(text, "\n  {:<10} {refused:>9}   passed unchanged", "no entries");
+            _ = write!(text, "\n  {:<10} {refused:>9}   passed unchanged", "invalid");
         }
         if tally.errors > 0 {
-            _ = write!(text, "\n  {:<10} {:>9}   came out with an error beside them", "errors", tally.errors);
+            _ = write!(text, "\n  {:<10} {:>9}   passed on with an error member", "errors", tally.errors);
         }
         if counters.faults > 0 {
-            _ = write!(text, "\n  {:<10} {:>9}   instances of the plugin were stopped", "faults", counters.faults);
+            _ = write!(text, "\n  {:<10} {:>9}   plugin instances were stopped", "faults", counters.faults);
         }
         _ = write!(text, "\n  {:<10} {round_trips:>9}   round trips", "store");
         if *round_trips > 0 && entries > 0 {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let each = *round_trips as f64 / entries as f64;
-            _ = write!(text, ", {each:.2} an entry");
+            _ = write!(text, ", {each:.2} per entry");
         }
         text
     }

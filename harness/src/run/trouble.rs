@@ -1,4 +1,4 @@
-//! What is told of lines that are no entries, and of entries that failed.
+//! How invalid lines and failed entries are reported.
 //!
 //! Promises that the first ones are told one by one and all are counted, however many there are: a file of
 //! another kind, or a store that is away, must not bury what else standard error says.
@@ -16,7 +16,7 @@ pub const PERIOD: Duration = Duration::from_secs(10);
 
 /// One kind of trouble.
 pub struct Trouble {
-    /// What happened to them, after their number: `lines were no entries`.
+    /// What happened to them, after their number: `lines were invalid`.
     happened: &'static str,
     /// Told once, after the first.
     explanation: Option<&'static str>,
@@ -53,7 +53,7 @@ impl Trouble {
     /// Tell how many there were since the last time, if there were any.
     pub fn catch_up(&self) {
         if let Some((held, latest)) = self.counts.lock().held() {
-            terminal::error(&format!("{held} more {}; the last of them: {latest}", self.happened));
+            terminal::error(&format!("{held} more {}; the latest: {latest}", self.happened));
         }
     }
 
@@ -61,7 +61,7 @@ impl Trouble {
     pub fn end(&self) -> u64 {
         let total = self.counts.lock().total;
         if total > FIRST {
-            terminal::error(&format!("in all, {total} {}", self.happened));
+            terminal::error(&format!("in total, {total} {}", self.happened));
         }
         total
     }

@@ -105,11 +105,11 @@ impl Field {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 quoted.join(" or ")
             }
-            Kind::Text | Kind::Secret => "text".to_owned(),
+            Kind::Text | Kind::Secret => "a string".to_owned(),
             Kind::Url => "a redis:// or rediss:// URL, or empty".to_owned(),
             Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Flag => "true or false".to_owned(),
-            Kind::List => "a list of texts, or one text with commas between them".to_owned(),
+            Kind::List => "a list of strings, or one comma-separated string".to_owned(),
         }
     }
 
@@ -256,51 +256,51 @@ host_fields! {
     redis_database: u64 = Preset::Number(0), Kind::Number { min: 0, max: 1_000_000 };
     /// Redis server: encrypt the connection.
     redis_tls: bool = Preset::Flag(false), Kind::Flag;
-    /// Redis server: a file with the certificates (PEM) to trust in place of the public authorities. Empty: those.
+    /// Redis server: PEM file of the CA certificates to trust instead of the public ones. Empty: the public ones.
     redis_tls_ca: String = Preset::Text(""), Kind::Text;
-    /// Redis server as one URL, redis://user:password@host:port/database (rediss:// with TLS), in place of host and port.
+    /// Redis server as one URL, redis://user:password@host:port/database (rediss:// for TLS), instead of host and port.
     redis_url: Secret = Preset::Text(""), Kind::Url;
-    /// Whether Redis is a Redis Cluster; its keys are laid out in 4096 hash tags then.
+    /// Whether Redis is a Redis Cluster; its keys are then spread over 4096 hash tags.
     redis_cluster: bool = Preset::Flag(false), Kind::Flag;
-    /// Redis Cluster: some of its nodes, host:port each, in place of host and port. They tell of the others.
+    /// Redis Cluster: a few of its nodes as host:port, instead of host and port; the rest are discovered.
     redis_nodes: Vec<String> = Preset::Text(""), Kind::List;
     /// Redis: how many replicas must have what an entry writes before it counts as stored.
     redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
-    /// What the names of all keys in Redis begin with: one a tenant, and none that continues another's after a colon.
+    /// Prefix of all keys in Redis: one per tenant, and none that is another one followed by a colon and more.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
-    /// How long an entry may wait in all: for an instance, and for the store with its retries and reconnects (ms).
+    /// How long an entry may wait in total: for an instance, and for the store including retries and reconnects (ms).
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
-    /// After how many failed transactions in a row the store is left alone for a while.
+    /// Consecutive failed transactions after which requests to the store are suspended for a while.
     breaker_failures: u64 = Preset::Number(3), Kind::Number { min: 1, max: 1_000_000 };
-    /// For how long it is left alone at first (ms); it doubles up to ten times that.
+    /// How long they are suspended at first (ms); this doubles, up to ten times as long.
     breaker_cooldown_ms: u64 = Preset::Number(500), Kind::Number { min: 1, max: HOUR_MS };
-    /// When the store fails: forward the entry unchanged, or fail it.
+    /// What to do with an entry when the store fails: forward it unchanged, or fail it.
     on_store_error: String = Preset::Text("forward"), Kind::Choice(&["forward", "fail"]);
-    /// The longest entry the filter is shown (bytes). A longer one is forwarded unchanged.
+    /// Largest entry that is passed to the filter (bytes). A larger one is forwarded unchanged.
     max_entry_bytes: u64 = Preset::Number(4 * MIB), Kind::Number { min: 1, max: GIB };
-    /// Instances of the filter: entries that are served at one time. keepline run has one for each of its pipes at least.
+    /// Instances of the filter, which is how many entries are served at a time; at least one per pipe of keepline run.
     max_instances: u64 = Preset::Number(256), Kind::Number { min: 1, max: 1_000_000 };
-    /// Entries that may wait for an instance. One more is forwarded unchanged.
+    /// How many entries may wait for an instance; further ones are forwarded unchanged.
     max_waiting: u64 = Preset::Number(4096), Kind::Number { min: 0, max: 1_000_000 };
-    /// How long of that an entry may wait for an instance (ms). Then it is forwarded unchanged.
+    /// How much of its time an entry may wait for an instance (ms); after that it is forwarded unchanged.
     max_wait_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
-    /// Backend "memory": how many sessions it holds.
+    /// Backend "memory": maximum number of sessions.
     memory_max_sessions: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000_000 };
-    /// Backend "memory": how much it holds (bytes).
+    /// Backend "memory": maximum size (bytes).
     memory_max_bytes: u64 = Preset::Number(256 * MIB), Kind::Number { min: 1, max: 1024 * GIB };
     /// Sandbox: memory of an instance (bytes).
     sandbox_memory_bytes: u64 = Preset::Number(64 * MIB), Kind::Number { min: 2 * MIB, max: 4 * GIB };
     /// Sandbox: elements of an instance's tables.
     sandbox_table_elements: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 10_000_000 };
-    /// Sandbox: time the filter may compute between two calls of the host (ms).
+    /// Sandbox: how long the filter may compute between two calls to the host (ms).
     sandbox_cpu_ms: u64 = Preset::Number(1000), Kind::Number { min: 10, max: HOUR_MS };
     /// Sandbox: what one call may copy out of an instance (bytes).
     sandbox_copy_bytes: u64 = Preset::Number(32 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
-    /// Sandbox: calls of the store that one entry may make.
+    /// Sandbox: how many store calls one entry may make.
     sandbox_store_calls: u64 = Preset::Number(64), Kind::Number { min: 2, max: 1_000_000 };
-    /// Sandbox: messages that one entry may log; further ones are dropped.
+    /// Sandbox: how many messages one entry may log; further ones are dropped.
     sandbox_log_lines: u64 = Preset::Number(64), Kind::Number { min: 0, max: 1_000_000 };
-    /// Sandbox: entries that an instance serves before a fresh one takes its place.
+    /// Sandbox: entries that an instance serves before it is replaced.
     sandbox_calls_per_instance: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 1_000_000_000 };
     /// Where compiled plugins are cached: a directory, "default" or "off".
     cache_dir: String = Preset::Text("default"), Kind::Text;

@@ -137,7 +137,7 @@ pub enum ConfigError {
     },
     /// Fields for a profile that nobody chose, while the backend is Redis all the same.
     #[error(
-        "{origin} has fields in the object \"{profile}\", which are read only when that profile is chosen, and the \
+        "{origin} has fields in the object \"{profile}\", which are read only when that profile is selected, but the \
          backend is Redis without it: add \"profile\": \"{profile}\" or --profile {profile}, or move the fields out \
          of the object"
     )]
@@ -329,7 +329,7 @@ impl Config {
                 return Err(ConfigError::ProfileNotChosen { profile, origin });
             }
             config.warnings.push(format!(
-                "{origin} has fields for the profile {}, which is not chosen: add \"profile\" to it, or --profile",
+                "{origin} has fields for the profile {}, which is not selected: add \"profile\" to it, or use --profile",
                 profiles.join(" and ")
             ));
         }
@@ -564,7 +564,7 @@ impl Layers {
                 let beside = origin(name);
                 if beside.is_chosen() {
                     let url = origin("redis_url");
-                    warnings.push(format!("redis_url ({url}) wins: {name} ({beside}) is not used"));
+                    warnings.push(format!("redis_url ({url}) takes precedence: {name} ({beside}) is ignored"));
                 }
             }
         }
@@ -660,8 +660,10 @@ fn checked_url(row: &Field, setting: Setting, origin: &Origin) -> Result<Setting
         && !url.is_empty()
     {
         let problem = match url::Url::parse(url.expose()) {
-            Err(error) => Some(format!("text that is no URL: {error}")),
-            Ok(parsed) if !matches!(parsed.scheme(), "redis" | "rediss") => Some("another kind of URL".to_owned()),
+            Err(error) => Some(format!("an invalid URL: {error}")),
+            Ok(parsed) if !matches!(parsed.scheme(), "redis" | "rediss") => {
+                Some("a URL with another scheme".to_owned())
+            }
             Ok(parsed) if parsed.host_str().unwrap_or_default().is_empty() => Some("a URL without a host".to_owned()),
             Ok(_) => None,
         };
@@ -693,7 +695,7 @@ fn refused(row: &Field, value: &Value, origin: &Origin) -> ConfigError {
 /// A value in an error: short, and without anything that a terminal would obey.
 fn describe(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("the text {}", Value::from(shortened(text))),
+        Value::String(text) => format!("the string {}", Value::from(shortened(text))),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         other => other.to_string(),

@@ -173,9 +173,9 @@ fn errors_name_the_field_what_was_given_and_what_is_allowed() {
         (json!({"redis_port": 70000}), "redis_port must be a whole number from 1 to 65535, not 70000 (configuration)"),
         (
             json!({"redis_port": "6379"}),
-            "redis_port must be a whole number from 1 to 65535, not the text \"6379\" (configuration)",
+            "redis_port must be a whole number from 1 to 65535, not the string \"6379\" (configuration)",
         ),
-        (json!({"redis_tls": "false"}), "redis_tls must be true or false, not the text \"false\" (configuration)"),
+        (json!({"redis_tls": "false"}), "redis_tls must be true or false, not the string \"false\" (configuration)"),
         (json!({"on_store_error": 1}), "on_store_error must be \"forward\" or \"fail\", not 1 (configuration)"),
         (json!({"backend": "Redis"}), "Unknown backend: 'Redis'. Must be \"redis\" or \"memory\"."),
         (json!({"backend": 5}), "Unknown backend: 5. Must be \"redis\" or \"memory\"."),
@@ -253,7 +253,7 @@ fn a_password_is_shown_nowhere() {
     assert!(!said.contains("hunter2"), "{said}");
     assert_eq!(
         message(json!({"redis_password": 12345})),
-        "redis_password must be text, not a number (put it in quotes) (configuration)"
+        "redis_password must be a string, not a number (put it in quotes) (configuration)"
     );
 }
 

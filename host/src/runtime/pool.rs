@@ -36,11 +36,11 @@ pub(crate) struct Limits {
 /// Why a call gets no instance.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("all {} instances are busy and {} calls wait for one already", .0.instances, .0.waiting)]
+    #[error("all {} instances are busy and {} calls are already waiting", .0.instances, .0.waiting)]
     Full(Limits),
-    #[error("no instance came free within {} ms", .0.as_millis())]
+    #[error("no instance became free within {} ms", .0.as_millis())]
     Late(Duration),
-    #[error("the memory is shut down")]
+    #[error("this Keepline has been shut down")]
     Closed,
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -123,7 +123,7 @@ impl Pool {
         let instance = match first(&plugin, &self.lent, &self.options, *due).await? {
             Ok((instance, _)) => instance,
             Err(problem) => {
-                let problem = format!("it refuses its own options: {}", problem.message);
+                let problem = format!("it rejects its own options: {}", problem.message);
                 return Err(Fault::from(wasmtime::Error::msg(problem)).into());
             }
         };

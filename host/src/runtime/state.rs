@@ -128,7 +128,7 @@ impl InstanceState {
             Err(missed) => missed,
         };
         let told = match missed {
-            Missed::NotAsked => "the time for this entry is over (entry_timeout), so the store was not asked",
+            Missed::NotAsked => "this entry ran out of time (entry_timeout), so the store was not asked",
             Missed::Abandoned => {
                 // What it sent last may still be on its way.
                 self.writer = Writer::new();

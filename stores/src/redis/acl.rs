@@ -1,4 +1,4 @@
-//! The least that a user of Redis must be allowed for a store to work.
+//! The least privileges that a Redis user needs for a store to work.
 //!
 //! One prefix a tenant, and a user of its own with the rules for it, keeps tenants apart in one Redis: neither
 //! reaches the other's keys, whatever it sends. That holds as long as no prefix is another one with a colon

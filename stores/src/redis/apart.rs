@@ -22,7 +22,7 @@ const LAG: Duration = Duration::from_millis(200);
 #[non_exhaustive]
 pub enum NotApart {
     /// What the one writes, the other reads.
-    #[error("source and target are the same sessions of the same Redis, by whatever names they are reached")]
+    #[error("source and target are the same sessions of the same Redis, even if they are addressed differently")]
     Same,
     /// The source can't be read or written.
     #[error("the source can't be used: {}", .0.message)]

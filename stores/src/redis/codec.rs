@@ -334,7 +334,7 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
         10 => failure(
             FailureCode::WrongType,
             &*subject,
-            format!("what is stored under {subject} is not of the type that belongs there; nothing was changed"),
+            format!("what is stored under {subject} has the wrong type; nothing was changed"),
         ),
         11 => failure(FailureCode::NotACounter, &*subject, format!("the value of {subject} is not a 64-bit integer")),
         12 => failure(FailureCode::CounterOverflow, &*subject, format!("{subject} would leave the range of 64 bits")),
@@ -342,7 +342,7 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
         14 => failure(
             FailureCode::Invalid,
             &*subject,
-            format!("more records for the log {subject} than there are to replace"),
+            format!("more records than there are to replace in the log {subject}"),
         ),
         15 => return Ok(Said::Late),
         16 => request::too_many_writers(),
@@ -509,7 +509,7 @@ fn lossy_text(value: Value) -> Result<String, Failure> {
 }
 
 pub(super) fn garbled() -> Failure {
-    failure(FailureCode::Other, "", "what Redis answered is not what the script answers")
+    failure(FailureCode::Other, "", "unexpected reply from the Redis script")
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ impl Servers {
             }
             Unanswered::NoOwner => {
                 suspect();
-                return Tried::Again("no node of its cluster has the session's slot");
+                return Tried::Again("no node of the cluster owns the session's slot");
             }
             Unanswered::Garbled(failure) => return Tried::Refused(failure),
         };
@@ -66,7 +66,7 @@ impl Servers {
                 }
                 ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => {
                     suspect();
-                    Tried::Again("its cluster is not ready")
+                    Tried::Again("the cluster is not ready")
                 }
                 ServerErrorKind::ReadOnly => {
                     suspect();
@@ -83,48 +83,46 @@ impl Servers {
                 | ServerErrorKind::Ask
                 | ServerErrorKind::TryAgain
                 | ServerErrorKind::CrossSlot => {
-                    refused(FailureCode::Other, "this Redis is a node of a cluster: set redis_cluster")
+                    refused(FailureCode::Other, "this Redis is a cluster node: set redis_cluster")
                 }
                 _ if error.detail().is_some_and(|detail| detail.contains("cluster support disabled")) => {
-                    refused(FailureCode::Other, "this Redis is no node of a cluster: leave redis_cluster out")
+                    refused(FailureCode::Other, "this Redis is not a cluster node: leave redis_cluster unset")
                 }
-                _ => refused(FailureCode::Other, "Redis refused the command (ERR); it must be Redis 6.2 or newer"),
+                _ => refused(FailureCode::Other, "Redis rejected the command (ERR); Redis 6.2 or newer is required"),
             },
-            ErrorKind::AuthenticationFailed => {
-                refused(FailureCode::Denied, "Redis refused the password, or the user's name")
-            }
+            ErrorKind::AuthenticationFailed => refused(FailureCode::Denied, "Redis rejected the user name or password"),
             ErrorKind::Extension => match error.code() {
-                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and takes no writes"),
+                Some("OOM") => refused(FailureCode::Full, "Redis is out of memory (maxmemory) and rejects writes"),
                 Some("MISCONF") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it can't save its data to disk")
+                    refused(FailureCode::ReadOnly, "Redis rejects writes because it can't save its data to disk")
                 }
                 Some("NOREPLICAS") => {
-                    refused(FailureCode::ReadOnly, "Redis takes no writes because it has too few replicas")
+                    refused(FailureCode::ReadOnly, "Redis rejects writes because it has too few replicas")
                 }
                 Some("NOAUTH" | "WRONGPASS" | "NOPERM") => {
-                    refused(FailureCode::Denied, "Redis wants a password, or refused the one it got")
+                    refused(FailureCode::Denied, "Redis requires a password, or rejected the one it was given")
                 }
-                Some("BUSY") => Tried::Again("it is busy with somebody's script"),
-                _ => refused(FailureCode::Other, "Redis refused the command"),
+                Some("BUSY") => Tried::Again("it is busy running another script"),
+                _ => refused(FailureCode::Other, "Redis rejected the command"),
             },
             // Also a reply that was cut in the middle.
             ErrorKind::Parse => {
                 suspect();
-                Tried::Again("what answers there does not speak Redis's protocol, or breaks off")
+                Tried::Again("the server does not speak the Redis protocol, or cut its reply short")
             }
             ErrorKind::UnexpectedReturnType => {
-                refused(FailureCode::Unavailable, "what answers there does not speak Redis's protocol")
+                refused(FailureCode::Unavailable, "the server does not speak the Redis protocol")
             }
             ErrorKind::InvalidClientConfig => {
-                refused(FailureCode::Denied, "the connection's settings can't be used; see redis_url and redis_tls")
+                refused(FailureCode::Denied, "invalid connection settings; see redis_url and redis_tls")
             }
             _ if let Some(told) = tls_problem(&error) => refused(FailureCode::Unavailable, told),
             _ => {
                 suspect();
                 Tried::Again(match error.is_connection_refusal() {
-                    true => "the connection is refused; is it running, and are host and port right",
-                    false if error.is_timeout() => "nobody answers",
-                    false => "the connection breaks",
+                    true => "connection refused; is it running, and are host and port correct",
+                    false if error.is_timeout() => "the server does not respond",
+                    false => "the connection was lost",
                 })
             }
         }
@@ -145,7 +143,7 @@ pub(super) fn is_moved(error: &RedisError) -> bool {
 fn tls_problem(error: &RedisError) -> Option<&'static str> {
     let told = if error.is_io_error() { error.to_string() } else { return None };
     if told.contains("invalid peer certificate") {
-        return Some("Redis shows a certificate that is not trusted for this host; see redis_tls_ca");
+        return Some("Redis's certificate is not trusted for this host; see redis_tls_ca");
     }
-    told.contains("received corrupt message").then_some("no TLS connection comes about; is this Redis's port for TLS")
+    told.contains("received corrupt message").then_some("TLS handshake failed; is this Redis's TLS port")
 }

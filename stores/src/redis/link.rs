@@ -174,7 +174,7 @@ impl Link {
                 Err(Tried::Elsewhere) => {
                     // A move that only some of the nodes know of: they are well, and it is about this slot alone.
                     asked.told = Some((Instant::now(), true));
-                    last_problem = Some("its cluster does not agree on who has the session");
+                    last_problem = Some("the cluster's nodes disagree on who owns the session's slot");
                 }
                 Err(Tried::Refused(refusal)) => return Err(refusal),
                 Err(Tried::OutOfTime { connecting: true }) if let Some(problem) = last_problem => {
@@ -222,7 +222,7 @@ impl Link {
             Ok(false) | Err(_) => Err(failure(
                 FailureCode::ReadOnly,
                 "",
-                format!("stored, but not known to be on {} replicas (redis_wait_replicas)", self.wire.wait_replicas),
+                format!("stored, but not confirmed by {} replicas (redis_wait_replicas)", self.wire.wait_replicas),
             )),
         }
     }
@@ -280,9 +280,9 @@ impl Link {
     fn timed_out(&self, time: Time, connecting: bool, problem: Option<&str>) -> Failure {
         let given = if time.is_callers { time.given() } else { self.timeout };
         let milliseconds = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
-        let what = if connecting { "no connection to Redis came about" } else { "Redis did not answer" };
+        let what = if connecting { "could not connect to Redis" } else { "Redis did not answer" };
         let mut message = match time.is_callers {
-            true => format!("{what} before the deadline, {milliseconds} ms after it was asked"),
+            true => format!("{what} before the deadline ({milliseconds} ms)"),
             false => format!("{what} within store_timeout_ms ({milliseconds})"),
         };
         if let Some(problem) = problem {
@@ -302,9 +302,9 @@ fn backoff() -> impl Iterator<Item = Duration> {
         .build()
 }
 
-const FAILING: &str = "the store is left alone for a moment, after it has failed several times in a row";
+const FAILING: &str = "the store has failed several times in a row; requests to it are suspended for a moment";
 const STUCK: &str =
-    "the session's slot is being moved to another node and does not arrive; it is left alone for a moment";
+    "the session's slot is being moved to another node but is stuck; requests to it are suspended for a moment";
 
 fn left_alone(why: &str) -> Failure {
     failure(FailureCode::Unavailable, "", why)

@@ -14,8 +14,8 @@ pub(super) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 /// How to reach a Redis, and how long to wait for it. Start from [`RedisOptions::default`].
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. It takes the place of
-    /// all single parts below, down to `tls`.
+    /// `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. It replaces all
+    /// single parts below, down to `tls`.
     pub url: Option<Secret>,
     /// Default `localhost`.
     pub host: String,
@@ -29,25 +29,24 @@ pub struct RedisOptions {
     pub database: i64,
     /// Default false.
     pub tls: bool,
-    /// A file of certificates (PEM) that are trusted to sign the server's, in place of the public
-    /// authorities. Only with TLS.
+    /// A PEM file of CA certificates to trust instead of the public ones. Only with TLS.
     pub tls_ca: Option<PathBuf>,
     /// Whether this is a Redis Cluster, which has a layout of its own. Default false.
     pub cluster: bool,
-    /// Some nodes of the cluster, `host:port` each: whichever answers tells of the others. None: what the URL
-    /// or host and port name.
+    /// A few nodes of the cluster as `host:port`; the rest are discovered. None: what the URL or host and port
+    /// name.
     pub nodes: Vec<String>,
     /// How many replicas must have what an entry writes before it counts as stored. Default 0: none. It costs
     /// a round trip to the replicas. What was found to be stored already, after a cut connection, is not
     /// waited for.
     pub wait_replicas: u32,
-    /// What all keys begin with, before a colon. Default `rr:memory`, the original's.
+    /// The prefix of all keys, before a colon. Default `rr:memory`, the original's.
     pub key_prefix: String,
     /// How long a transaction may take, with its retries and reconnects. Default 1 s.
     pub store_timeout: Duration,
-    /// Transactions that fail in a row before Redis is left alone for a while. Default 3.
+    /// Consecutive failed transactions before requests to Redis are suspended for a while. Default 3.
     pub breaker_failures: u32,
-    /// For how long, at first; it doubles up to ten times that. Default 500 ms.
+    /// How long they are suspended at first; this doubles, up to ten times as long. Default 500 ms.
     pub breaker_cooldown: Duration,
 }
 
@@ -78,13 +77,13 @@ impl Default for RedisOptions {
 #[non_exhaustive]
 pub enum RedisOptionsError {
     /// No host.
-    #[error("redis_host is empty: name the Redis server's host, or give a redis_url")]
+    #[error("redis_host is empty: set it to the Redis server's host, or set redis_url")]
     NoHost,
     /// The URL can't be read.
     #[error("redis_url is not a Redis URL: redis://[user[:password]@]host[:port][/database], or rediss:// for TLS")]
     Url,
     /// The client refuses the whole.
-    #[error("the Redis settings can't be used: {0}")]
+    #[error("invalid Redis settings: {0}")]
     Client(String),
     /// None at all, or so long that a retry could outlive what recognises it.
     #[error("store_timeout_ms must be 1 to 300000 (five minutes)")]
@@ -93,13 +92,13 @@ pub enum RedisOptionsError {
     #[error("redis_tls_ca: {0}")]
     TlsCa(String),
     /// A node's address that is none.
-    #[error("redis_nodes: {0:?} is no address: each is host:port, the port from 1 to 65535")]
+    #[error("redis_nodes: {0:?} is not a valid address: use host:port, with a port from 1 to 65535")]
     Node(String),
     /// Nodes of what is no cluster.
-    #[error("redis_nodes is for a cluster: set redis_cluster to true, or name the server by redis_host and redis_port")]
+    #[error("redis_nodes requires redis_cluster: set it to true, or use redis_host and redis_port for a single server")]
     NodesOfNoCluster,
     /// A cluster has one database.
-    #[error("a Redis Cluster has database 0 and no other: leave redis_database out")]
+    #[error("a Redis Cluster has only database 0: leave redis_database unset")]
     Database,
     /// A prefix that would not stay one.
     #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
@@ -143,11 +142,11 @@ impl RedisOptions {
         }
         let Some(file) = &self.tls_ca else { return Ok(None) };
         if !is_tls {
-            return Err(RedisOptionsError::TlsCa("it is of no use without redis_tls or a rediss:// URL".into()));
+            return Err(RedisOptionsError::TlsCa("it requires redis_tls or a rediss:// URL".into()));
         }
         let pem = fs::read(file).map_err(|error| self.unusable_ca(&error))?;
         if !pem.windows(PEM_BEGIN.len()).any(|window| window == PEM_BEGIN) {
-            return Err(self.unusable_ca(&"it holds no certificate in PEM form"));
+            return Err(self.unusable_ca(&"it contains no PEM certificate"));
         }
         let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem) };
         Client::build_with_tls(info.clone(), certificates.clone())

@@ -324,7 +324,7 @@ impl RedisStore {
         match self.link.run(bucket.registry.slot, script, arguments, read, Deadline::NEVER).await? {
             Status::Applied => Ok(true),
             Status::Exists => Ok(false),
-            _ => Err(failure(FailureCode::Other, "", "somebody else writes where the session is copied to")),
+            _ => Err(failure(FailureCode::Other, "", "another client is writing to the target session")),
         }
     }
 }

@@ -78,6 +78,6 @@ fn refuses_what_is_no_report() {
     fs::write(&file, "{\"sections\":[]}").unwrap();
     let file = file.to_str().unwrap();
     let ran = call(&["bench", "--from", file], b"");
-    assert!(ran.code == 1 && ran.err.contains("is no report of a bench"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("is not a benchmark report"), "{ran:?}");
     assert_eq!(call(&["bench", "--from", file, "--quick"], b"").code, 2);
 }

@@ -71,7 +71,7 @@ fn that_are_no_entries_do_not_bury_what_else_is_told() {
     for told in [
         "line 1: not JSON",
         "line 10: ",
-        "in all, 20000 lines were no entries",
+        "in total, 20000 lines were invalid",
         "warning: an entry of",
         "  20000   passed unchanged",
     ] {

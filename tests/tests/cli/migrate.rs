@@ -173,16 +173,16 @@ fn what_is_there_already_is_left_alone_and_other_contents_are_told() {
     }
     let to = to_cluster(&prefix);
     assert!(migrate(&from, &texts(&to)).ok().text().starts_with("3 sessions copied ("));
-    assert!(migrate(&from, &texts(&to)).ok().text().starts_with("0 sessions copied (0 B), 3 there already; "));
+    assert!(migrate(&from, &texts(&to)).ok().text().starts_with("0 sessions copied (0 B), 3 already there; "));
 
     session(&["put", "b", "k", "2"]);
     send(&from, &[b"LPUSH", b"rr:memory:c:broken", b"x"]);
     send(&from, &[b"SADD", b"rr:memory:c:__keys__", b"broken"]);
     let told = migrate(&from, &texts(&to));
     assert_eq!(told.code, 1);
-    assert!(told.err.contains("session b: the target has a session of that name with other contents"), "{told:?}");
-    assert!(told.err.contains("session c: what is stored under broken is not of the type"), "{told:?}");
-    assert!(told.text().contains("1 there already, 2 left; see above"), "{told:?}");
+    assert!(told.err.contains("session b: the target has a session of that name with different contents"), "{told:?}");
+    assert!(told.err.contains("session c: what is stored under broken has the wrong type"), "{told:?}");
+    assert!(told.text().contains("1 already there, 2 not migrated; see above"), "{told:?}");
 
     let replaced = migrate(&from, &[&texts(&to)[..], &["--overwrite", "--delete", "--json"]].concat());
     let json = replaced.json();
@@ -205,7 +205,7 @@ fn goes_on_after_it_was_killed() {
         signal(&child, name);
         let ended = finish(child, b"");
         if name == "-TERM" && ended.code == 1 {
-            assert!(ended.err.contains("the same command goes on from there"), "{ended:?}");
+            assert!(ended.err.contains("run the same command again"), "{ended:?}");
         }
     }
     let rest = migrate(&from, &[&texts(&to)[..], &["--json"]].concat()).ok().json();
@@ -224,7 +224,7 @@ fn says_what_is_missing() {
     assert!(nowhere.code == 2 && nowhere.err.contains("--to"), "{nowhere:?}");
     let no_cluster = migrate(&server, &["--to=redis_cluster=true"]);
     assert!(
-        no_cluster.code == 1 && no_cluster.err.contains("the target can't be used: this Redis is no node"),
+        no_cluster.code == 1 && no_cluster.err.contains("the target can't be used: this Redis is not a cluster node"),
         "{no_cluster:?}"
     );
 }

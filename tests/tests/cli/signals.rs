@@ -205,7 +205,7 @@ fn what_run_has_read_and_does_not_come_out_within_its_grace_is_told() {
         signal(&running.child, "-TERM");
         assert_eq!(running.line(), "");
         let (code, told) = running.end();
-        assert_eq!((code, told.contains("had come out: 3 lines had not")), (Some(1), true), "{told}");
+        assert_eq!((code, told.contains("3 lines were not written")), (Some(1), true), "{told}");
         server.resume().unwrap();
     }
 }
@@ -221,7 +221,7 @@ fn a_second_signal_ends_run_at_once() {
         running.child.try_wait().unwrap()
     });
     let (code, told) = running.end();
-    assert_eq!((code, told.contains("2 lines had not")), (Some(1), true), "{told}");
+    assert_eq!((code, told.contains("2 lines were not written")), (Some(1), true), "{told}");
     server.resume().unwrap();
 }
 
@@ -250,7 +250,7 @@ fn a_change_of_a_session_is_finished_or_told() {
         running.child.try_wait().unwrap()
     });
     let (code, told) = running.end();
-    assert_eq!((code, told.contains("it may be done or not")), (Some(1), true), "{told}");
+    assert_eq!((code, told.contains("may or may not have been applied")), (Some(1), true), "{told}");
 
     // Whoever only looks has nothing to finish.
     let running = Running::over(&server, &["session", "list"]);
@@ -273,7 +273,7 @@ fn ends_with_its_server(arguments: &[&str]) {
     assert!(left.is_empty(), "{left:?}");
     let mut told = String::new();
     child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert_eq!(told, "error: ended by a signal\n");
+    assert_eq!(told, "error: terminated by a signal\n");
 }
 
 #[test]

@@ -162,7 +162,7 @@ async fn a_slot_whose_move_was_broken_off_costs_its_entries_nothing_after_the_fi
         slow += u32::from(began.elapsed() >= timeout);
         assert_eq!(passed.effect, Effect::Failed);
         assert!(problem_message(&passed).contains("slot is being moved"), "{passed:?}");
-        left_alone += u32::from(problem_message(&passed).contains("left alone for a moment"));
+        left_alone += u32::from(problem_message(&passed).contains("suspended for a moment"));
         for name in &neighbours {
             assert_eq!(node.say(name, "fine").await.effect, Effect::Stored, "{name}");
         }

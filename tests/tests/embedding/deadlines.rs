@@ -121,7 +121,7 @@ async fn who_gets_no_instance_in_its_time_is_forwarded_unchanged() {
     // The line is more patient than the entry.
     let passed = in_time(second.answer_by("y", &metadata, Deadline::after(SHORT))).await.unwrap();
     assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
-    assert!(problem_message(&passed).starts_with("no instance came free within "), "{passed:?}");
+    assert!(problem_message(&passed).starts_with("no instance became free within "), "{passed:?}");
     let passed = second.answer_by("y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
     assert_eq!(problem_code(&passed), "busy");
     let refused = in_time(node.keepline.sessions().by(Deadline::after(SHORT)).keys("s")).await.unwrap_err();

@@ -62,7 +62,7 @@ async fn what_does_not_fit_in_the_line_is_forwarded_unchanged_and_counted() {
         let passed = say(&node.keepline, &format!("over-{n}")).now_or_never().unwrap();
         assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
         assert!(passed.metadata.is_none());
-        assert_eq!(problem_message(&passed), "all 2 instances are busy and 3 calls wait for one already");
+        assert_eq!(problem_message(&passed), "all 2 instances are busy and 3 calls are already waiting");
     }
     assert_eq!((node.counters().failed, node.counters().busy), (20, 20));
     let told = node.log.of("keepline.busy").len();
@@ -97,7 +97,7 @@ async fn who_waits_too_long_is_forwarded_unchanged_and_counted() {
     begin([&mut first]).await;
     let passed = timeout(PATIENCE, say(&node.keepline, "late")).await.unwrap();
     assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
-    assert_eq!(problem_message(&passed), "no instance came free within 20 ms");
+    assert_eq!(problem_message(&passed), "no instance became free within 20 ms");
     assert_eq!((node.counters().failed, node.counters().busy), (1, 1));
     gate.open();
     // Who has an instance is the store's time-out's business.

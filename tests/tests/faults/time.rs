@@ -87,7 +87,7 @@ async fn a_time_out_tells_whose_limit_it_was() {
             look(&store, Deadline::NEVER).await.unwrap();
         }
         proxy.weather(Weather::BlackHole);
-        let what = if is_connected { "Redis did not answer" } else { "no connection to Redis came about" };
+        let what = if is_connected { "Redis did not answer" } else { "could not connect to Redis" };
         let (message, limit) = told(&store, in_ms(80)).await;
         assert!(message.starts_with(&format!("{what} before the deadline")), "{message}");
         assert!((1..=80).contains(&limit), "{limit}");
@@ -124,9 +124,8 @@ async fn a_dead_redis_is_left_alone_and_found_again_where_all_callers_have_littl
     let store = store(RedisOptions { store_timeout: timeout, breaker_failures: 2, ..options(proxy.port()) });
     look(&store, Deadline::NEVER).await.unwrap();
     proxy.weather(Weather::BlackHole);
-    let is_left_alone = async || {
-        look(&store, in_ms(40)).await.is_err_and(|failure| failure.message.contains("left alone for a moment"))
-    };
+    let is_left_alone =
+        async || look(&store, in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"));
     until("an open circuit", is_left_alone).await;
     // The connection is dead for good: what went into the hole never comes out.
     proxy.weather(Weather::Fair);

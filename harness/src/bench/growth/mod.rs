@@ -381,7 +381,7 @@ fn label(at: u64) -> String {
 
 async fn used_memory(connection: &mut MultiplexedConnection) -> Result<u64> {
     let info: redis::InfoDict = redis::cmd("INFO").arg("memory").query_async(connection).await?;
-    info.get("used_memory").context("Redis does not tell its memory")
+    info.get("used_memory").context("Redis does not report its memory use")
 }
 
 /// What is drawn, and how.

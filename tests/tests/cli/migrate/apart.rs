@@ -56,7 +56,7 @@ fn one_cluster_by_other_nodes_is_refused_and_keeps_everything() {
     ];
     let refused = call_with(&[("KEEPLINE_BACKEND", "redis")], &texts(&source));
     assert_refused(&refused, 2, "source and target are the same sessions");
-    assert!(migrate(&from, &texts(&to)).ok().text().contains("3 there already"));
+    assert!(migrate(&from, &texts(&to)).ok().text().contains("3 already there"));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn other_prefixes_and_databases_of_one_server_are_other_places_and_no_mark_stays
             field => format!("--to={field}"),
         };
         let moved = migrate(&server, &["--delete", &to]).ok();
-        assert!(told(&moved).starts_with("3 sessions copied, 3 deleted in the source;"), "{moved:?}");
+        assert!(told(&moved).starts_with("3 sessions copied, 3 deleted from the source;"), "{moved:?}");
         assert_eq!(session(&server, &["list"]).text(), "");
         let field = to.replace("--to=", "--set=");
         assert_eq!(session(&server, &["list", &field]).text(), "a\nb\nc\n");
@@ -85,13 +85,13 @@ fn what_can_t_be_proved_is_refused_and_a_source_that_is_full_can_be_left() {
     let target = format!("--to=redis_url={}", to.url());
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &from.port().to_string()]).unwrap();
     let refused = migrate(&replica, &["--delete", &target]);
-    assert_refused(&refused, 1, "it can't be proved that source and target are not the same: the source can't be used");
+    assert_refused(&refused, 1, "can't prove that source and target differ: the source can't be used");
     send(&to, &[b"CONFIG", b"SET", b"maxmemory", b"1"]);
-    assert_refused(&migrate(&from, &[&target]), 1, "not the same: the target can't be used: Redis is out of memory");
+    assert_refused(&migrate(&from, &[&target]), 1, "differ: the target can't be used: Redis is out of memory");
     send(&to, &[b"CONFIG", b"SET", b"maxmemory", b"0"]);
     send(&from, &[b"CONFIG", b"SET", b"maxmemory", b"1"]);
     let moved = migrate(&from, &["--delete", &target]).ok();
-    assert!(moved.text().contains("3 deleted in the source"), "{moved:?}");
+    assert!(moved.text().contains("3 deleted from the source"), "{moved:?}");
     assert_eq!(dump(&from), BTreeMap::new());
 }
 
@@ -126,6 +126,6 @@ fn the_least_permissions_suffice_with_scan_where_it_is_asked_for() {
     let words: Vec<_> = words.iter().map(String::as_bytes).collect();
     send(&from, &words);
     send(&from, &[b"ACL", b"LOG", b"RESET"]);
-    assert!(run(&["--scan", "--delete"]).ok().text().contains("3 deleted in the source"));
+    assert!(run(&["--scan", "--delete"]).ok().text().contains("3 deleted from the source"));
     assert_eq!(denied(), 0);
 }

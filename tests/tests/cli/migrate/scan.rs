@@ -25,7 +25,7 @@ fn sessions_that_the_list_has_lost_are_found_by_scan_and_not_spoken_for_without(
     assert_eq!(told(&partly), claim);
 
     let found = migrate(&from, &[&target, "--scan"]).ok();
-    let claim = "2 sessions copied, 1 there already, 2 in no list of the source; \
+    let claim = "2 sessions copied, 1 already there, 2 not in the source's list; \
                  all that the source holds is in the target, with the same contents\n";
     assert_eq!(told(&found), claim);
     assert_eq!(session(&to, &["list"]).text(), "__sessions__\nlisted\nlost\n");
@@ -58,7 +58,7 @@ fn all_masters_of_a_cluster_are_looked_through() {
     let url = format!("--to=redis_url={}", back.url());
     let target = ["--to=redis_cluster=false", "--to=redis_nodes=", "--to=key_prefix=rr:memory", &url];
     let found = keepline(&[&["migrate", "--scan"], &target[..]].concat());
-    assert!(told(&found).starts_with("12 sessions copied, 12 in no list of the source;"), "{found:?}");
+    assert!(told(&found).starts_with("12 sessions copied, 12 not in the source's list;"), "{found:?}");
     let mut listed: Vec<_> = session(&back, &["list"]).text().lines().map(str::to_owned).collect();
     listed.sort_unstable();
     let mut expected = names;
