@@ -57,10 +57,11 @@ fn one(text: &str, unbound: bool) {
     }
 }
 
-/// The words that Python writes and JSON does not know are one that it knows, in texts too.
+/// The words that Python writes and JSON does not know are a value that it knows, in texts too: one with which nothing
+/// before it becomes an escape or a longer number.
 fn strictly(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    text.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null")
+    text.replace("-Infinity", "[]").replace("Infinity", "[]").replace("NaN", "[]")
 }
 
 fn pairs(text: &str) -> Vec<(&str, &str)> {
