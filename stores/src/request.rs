@@ -12,6 +12,7 @@ pub(super) const MAX_OPERATIONS: usize = 10_000;
 /// Records in one answer, whatever was asked for: reading them holds up everybody else.
 pub(super) const MAX_RECORDS: u64 = 10_000;
 /// Keys that one answer names; of more it names none.
+#[cfg(feature = "redis")]
 pub(super) const MAX_NAMES: u64 = 100_000;
 /// Writers of one bucket that a store remembers because a try of theirs may still be under way; it takes no more.
 pub(super) const MAX_WRITERS: u64 = 16_384;
