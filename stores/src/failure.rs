@@ -25,6 +25,8 @@ impl fmt::Display for FailureCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Invalid => "invalid",
+            Self::TooLarge => "too-large",
+            Self::Unsupported => "unsupported",
             Self::WrongType => "wrong-type",
             Self::NotACounter => "not-a-counter",
             Self::CounterOverflow => "counter-overflow",

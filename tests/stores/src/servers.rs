@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keepline::store::RedisOptions;
+use keepline_stores::RedisOptions;
 use keepline_local_redis::{RedisCluster, RedisServer};
 use parking_lot::Mutex;
 use tokio::net::TcpSocket;

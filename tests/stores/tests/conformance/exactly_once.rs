@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, FailureCode, Operation, Outcome, Status, Transaction, Writer};
-use keepline_tests::{
+use keepline_stores::{Deadline, FailureCode, Operation, Outcome, Status, Transaction, Writer};
+use keepline_stores_tests::{
     on_every_store,
     requests::{self, *},
     stores::{StoreUnderTest, new_writer},

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use keepline::store::{Outcome, Status, Transaction};
-use keepline_tests::{requests::*, stores::StoreUnderTest};
+use keepline_stores::{Outcome, Status, Transaction};
+use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
 fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
-    keepline_tests::stores::run(StoreUnderTest::redis(), &case);
-    keepline_tests::stores::run(StoreUnderTest::redis_general(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis_general(), &case);
 }
 
 /// What a transaction on bucket `b` is answered with, and the commands that it took.
@@ -126,7 +126,7 @@ fn a_new_writer_costs_the_same_however_many_there_are() {
         s.raw().on::<()>("HSET", "b:__writers__", &fields);
         let watch = s.raw().watch();
         for _ in 0..10 {
-            let writer = keepline_tests::stores::new_writer();
+            let writer = keepline_stores_tests::stores::new_writer();
             s.ask_as(&writer, &transaction("b", existing(), [put("k", "1")])).await;
         }
         let commands = watch.commands();

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use keepline::store::{FailureCode, Outcome};
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::{FailureCode, Outcome};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 /// A mebibyte, a NUL, quotes, scripts of several kinds, and text that is no JSON: a store looks into none.
 fn awkward_texts() -> Vec<String> {
@@ -37,7 +37,7 @@ async fn any_text_survives_byte_for_byte(s: Arc<StoreUnderTest>) {
     let reversed: Vec<_> = texts.iter().rev().collect();
     assert_eq!(s.apply_one("b", read_all("l")).await, records(0, texts.len() as u64, &reversed));
     let receipt = s.ask(&expecting("b", existing(), [oldest_are("l", &reversed)], [])).await;
-    assert_eq!(receipt.status, keepline::store::Status::Applied);
+    assert_eq!(receipt.status, keepline_stores::Status::Applied);
 }
 
 async fn a_value_longer_than_asked_for_is_answered_by_its_size(s: Arc<StoreUnderTest>) {

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, FailureCode, Operation, Outcome, Status, Transaction};
-use keepline_tests::{
+use keepline_stores::{Deadline, FailureCode, Operation, Outcome, Status, Transaction};
+use keepline_stores_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest},
 };
@@ -11,12 +11,12 @@ use keepline_tests::{
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
-    keepline_tests::stores::run(StoreUnderTest::redis(), &case);
-    keepline_tests::stores::run(StoreUnderTest::redis_general(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis_general(), &case);
 }
 
 /// A bucket `b` with a value, a counter, the original's log and one of ours.
-async fn seeded(s: &StoreUnderTest, opening: keepline::store::Opening) {
+async fn seeded(s: &StoreUnderTest, opening: keepline_stores::Opening) {
     let operations =
         [put("k", "\"text\""), increment("n", 42), append("history", &["h0", "h1"]), append("l", &["l0", "l1"])];
     s.apply("b", opening, operations).await;
@@ -282,7 +282,7 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
         seeded(&s, create()).await;
         break_it(s.raw(), "__sessions__", "string");
         let before = s.raw().dump();
-        let wrong_type = |failure: keepline::store::Failure| {
+        let wrong_type = |failure: keepline_stores::Failure| {
             assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, "__sessions__"));
         };
         wrong_type(s.try_send(&transaction("new", create(), [put("k", "1")])).await.unwrap_err());
@@ -389,7 +389,7 @@ fn text_that_is_not_utf8_is_told_and_not_touched() {
         let before = raw.dump();
         let outcomes = s.apply("b", existing(), [get("k"), get_all(), read_all("l"), get_within("k", 3)]).await;
         assert_eq!(outcomes[0], unreadable());
-        let keepline::store::Outcome::Values(all) = &outcomes[1] else { panic!("{outcomes:?}") };
+        let keepline_stores::Outcome::Values(all) = &outcomes[1] else { panic!("{outcomes:?}") };
         assert_eq!((all.entries.len(), &all.unreadable[..]), (1, &["k".to_owned()][..]));
         assert_eq!(outcomes[2], records(0, 3, &["l0", "l1", "l\u{fffd}2"]));
         assert_eq!(outcomes[3], oversize(4, 1));

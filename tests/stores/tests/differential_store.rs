@@ -6,11 +6,11 @@
 use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
-use keepline::store::{
+use keepline_stores::{
     BucketPage, Deadline, Deletion, Description, Expectation, Failure, Opening, Operation, Outcome, Receipt, Status,
     Transaction, Writer,
 };
-use keepline_tests::{requests::*, stores::StoreUnderTest};
+use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
 /// Steps between two fresh starts. In an episode Redis's own clock, which can't be stopped, gets ahead
 /// of the memory store's by the few seconds that it takes.

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, Opening, Status};
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::{Deadline, Opening, Status};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -183,7 +183,7 @@ mod at_the_very_millisecond {
                 assert_eq!(s.status("b", existing()).await, Status::Absent);
             }
         };
-        keepline_tests::stores::run(StoreUnderTest::memory(), case);
+        keepline_stores_tests::stores::run(StoreUnderTest::memory(), case);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod at_the_very_millisecond {
             s.apply("b", existing(), []).await;
             assert_eq!(time_left(&s).await, 1000 * MILLISECOND);
         };
-        keepline_tests::stores::run(StoreUnderTest::memory(), case);
+        keepline_stores_tests::stores::run(StoreUnderTest::memory(), case);
     }
 
     /// Redis keeps a key through the millisecond that it expires at. What the server's clock says before
@@ -224,6 +224,6 @@ mod at_the_very_millisecond {
                 s.delete("b").await;
             }
         };
-        keepline_tests::stores::run(StoreUnderTest::redis(), case);
+        keepline_stores_tests::stores::run(StoreUnderTest::redis(), case);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, Operation, Outcome, Status};
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::{Deadline, Operation, Outcome, Status};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 const MANY: usize = 20_000;
 /// As many operations as a transaction may have, and records an answer.

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use keepline::store::Deadline;
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::Deadline;
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn an_empty_store_lists_nothing(s: Arc<StoreUnderTest>) {
     let page = s.store.list_buckets("", 10, Deadline::NEVER).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keepline::store::{
+use keepline_stores::{
     AllValues, AppendOperation, CountOperation, CounterValue, Entry, ExistingLife, Expectation, ExpectedKeys,
     ExpectedOldest, ExpectedRoom, FoundValue, GetAllOperation, GetOperation, IncrementOperation, KeyNames,
     ListKeysOperation, LogEnd, LogExtent, LogRecords, NewLife, Opening, Operation, Outcome, OverflowOperation,

@@ -8,8 +8,8 @@ use std::{
     },
 };
 
-use keepline::store::{Deadline, Outcome, Status, Store, Transaction, Writer};
-use keepline_tests::{
+use keepline_stores::{Deadline, Outcome, Status, Store, Transaction, Writer};
+use keepline_stores_tests::{
     requests::*,
     stores::{StoreUnderTest, run_in_parallel},
 };

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use keepline::store::{
+use keepline_stores::{
     Deadline, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
     RedisStore, Status, Store, Transaction, Writer,
 };

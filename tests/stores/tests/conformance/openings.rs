@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, FailureCode, LogDescription, Status, StoreCapabilities};
-use keepline_tests::{
+use keepline_stores::{Deadline, FailureCode, LogDescription, Status, StoreCapabilities};
+use keepline_stores_tests::{
     on_every_store,
     requests::*,
     stores::{StoreUnderTest, new_writer},

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use keepline::store::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
+use keepline_stores::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_local_redis::RedisServer;
-use keepline_tests::{
+use keepline_stores_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest, new_writer},
 };
@@ -12,8 +12,8 @@ use keepline_tests::{
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
-    keepline_tests::stores::run(StoreUnderTest::redis(), &case);
-    keepline_tests::stores::run(StoreUnderTest::redis_general(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis(), &case);
+    keepline_stores_tests::stores::run(StoreUnderTest::redis_general(), &case);
 }
 
 /// Lose all that the store has registered.
@@ -63,7 +63,7 @@ fn a_bucket_whose_registration_was_lost_is_registered_by_the_next_use_of_any_kin
         }
     };
     run(case);
-    keepline_tests::stores::run(StoreUnderTest::cluster(), case);
+    keepline_stores_tests::stores::run(StoreUnderTest::cluster(), case);
 }
 
 /// What the original takes for a key, or somebody else put there.

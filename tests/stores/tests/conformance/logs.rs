@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use keepline::store::{Deadline, FailureCode};
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::{Deadline, FailureCode};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 async fn records_are_numbered_from_zero_in_order_of_appending(s: Arc<StoreUnderTest>) {
     assert_eq!(s.apply("b", create(), [count("l"), read_all("l")]).await, [extent(0, 0), records(0, 0, NONE)]);
@@ -69,7 +69,7 @@ async fn a_range_beyond_the_end_or_of_no_records_is_empty(s: Arc<StoreUnderTest>
         overflow("l", 0, 0, 0, ALL),
     ] {
         let outcome = s.apply_one("b", operation.clone()).await;
-        let keepline::store::Outcome::Records(range) = outcome else { panic!("{outcome:?}") };
+        let keepline_stores::Outcome::Records(range) = outcome else { panic!("{outcome:?}") };
         assert_eq!((range.length, range.records.len()), (2, 0), "{operation:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use keepline::store::{Deadline, FailureCode, Opening, Operation, Status, Transaction};
-use keepline_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+use keepline_stores::{Deadline, FailureCode, Opening, Operation, Status, Transaction};
+use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
 /// Operations that by themselves would be applied, of every kind that writes.
 fn harmless() -> Vec<Operation> {
