@@ -4,8 +4,7 @@ Records of the contract are dicts here, with its names; variants are pairs of ca
 
 Each transaction of the contract is one of SQLite, begun with the lock for writing: so nobody else comes in between,
 and whatever raises rolls all of it back. A transaction that can't begin, because other processes keep the lock, has
-done nothing and may be tried again; SQLite does that for as long as `timeout` says. Once begun it is never sent a second
-time. So no call can count twice, and no writer has to be remembered.
+done nothing and may be tried again; SQLite does that until the deadline. Once begun it is never sent a second time. So no call can count twice, and no writer has to be remembered.
 """
 
 import re
@@ -177,7 +176,8 @@ class Life:
 
     def do_increment(self, step, _):
         key = step["key"]
-        before = (self.text(step["map-name"], key) or b"0").decode()
+        found = self.text(step["map-name"], key)
+        before = "0" if found is None else found.decode()
         if not COUNTER.fullmatch(before) or not -TOP - 1 <= int(before) <= TOP:
             raise Failure("not-a-counter", key, f"{key} is no counter")
         value = int(before) + step["amount"]
@@ -296,15 +296,20 @@ def keys_set(operations, map_name):
 
 
 class SqliteStore:
+    """`clock` returns milliseconds since 1970. Whoever calls sets `deadline`, by the monotonic clock, for all calls of
+    an entry together; no call waits for longer than `timeout` seconds."""
+
     def __init__(self, path, timeout=1.0, clock=lambda: int(time.time() * 1000)):
-        self.clock, self.timeout = clock, timeout
+        self.clock, self.timeout, self.deadline = clock, timeout, float("inf")
         self.db = sqlite3.connect(path, timeout=timeout, isolation_level=None)
         # An acknowledged write survives the machine, not only the process.
         self.db.executescript("pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;" + SCHEMA)
 
     def _atomic(self, work):
         """Runs `work(now)` as one transaction. It raises nothing but `Failure`, with no text of SQLite's or of ours."""
+        wait = int(1000 * max(0, min(self.timeout, self.deadline - time.monotonic())))
         try:
+            self.db.execute(f"pragma busy_timeout = {wait}")
             self.db.execute("begin immediate")
             try:
                 # The machine's clock may be set back, also between two processes; the store's does not go back.
@@ -322,8 +327,7 @@ class SqliteStore:
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith("SQLITE_BUSY"):
-                limit = int(self.timeout * 1000)
-                raise Failure("timed-out", "", "other processes keep the store busy", limit) from None
+                raise Failure("timed-out", "", "other processes keep the store busy", wait) from None
             print(f"keepline: SQLite failed: {name or type(error).__name__}", file=sys.stderr)
             codes = {"SQLITE_FULL": "full", "SQLITE_READONLY": "read-only"}
             raise Failure(codes.get(name, "unavailable"), "", "the store's file can't be used") from None
