@@ -5,7 +5,7 @@
 #![allow(clippy::all, clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "generated code")]
 
 wasmtime::component::bindgen!({
-    path: "../wit",
+    path: "wit",
     world: "memory-filter",
     imports: {
         "keepline:memory/key-value": async | trappable,

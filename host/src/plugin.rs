@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The bundled filter, as a component.
-pub const BUNDLED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline.wasm"));
+pub use keepline_component::FILTER as BUNDLED;
 
 /// What a component may use of the machine. The defaults suit the bundled filter with room to spare.
 #[derive(Clone, Debug, PartialEq, Eq)]
