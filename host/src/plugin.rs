@@ -15,7 +15,7 @@ use crate::runtime::{Program, start_ticking};
 pub use crate::sandbox::{CodeCache, Sandbox};
 
 /// The bundled filter, as a component.
-pub const BUNDLED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline.wasm"));
+pub use keepline_component::FILTER as BUNDLED;
 
 /// Why a plugin can't be loaded.
 #[derive(Debug, thiserror::Error)]
