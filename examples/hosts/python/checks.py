@@ -4,6 +4,7 @@ The rules are those of wit/key-value.wit, section by section. The component is n
 """
 
 import re
+import traceback
 
 MAX_PIECES = 20_000
 MAX_TEXT_BYTES = 16 << 20
@@ -24,6 +25,15 @@ class Failure(Exception):
     def __init__(self, code, subject, message, limit=0):
         super().__init__(message)
         self.record = {"code": code, "subject": subject, "limit": limit, "message": message}
+
+
+def as_failure(error):
+    """What an import answers in place of raising. An error that is no `Failure` is a mistake in the store: the filter is
+    told that it failed, and nothing that could contain a stored text."""
+    if isinstance(error, Failure):
+        return error.record
+    traceback.print_tb(error.__traceback__)
+    return {"code": "other", "subject": "", "limit": 0, "message": "the store made a mistake"}
 
 
 def check_name(what, rule, name):

@@ -5,10 +5,10 @@ import threading
 import time
 import uuid
 
-from wasmtime import Config, Engine, Store, WasmtimeError
+from wasmtime import Config, Engine, Store
 from wasmtime.component import Component, Linker, Record, Variant
 
-from checks import Failure
+from checks import as_failure
 
 LEVELS = ["trace", "debug", "info", "warn", "error", "critical"]
 # An entry is answered by then, or passes without memory. The store gives up a little earlier, while the filter still
@@ -51,11 +51,8 @@ def result(call):
     def answer(*given):
         try:
             return "ok", call(*given)
-        except Failure as failure:
-            return "err", failure.record
-        except Exception as error:  # A mistake of ours. What it says might contain a stored text.
-            print(f"keepline: a mistake in the store: {type(error).__name__}", file=sys.stderr)
-            return "err", {"code": "other", "subject": "", "limit": 0, "message": "the store made a mistake"}
+        except Exception as error:
+            return "err", as_failure(error)
 
     return answer
 
@@ -136,9 +133,11 @@ class Filter:
                 self.start()
             self.arm()
             return self.call(interface, name, given)
-        except (WasmtimeError, ValueError) as error:
+        except Exception as error:
             self.instance = None
-            print(f"keepline: the instance was replaced: {str(error).splitlines()[0]}", file=sys.stderr)
+            # The cause stands below the backtrace.
+            cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+            print(f"keepline: the instance was replaced: {cause[0].strip()}", file=sys.stderr)
             return None
 
     def question(self, text, metadata):

@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 
-from checks import BUCKET, TOKEN, Failure, check_each, check_name, check_transaction
+from checks import BUCKET, TOKEN, Failure, as_failure, check_each, check_name, check_transaction
 
 MAX_RECORDS = 10_000
 MAX_PARTS = 64
@@ -399,8 +399,8 @@ class SqliteStore:
         def attempt(work):
             try:
                 return "receipt", work()
-            except Failure as failure:
-                return "failure", failure.record
+            except Exception as error:
+                return "failure", as_failure(error)
 
         refused = attempt(lambda: check_each(transactions))
         if refused[0] == "failure":
