@@ -29,4 +29,17 @@ fn replay(topic: &str, store: fn() -> StoreUnderTest) {
     runtime.block_on(kit::replay(&topic.replace('_', "-"), store));
 }
 
-topics![openings,];
+topics![
+    buckets,
+    counters,
+    exactly_once,
+    expectations,
+    expiry,
+    leases,
+    limits,
+    logs,
+    maps,
+    openings,
+    transactions,
+    values,
+];
