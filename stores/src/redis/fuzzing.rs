@@ -6,7 +6,7 @@ use redis::Value;
 use super::{
     address::Address,
     cluster::{SLOTS, slot_ranges},
-    codec::{self, Said},
+    decode::{self, Said},
     listing::read_part,
     read_deletion, read_description,
 };
@@ -17,7 +17,7 @@ use crate::{Deletion, Description, Failure, Receipt, Transaction};
 /// # Errors
 /// When it is not what that answers, or tells of a failure.
 pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
-    codec::receipt(reply, transaction).map(said)
+    decode::receipt(reply, transaction).map(said)
 }
 
 /// What `delete.lua` answers.

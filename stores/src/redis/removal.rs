@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore, Transfer,
-    codec::{self, Said},
+    decode::{self, Said},
     keys,
     transfer::SAME_INSTANT_MS,
 };
@@ -96,7 +96,7 @@ impl RedisStore {
             command.arg(deadline).arg("weigh");
         };
         let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             let weighed = match said {
                 Said::Late => return Ok((Said::Late, now)),
                 Said::Answer((Status::Applied, mut reply)) | Said::Written((Status::Applied, mut reply)) => {
@@ -121,7 +121,7 @@ impl RedisStore {
             command.arg(&weight.digest).arg(weight.expires_at).arg(SAME_INSTANT_MS);
         };
         let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Late => (Said::Late, now),
                 Said::Answer((status, _)) | Said::Written((status, _)) => {
@@ -129,7 +129,7 @@ impl RedisStore {
                         Status::Applied | Status::Repeated => Removed::Done,
                         Status::Absent => Removed::Gone,
                         Status::Unmet => Removed::Differs,
-                        _ => return Err(codec::garbled()),
+                        _ => return Err(decode::garbled()),
                     };
                     (Said::Answer(removed), now)
                 }

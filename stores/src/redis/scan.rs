@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::{RedisStore, codec};
+use super::{RedisStore, decode};
 use crate::Failure;
 
 /// Keys that a server looks at for one answer.
@@ -43,8 +43,8 @@ impl RedisStore {
 
 /// Where it goes on, and some keys. Those that are no text are nobody's here.
 fn read_step(reply: Value) -> Result<(String, Vec<String>), Failure> {
-    let mut reply = codec::Reply::new(reply)?;
+    let mut reply = decode::Reply::new(reply)?;
     let next = reply.text()?;
-    let keys = codec::Reply::new(reply.next()?)?.rest().filter_map(|key| codec::text(key).ok()).collect();
+    let keys = decode::Reply::new(reply.next()?)?.rest().filter_map(|key| decode::text(key).ok()).collect();
     Ok((next, keys))
 }

@@ -1,6 +1,6 @@
 //! The scripts of transactions, put together from `transact.lua` and `operations.lua`.
 //!
-//! Transactions of one shape (the same steps with the same limits; see `codec.rs`) share a script that holds
+//! Transactions of one shape (the same steps with the same limits; see `encode.rs`) share a script that holds
 //! the shape, so that it is neither sent nor interpreted again and again: the steps' code, one after the
 //! other. All others are served by the general script: the same code as branches of a loop over the arguments.
 //!
@@ -12,7 +12,7 @@
 use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
 
 use super::{
-    codec::Part,
+    encode::Part,
     script::{Script, filled},
     shapes::Shapes,
 };
@@ -271,7 +271,7 @@ mod tests {
         AppendOperation, CountOperation, ExistingLife, Expectation, ExpectedKeys, ExpectedOldest, ExpectedRoom,
         GetAllOperation, GetOperation, IncrementOperation, ListKeysOperation, LogEnd, Opening, Operation,
         OverflowOperation, PutOperation, ReadOperation, RemoveAllOperation, RemoveOperation, ReplaceOldestOperation,
-        RewriteOperation, Transaction, redis::codec::Request,
+        RewriteOperation, Transaction, redis::decode::Request,
     };
 
     fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {

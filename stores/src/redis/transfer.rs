@@ -13,7 +13,7 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    codec::{self, Reply, Said},
+    decode::{self, Reply, Said},
     keys,
     removal::Weighed,
     script::Script,
@@ -226,14 +226,14 @@ impl RedisStore {
     async fn head(&self, bucket: &str) -> Result<Option<Head>, Failure> {
         let read = |mut reply: Reply| {
             let expires_at = u64::try_from(reply.integer()?).ok();
-            let pairs: Vec<_> = Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<_, _>>()?;
+            let pairs: Vec<_> = Reply::new(reply.next()?)?.rest().map(decode::bytes).collect::<Result<_, _>>()?;
             let mut fields: Vec<_> =
                 pairs.chunks_exact(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone()))).collect();
-            let mut names: Vec<_> = Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<_, _>>()?;
+            let mut names: Vec<_> = Reply::new(reply.next()?)?.rest().map(decode::bytes).collect::<Result<_, _>>()?;
             let mut logs = Vec::new();
             let mut pairs = Reply::new(reply.next()?)?.rest();
             while let (Some(log), Some(Value::Int(length))) = (pairs.next(), pairs.next()) {
-                logs.push((codec::bytes(log)?, u64::try_from(length).map_err(|_| codec::garbled())?));
+                logs.push((decode::bytes(log)?, u64::try_from(length).map_err(|_| decode::garbled())?));
             }
             fields.sort_unstable();
             names.sort_unstable();
@@ -249,16 +249,16 @@ impl RedisStore {
         let values = self.export(bucket, "values", asked.iter().map(Vec::as_slice), |mut reply| {
             let value = |value| match value {
                 Value::Nil => Ok(None),
-                value => codec::bytes(value).map(Some),
+                value => decode::bytes(value).map(Some),
             };
             Reply::new(reply.next()?)?.rest().map(value).collect::<Result<Vec<_>, _>>()
         });
         // Expired meanwhile: there are no values any more.
         let values = values.await?.unwrap_or_else(|| vec![None; asked.len()]);
         if values.is_empty() || values.len() > asked.len() {
-            return Err(codec::garbled());
+            return Err(decode::garbled());
         }
-        let (_, rest) = names.split_at_checked(values.len()).ok_or_else(codec::garbled)?;
+        let (_, rest) = names.split_at_checked(values.len()).ok_or_else(decode::garbled)?;
         Ok((names.iter().map(Vec::as_slice).zip(values).collect(), rest))
     }
 
@@ -266,7 +266,7 @@ impl RedisStore {
     async fn records(&self, bucket: &str, log: &[u8], from: u64) -> Result<Vec<Vec<u8>>, Failure> {
         let from = from.to_string();
         let records = self.export(bucket, "records", [log, from.as_bytes()], |mut reply| {
-            Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<Vec<_>, _>>()
+            Reply::new(reply.next()?)?.rest().map(decode::bytes).collect::<Result<Vec<_>, _>>()
         });
         Ok(records.await?.unwrap_or_default())
     }
@@ -286,7 +286,7 @@ impl RedisStore {
             command.arg(part).arg(PART_BYTES).arg(&rest);
         };
         let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Answer((Status::Applied, reply)) | Said::Written((Status::Applied, reply)) => {
                     (Said::Answer(Some(read(reply)?)), now)
@@ -314,7 +314,7 @@ impl RedisStore {
             command.arg(deadline).arg(part).arg(&expires_at).arg(&rest);
         };
         let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Answer((status, _)) | Said::Written((status, _)) => (Said::Written(status), now),
                 Said::Late => (Said::Late, now),
