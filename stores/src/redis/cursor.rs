@@ -21,6 +21,11 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// The beginning of a registry.
+    pub(super) fn of(registry: u16) -> Self {
+        Self { registry, ..Self::default() }
+    }
+
     /// What is no cursor of ours begins anew.
     pub(super) fn read(text: &str) -> Self {
         let read = || {

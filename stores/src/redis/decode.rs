@@ -14,7 +14,7 @@ use crate::{
     LogDescription, LogExtent, LogRecords, LogSpans, MapDescription, Operation, Outcome, Receipt, Size, SpanRecords,
     Status, TimeToLive, Transaction, failure,
     names::{VALUES, is_key, is_part, is_token},
-    request::{self, MAX_PARTS},
+    request,
 };
 
 /// What a script said.
@@ -93,10 +93,7 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
         ),
         15 => return Ok(Said::Late),
         16 => request::too_many_writers(),
-        17 => {
-            let message = format!("a bucket has at most {MAX_PARTS} maps, logs and leases");
-            Failure { limit: MAX_PARTS, ..failure(FailureCode::TooLarge, "parts", message) }
-        }
+        17 => request::too_many_parts(),
         _ => return Err(garbled()),
     })
 }

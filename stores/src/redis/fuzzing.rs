@@ -8,9 +8,9 @@ use super::{
     cluster::{SLOTS, slot_ranges},
     decode::{self, Said},
     listing::read_part,
-    read_deletion, read_description,
+    read_deletion,
 };
-use crate::{Deletion, Description, Failure, Receipt, Transaction};
+use crate::{Deletion, Failure, Receipt, Transaction};
 
 /// What `transact.lua` answers.
 ///
@@ -25,15 +25,7 @@ pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt
 /// # Errors
 /// As [`receipt`].
 pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
-    read_deletion(reply).map(said)
-}
-
-/// What `describe.lua` answers.
-///
-/// # Errors
-/// As [`receipt`].
-pub fn description(reply: Value) -> Result<Option<Description>, Failure> {
-    read_description(reply).map(said)
+    read_deletion(reply, u32::MAX).map(said)
 }
 
 /// What `list.lua` answers: names of buckets.

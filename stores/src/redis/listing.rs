@@ -68,14 +68,13 @@ impl RedisStore {
         while cursor.registry < end && buckets.len() < limit as usize && asked < MOST_FOR_A_PAGE {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
-                let begun = if registry == cursor.registry { cursor } else { Cursor::default() };
-                self.part(layout, Cursor { registry, ..begun }, limit, deadline)
+                let begun = if registry == cursor.registry { cursor } else { Cursor::of(registry) };
+                self.part(layout, begun, limit, deadline)
             }));
             for part in parts.await {
                 let Part { buckets: more, next, server, anew } = part?;
                 buckets.extend(more);
-                let ended = Cursor { registry: cursor.registry + 1, ..Cursor::default() };
-                cursor = cursor.after(next, server, anew).unwrap_or(ended);
+                cursor = cursor.after(next, server, anew).unwrap_or(Cursor::of(cursor.registry + 1));
                 if next != 0 || buckets.len() >= limit as usize {
                     break;
                 }

@@ -11,7 +11,7 @@ use super::{
     keys,
     transfer::SAME_INSTANT_MS,
 };
-use crate::{Deadline, Failure, Status, Writer, names::check_bucket};
+use crate::{BucketId, Deadline, Failure, Status, Writer, names::check_bucket};
 
 /// What became of a bucket that was to be removed from the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Transfer {
     /// # Errors
     /// When one of the two stores fails, or when what is stored has other types than it should have. Unless the
     /// source did not answer in time, nothing was changed.
-    pub async fn remove(&self, bucket: &str) -> Result<Removed, Failure> {
+    pub async fn remove(&self, bucket: &BucketId) -> Result<Removed, Failure> {
         check_bucket(bucket)?;
         match self.to.weigh(bucket).await? {
             Weighed::There(weight) if weight.is_listed => self.from.remove_if(bucket, &weight).await,
@@ -75,7 +75,7 @@ impl Transfer {
     ///
     /// # Errors
     /// When the target fails.
-    pub async fn arrival(&self, bucket: &str, expires_at: Option<u64>) -> Result<Arrival, Failure> {
+    pub async fn arrival(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<Arrival, Failure> {
         check_bucket(bucket)?;
         Ok(match self.to.weigh(bucket).await? {
             Weighed::There(weight) if weight.is_listed => Arrival::There,
@@ -89,7 +89,7 @@ impl Transfer {
 }
 
 impl RedisStore {
-    pub(super) async fn weigh(&self, bucket: &str) -> Result<Weighed, Failure> {
+    pub(super) async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
         let bucket = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
             keys(command, &bucket);
@@ -111,7 +111,7 @@ impl RedisStore {
     }
 
     /// Removes a bucket that still is what it was.
-    pub(super) async fn remove_if(&self, bucket: &str, weight: &Weight) -> Result<Removed, Failure> {
+    pub(super) async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
         let mut writer = Writer::new();
         writer.advance();
         let bucket = self.layout.bucket(bucket);
