@@ -77,7 +77,7 @@ for j = 1, #slots do
   lengths[j] = length
 end
 said = said + 1
-if bytes > max_bytes then
+if bytes > max_bytes or found > MOST_RECORDS then
   reply[said], reply[said + 1], reply[said + 2] = -1, bytes, found
   said = said + 2
 else
