@@ -70,8 +70,9 @@ class Life {
   }
 
   /// Throws what keeps the operations from being applied, in their order. Each place is written once, so what a step
-  /// would write to is still as it is now.
-  probe(operations) {
+  /// would write to is still as it is now. Leases that have run out are forgotten.
+  probe(operations, now) {
+    for (const [name, { until }] of this.leases) if (until <= now) this.leases.delete(name);
     for (const { tag, val } of operations) {
       if (tag === 'increment') this.counted(val);
       if (tag === 'replace-oldest') {
@@ -255,7 +256,7 @@ const APPLY = {
   },
   lease(life, { lease: name, holder, milliseconds }, now) {
     let lease = life.leases.get(name);
-    if (!lease || lease.until <= now || lease.holder === holder) {
+    if (!lease || lease.holder === holder) {
       lease = milliseconds > 0n ? { holder, until: now + index(milliseconds) } : undefined;
       if (lease) life.leases.set(name, lease);
       else life.leases.delete(name);
@@ -323,7 +324,7 @@ export class MemoryStore {
 
     const created = !before || tag === 'replace';
     const life = created ? new Life(now, opening.timeToLive) : before;
-    life.probe(operations);
+    life.probe(operations, now);
     if (!before) this.#makeRoom(now);
     if (created) this.#lives.set(place, life);
     else if (life.timeToLive?.sliding && (opening.renew ?? true)) life.renew(now);

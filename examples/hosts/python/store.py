@@ -124,12 +124,11 @@ class Life:
         created = sum(self.text(name, key) is None for key in keys_set(operations, name))
         return created == 0 or self.entries(name) + created <= expected["limit"]
 
-    def check_parts(self):
-        count = self.one(
-            "select (select count(distinct map) from entry where bucket = ?1)"
-            " + (select count(*) from log where bucket = ?1) + (select count(*) from lease where bucket = ?1)")[0]
-        if count > MAX_PARTS:
-            raise Failure("too-large", "parts", "too many maps, logs and leases", MAX_PARTS)
+    def parts(self, now):
+        """What there is at most so many of: maps, logs, and leases that have not run out."""
+        sql = ("select distinct 'map', map from entry where bucket = ?1 union select 'log', name from log where bucket = ?1"
+               " union select 'lease', name from lease where bucket = ?1 and until > ?2")
+        return set(self.all(sql, now))
 
     def apply(self, tag, step, now):
         return getattr(self, "do_" + tag.replace("-", "_"))(step, now)
@@ -264,13 +263,14 @@ class Life:
 
     def do_lease(self, step, now):
         name, mine, until = step["lease"], step["holder"], now + step["milliseconds"]
-        holder, ends = self.one("select holder, until from lease where bucket = ? and name = ?", name) or ("", 0)
-        if holder == mine or ends <= now:
-            self.db.execute("delete from lease where bucket = ? and name = ?", (self.id, name))
-            holder, ends = "", now
-            if step["milliseconds"] > 0:
-                self.db.execute("insert into lease values (?, ?, ?, ?)", (self.id, name, mine, until))
-                holder, ends = mine, until
+        # Those that have run out, and one's own.
+        sql = "delete from lease where bucket = ? and (until <= ? or (name = ? and holder = ?))"
+        self.db.execute(sql, (self.id, now, name, mine))
+        held = self.one("select holder, until from lease where bucket = ? and name = ?", name)
+        holder, ends = held or ("", now)
+        if held is None and step["milliseconds"] > 0:
+            self.db.execute("insert into lease values (?, ?, ?, ?)", (self.id, name, mine, until))
+            holder, ends = mine, until
         return "lease", {"held": holder == mine, "holder": holder, "expires-in": ends - now}
 
     def do_describe(self, step, now):
@@ -391,8 +391,12 @@ class SqliteStore:
         if not created and life.sliding and opening.get("renew", True):
             life.expires_at = now + life.milliseconds
             self.db.execute("update bucket set expires_at = ? where id = ?", (life.expires_at, life.id))
+        parts = life.parts(now)
         outcomes = [life.apply(kind, step, now) for kind, step in operations]
-        life.check_parts()
+        # What the transaction removes makes no room for what it creates.
+        made = life.parts(now) - parts
+        if made and len(parts | made) > MAX_PARTS:
+            raise Failure("too-large", "parts", "too many maps, logs and leases", MAX_PARTS)
         return receipt("applied", life, created=created, outcomes=outcomes)
 
     def transact_each(self, transactions):
