@@ -154,13 +154,11 @@ impl Room {
     }
 
     fn takes(&mut self, length: u64) -> bool {
-        let is_over = length > self.bytes;
-        if self.records == 0 || (is_over && !self.is_empty) {
+        if self.records == 0 || (length > self.bytes && !self.is_empty) {
             self.records = 0;
             return false;
         }
-        // After one that is too long alone not even an empty one fits.
-        self.records = if is_over { 0 } else { self.records - 1 };
+        self.records -= 1;
         self.bytes = self.bytes.saturating_sub(length);
         self.is_empty = false;
         true
