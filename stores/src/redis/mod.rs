@@ -5,7 +5,6 @@
 mod acl;
 mod address;
 mod apart;
-mod breaker;
 mod clock;
 mod cluster;
 mod cursor;
@@ -29,6 +28,7 @@ mod touched;
 mod transact;
 mod transfer;
 
+use crate::breaker;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
@@ -51,7 +51,8 @@ use self::{
     transact::Transact,
 };
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction, Writer,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
+    Writer,
     names::{check_bucket, check_token},
     request,
 };
