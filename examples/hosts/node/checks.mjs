@@ -154,7 +154,7 @@ const OPERATIONS = {
   'replace-oldest'(replace, tally) {
     tally.part('log', replace.log);
     tally.records(replace);
-    if (replace.records.length > replace.count) refuse('invalid', 'records', 'there are more records than they replace');
+    if (replace.records.length > replace.count) refuse('invalid', 'records', 'more records than they replace');
   },
   rewrite({ log, records }, tally) {
     tally.part('log', log);

@@ -3,15 +3,19 @@
 // as BigInt. Calls here are never repeated, so cases that repeat one are skipped.
 
 import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { MemoryStore, asFailure } from './store.mjs';
 
-const folder = process.argv[2] ?? new URL('../../../conformance', import.meta.url).pathname;
+const folder = process.argv[2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
 
-const U64 = new Set(['milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'keep', 'count', 'position', 'first',
-  'next', 'amount', 'newest']);
+const U64 = new Set([
+  'milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'keep', 'count', 'position', 'first', 'next', 'amount',
+  'newest',
+]);
 
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
-const mapValues = (object, change) => Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value, name)]));
+const mapMembers = (object, change) => Object.fromEntries(Object.entries(object).map(change));
+const mapValues = (object, change) => mapMembers(object, ([name, value]) => [name, change(value)]);
 
 /// Replaces the kit's two abbreviations.
 function expand(value) {
@@ -29,8 +33,12 @@ function numbered(value, place) {
 
 const camel = (name) => name.replace(/-./g, (part) => part[1].toUpperCase());
 const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-const record = (value, change) => Object.fromEntries(Object.entries(value).map(([name, one]) => [camel(name), change(one, name)]));
-const variant = (value, known) => Object.entries(value).map(([tag, val]) => ({ tag, val: record(val, (one, name) => argument(one, name, known)) }))[0];
+const record = (value, change) => mapMembers(value, ([name, one]) => [camel(name), change(one, name)]);
+
+function variant(value, known) {
+  const [[tag, val]] = Object.entries(value);
+  return { tag, val: record(val, (one, name) => argument(one, name, known)) };
+}
 
 /// A value of the kit as the component would hand it in.
 function argument(value, name, known, parent) {
@@ -46,16 +54,17 @@ function argument(value, name, known, parent) {
 /// An answer of the store as the kit spells it.
 function spelled(value) {
   if (value === undefined) return null;
-  if (typeof value === 'bigint') return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : `${value}`;
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : `${value}`;
   if (Array.isArray(value)) return value.map(spelled);
   if (!isObject(value)) return value;
   if ('tag' in value) return { [value.tag]: spelled(value.val) };
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [kebab(name), spelled(one)]));
+  return mapMembers(value, ([name, one]) => [kebab(name), spelled(one)]);
 }
 
 /// What of an answer is not as expected, with the path to it; none: it is.
 function differs(expected, found, known, path = 'answer') {
-  const complaint = `${path}: ${JSON.stringify(found)?.slice(0, 200)} in place of ${JSON.stringify(expected).slice(0, 200)}`;
+  const shown = (value) => JSON.stringify(value)?.slice(0, 200);
+  const complaint = `${path}: ${shown(found)} in place of ${shown(expected)}`;
   const without = (pattern, value) => differs(pattern, value, new Map(known), path) === undefined;
   if (typeof expected === 'string' && /^\$./.test(expected)) {
     if (!known.has(expected)) known.set(expected, found);
@@ -101,7 +110,8 @@ function call(store, step, known) {
     case 'transact': return result(() => store.transact(given('transaction')));
     case 'transact-each': return spelled(store.transactEach(given('transactions')));
     case 'list-buckets': return result(() => store.listBuckets(step.kind, given('cursor'), step.limit));
-    case 'delete-bucket': return result(() => store.deleteBucket(given('bucket'), given('incarnation'), step['max-keys']));
+    case 'delete-bucket':
+      return result(() => store.deleteBucket(given('bucket'), given('incarnation'), step['max-keys']));
     case 'capabilities': return spelled(store.capabilities());
     default: throw new Error(`the kit has a call that this replayer does not know: ${step.call}`);
   }

@@ -1,7 +1,7 @@
 // Reads JSON lines {"lane": "questions" | "answers", "text", "metadata"} and writes them with their memory:
 //   node host.mjs [FOLDER]    what jco made of the component; "out" unless told
-// {"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does what
-// is no such line.
+// {"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does
+// what is no such line.
 
 import { createInterface } from 'node:readline';
 import { Filter, load } from './filter.mjs';

@@ -85,9 +85,10 @@ class Life {
         if (unknown) refuse('invalid', val.log, `there is no record at ${unknown.position}`);
       }
     }
-    const there = [...this.maps.keys()].map((name) => `map ${name}`)
-      .concat([...this.logs.keys()].map((name) => `log ${name}`), [...this.leases.keys()].map((name) => `lease ${name}`));
+    const named = (what, parts) => [...parts.keys()].map((name) => `${what} ${name}`);
+    const there = [...named('map', this.maps), ...named('log', this.logs), ...named('lease', this.leases)];
     const parts = new Set([...there, ...operations.flatMap(partsMade)]);
+    // What the transaction removes makes no room for what it creates.
     if (parts.size > Math.max(MAX_PARTS, there.length)) {
       refuse('too-large', 'parts', 'too many maps, logs and leases', MAX_PARTS);
     }
@@ -125,7 +126,8 @@ class Life {
   }
   read(name, from, to) {
     const { first, records } = this.log(name);
-    return { tag: 'records', val: { extent: this.extent(name), first: BigInt(first + from), records: records.slice(from, to) } };
+    const val = { extent: this.extent(name), first: BigInt(first + from), records: records.slice(from, to) };
+    return { tag: 'records', val };
   }
 
   apply({ tag, val }, now) {

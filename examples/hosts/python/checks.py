@@ -28,8 +28,8 @@ class Failure(Exception):
 
 
 def as_failure(error):
-    """What an import answers in place of raising. An error that is no `Failure` is a mistake in the store: the filter is
-    told that it failed, and nothing that could contain a stored text."""
+    """What an import answers in place of raising. An error that is no `Failure` is a mistake in the store: the filter
+    is told that it failed, and nothing that could contain a stored text."""
     if isinstance(error, Failure):
         return error.record
     traceback.print_tb(error.__traceback__)

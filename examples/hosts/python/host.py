@@ -2,8 +2,8 @@
 
     python host.py keepline.wasm memory.db
 
-{"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does what is
-no such line.
+{"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does
+what is no such line.
 """
 
 import json
