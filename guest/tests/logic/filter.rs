@@ -1,14 +1,31 @@
 //! The two lanes.
 
 use keepline_filter::store::FailureCode;
-use keepline_filter::{Config, Effect, Filter, Host};
+use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
 use crate::fake::Fake;
 
 const S: &str = r#"{"session_id":"s"}"#;
 
-fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<&'a Fake> {
+/// The filter, with shorter ways to call it.
+pub struct Filter<'a>(keepline_filter::Filter<&'a Fake>);
+
+impl<'a> Filter<'a> {
+    pub fn new(fake: &'a Fake, config: Config) -> Self {
+        Self(keepline_filter::Filter::new(fake, config))
+    }
+
+    pub fn question(&self, text: &str, metadata: &str) -> QuestionReply {
+        self.0.question(&QuestionEntry { text, metadata })
+    }
+
+    pub fn answer(&self, text: &str, metadata: &str, turn: &str) -> AnswerReply {
+        self.0.answer(&AnswerEntry { text, metadata, turn, message_id: None })
+    }
+}
+
+fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<'a> {
     Filter::new(fake, Config::parse(options).unwrap())
 }
 
@@ -329,7 +346,7 @@ fn a_store_that_fails_in_the_midst_of_a_memory_over_its_limit_is_a_failed_store(
         let last = fake.transactions.get() + at;
         fake.before_each(move |fake, n| {
             if n == last {
-                fake.delete_bucket("s").unwrap();
+                fake.delete_session("s", 0).unwrap();
             }
         });
         let question = filter.question("q", r#"{"memory_context":1,"session_id":"s"}"#);
@@ -405,7 +422,7 @@ fn an_answer_that_names_its_questions_session_revives_it_no_more_than_another() 
     let filter = filter(&fake, "{}");
     let turn = filter.question("q", S).turn;
     assert_eq!(filter.answer("in time", S, &turn).effect, Effect::Stored);
-    fake.delete_bucket("s").unwrap();
+    fake.delete_session("s", 0).unwrap();
     assert_eq!(filter.answer("late", S, &turn).effect, Effect::Ended);
     assert!(fake.buckets.borrow().is_empty());
     // Nor does it land in another life.
@@ -414,7 +431,7 @@ fn an_answer_that_names_its_questions_session_revives_it_no_more_than_another() 
     assert_eq!(fake.get("s", "last_answer"), None);
     // Without a turn nothing is known of a life, nor from the turn of a question that failed.
     assert_eq!(filter.answer("new", S, "").effect, Effect::Stored);
-    fake.delete_bucket("s").unwrap();
+    fake.delete_session("s", 0).unwrap();
     assert_eq!(filter.answer("new", S, "k1:s").effect, Effect::Stored);
     // That of another session's question says nothing of this one's.
     assert_eq!(filter.answer("new", r#"{"session_id":"t"}"#, &turn).effect, Effect::Stored);
@@ -670,7 +687,7 @@ fn a_summary_never_lands_in_another_life_of_the_session() {
         fake.before_each(move |fake, n| {
             if n == summary {
                 // Its history begins with the very same record.
-                fake.delete_bucket("s").unwrap();
+                fake.delete_session("s", 0).unwrap();
                 let other = filter(fake, r#"{"auto_summarize":false}"#);
                 for _ in 0..2 {
                     other.answer("theirs", S, "");
@@ -681,7 +698,7 @@ fn a_summary_never_lands_in_another_life_of_the_session() {
         assert!(fake.transactions.get() > summary, "there was a summary to write");
         assert_eq!(fake.history("s").len(), 4);
         *fake.hook.borrow_mut() = None;
-        fake.delete_bucket("s").unwrap();
+        fake.delete_session("s", 0).unwrap();
     }
 }
 
