@@ -148,31 +148,31 @@ fn one<'a, T>(list: &mut std::slice::Iter<'a, T>) -> &'a [T] {
 }
 
 fn lower_operation<'a>(operation: &'a Operation<'a>, lists: &mut Lists<'a>) -> wit::Operation<'a> {
-    match operation {
-        &Operation::Get { map: map_name, ref key, max_bytes } => {
+    match *operation {
+        Operation::Get { map: map_name, ref key, max_bytes } => {
             wit::Operation::Get(wit::GetOperation { map_name, keys: std::slice::from_ref(key), max_bytes })
         }
-        &Operation::GetAll { map: map_name, max_entries, max_bytes } => {
+        Operation::GetAll { map: map_name, max_entries, max_bytes } => {
             wit::Operation::GetAll(wit::GetAllOperation { map_name, max_entries, max_bytes })
         }
-        &Operation::PageKeys { map: map_name, cursor, max_entries, max_bytes } => {
+        Operation::PageKeys { map: map_name, cursor, max_entries, max_bytes } => {
             wit::Operation::Page(wit::PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true })
         }
-        &Operation::Put { map: map_name, .. } => {
+        Operation::Put { map: map_name, .. } => {
             wit::Operation::Put(wit::PutOperation { map_name, entries: one(&mut lists.entries) })
         }
-        &Operation::Increment { map: map_name, key, amount } => {
+        Operation::Increment { map: map_name, key, amount } => {
             wit::Operation::Increment(wit::IncrementOperation { map_name, key, amount })
         }
-        &Operation::Remove { map: map_name, keys } => wit::Operation::Remove(wit::RemoveOperation { map_name, keys }),
-        &Operation::ResetMap { map: map_name } => {
+        Operation::Remove { map: map_name, keys } => wit::Operation::Remove(wit::RemoveOperation { map_name, keys }),
+        Operation::ResetMap { map: map_name } => {
             wit::Operation::ResetMap(wit::ResetMapOperation { map_name, entries: &[] })
         }
-        &Operation::Append { log, records, mark } => {
+        Operation::Append { log, records, mark } => {
             let marks = if mark.is_some() { one(&mut lists.marks) } else { &[] };
             wit::Operation::Append(wit::AppendOperation { log, records, marks })
         }
-        &Operation::Read { log, end, max_records, max_bytes } => wit::Operation::Read(wit::ReadOperation {
+        Operation::Read { log, end, max_records, max_bytes } => wit::Operation::Read(wit::ReadOperation {
             log,
             end: match end {
                 LogEnd::Oldest => wit::LogEnd::Oldest,
@@ -181,16 +181,16 @@ fn lower_operation<'a>(operation: &'a Operation<'a>, lists: &mut Lists<'a>) -> w
             max_records,
             max_bytes,
         }),
-        &Operation::ReadAt { log, max_bytes, .. } => {
+        Operation::ReadAt { log, max_bytes, .. } => {
             wit::Operation::ReadAt(wit::ReadAtOperation { log, spans: one(&mut lists.spans), max_bytes })
         }
-        &Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
+        Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
             wit::Operation::Overflow(wit::OverflowOperation { log, limit, keep, max_records, max_bytes })
         }
-        &Operation::ReplaceOldest { log, count, records } => {
+        Operation::ReplaceOldest { log, count, records } => {
             wit::Operation::ReplaceOldest(wit::ReplaceOldestOperation { log, count, records })
         }
-        &Operation::Describe { parts } => wit::Operation::Describe(wit::DescribeOperation { parts }),
+        Operation::Describe { parts } => wit::Operation::Describe(wit::DescribeOperation { parts }),
     }
 }
 
