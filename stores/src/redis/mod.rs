@@ -5,7 +5,6 @@
 mod acl;
 mod address;
 mod apart;
-mod breaker;
 mod clock;
 mod cluster;
 mod codec;
@@ -26,6 +25,7 @@ mod shapes;
 mod transact;
 mod transfer;
 
+use crate::breaker;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
