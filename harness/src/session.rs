@@ -25,7 +25,7 @@ use crate::{
     ending::Ending,
     error::{Coded, Usage},
     json_text::{self, Stored},
-    run::entry::decoded,
+    run::members::decoded,
     runtime, setup, terminal,
 };
 
