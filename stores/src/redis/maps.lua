@@ -29,8 +29,10 @@ end
 local bytes, found = 0, 0
 for j = from, map.length > 0 and from + count - 1 or 0 do bytes = bytes + call('HSTRLEN', map.hash, ARGV[j]) end
 said = said + 1
-if bytes > max_bytes then
+if bytes > max_bytes or (count > MOST_RECORDS and map.length > MOST_RECORDS) then
   for j = from, from + count - 1 do found = found + call('HEXISTS', map.hash, ARGV[j]) end
+end
+if bytes > max_bytes or found > MOST_RECORDS then
   reply[said], reply[said + 1], reply[said + 2] = -1, bytes, found
   said = said + 2
 else
