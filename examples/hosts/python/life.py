@@ -117,7 +117,8 @@ class Life:
 
     def parts(self, now):
         """What there is at most so many of: maps, logs, and leases that have not run out."""
-        sql = ("select distinct 'map', map from entry where bucket = ?1 union select 'log', name from log where bucket = ?1"
+        sql = ("select distinct 'map', map from entry where bucket = ?1"
+               " union select 'log', name from log where bucket = ?1"
                " union select 'lease', name from lease where bucket = ?1 and until > ?2")
         return set(self.all(sql, now))
 
