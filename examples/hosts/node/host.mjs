@@ -49,14 +49,15 @@ let turn = '';
 function pass(line) {
   const entry = parse(line);
   const isQuestion = entry?.lane === 'questions';
-  if ((!isQuestion && entry?.lane !== 'answers') || typeof entry.text !== 'string') {
+  const text = entry?.text ?? '';
+  if ((!isQuestion && entry?.lane !== 'answers') || typeof text !== 'string') {
     if (entry?.lane !== 'open') console.error('keepline: a line that is no entry passes as it is');
     turn = '';
     return { line, due: [] };
   }
   const span = place(line, 'metadata');
   const metadata = span ? line.slice(...span) : '{}';
-  const reply = isQuestion ? filter.question(entry.text, metadata) : filter.answer(entry.text, metadata, turn);
+  const reply = isQuestion ? filter.question(text, metadata) : filter.answer(text, metadata, turn);
   if (isQuestion) turn = reply?.turn ?? '';
   const due = reply?.due ?? [];
   if (reply?.metadata === undefined) return { line, due };

@@ -55,8 +55,8 @@ class Conversation:
     def next(self, raw):
         """The bytes to write for this line, and the work that it made due."""
         line, entry = parse(raw)
-        lane = entry and entry.get("lane")
-        if lane not in ("questions", "answers") or not isinstance(entry.get("text"), str):
+        lane, text = (entry.get("lane"), entry.get("text", "")) if entry else (None, None)
+        if lane not in ("questions", "answers") or not isinstance(text, str):
             if lane != "open":
                 print("keepline: a line that is no entry passes as it is", file=sys.stderr)
             self.turn = ""
@@ -64,10 +64,10 @@ class Conversation:
         span = place(line, "metadata")
         metadata = line[slice(*span)] if span else "{}"
         if lane == "questions":
-            reply = self.filter.question(entry["text"], metadata)
+            reply = self.filter.question(text, metadata)
             self.turn = reply["turn"] if reply else ""
         else:
-            reply = self.filter.answer(entry["text"], metadata, self.turn)
+            reply = self.filter.answer(text, metadata, self.turn)
         if not reply or reply["metadata"] is None:
             return raw, reply["due"] if reply else []
         start, end = span or (line.rindex("}"),) * 2
