@@ -3,7 +3,7 @@
 //! `wasm32-unknown-unknown` and not `wasm32-wasip2`, because there std drags in no ambient WASI: what
 //! the crate's WIT world imports is all that the component can reach.
 //!
-//! Shared by the build scripts of `host/` (the filter) and `tests/` (the misbehaving test guests).
+//! Shared by the build scripts of `component/` (the filter) and `tests/` (the misbehaving test guests).
 
 use std::{
     env, fs,
