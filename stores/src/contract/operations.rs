@@ -122,7 +122,8 @@ pub enum LogEnd {
 }
 
 /// Read from one end of a log: at most `max-records`, together no longer than `max-bytes`, but at least
-/// one if `max-records` is not 0. What is too much is left out at the other end. Answered by `records`.
+/// one if `max-records` is not 0: one that is too long comes alone. What is too much is left out at the other end.
+/// Answered by `records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ReadOperation {
@@ -142,8 +143,8 @@ pub struct Span {
 }
 
 /// Read runs of records by position, in the order asked for, while they are together no longer than
-/// `max-bytes`, but at least one record. Positions that the log does not hold are skipped. Answered by
-/// `spans`.
+/// `max-bytes`, but at least one record. After the first that does not fit, no other is returned. Positions
+/// that the log does not hold are skipped, whole runs of them, too; runs may overlap. Answered by `spans`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ReadAtOperation {
@@ -154,8 +155,8 @@ pub struct ReadAtOperation {
 }
 
 /// If the log holds more than `limit` records, read its oldest, leaving the newest `keep` (at most
-/// `limit`): at most `max-records`, together no longer than `max-bytes`, but at least one. Answered by
-/// `records`, without any if the log is not that long.
+/// `limit`): at most `max-records`, together no longer than `max-bytes`, but at least one, as in `read`.
+/// Answered by `records`, without any if the log is not that long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct OverflowOperation {

@@ -18,7 +18,7 @@ pub struct FoundEntries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct Size {
-    /// Keys and texts, as far as the store counted.
+    /// What the operation's `max-bytes` is about, as far as the store counted.
     pub bytes: u64,
     /// All that the operation asked for and the map holds.
     pub entries: u64,
@@ -86,7 +86,7 @@ pub struct LogSpans {
 pub struct LeaseState {
     /// Whether the caller's holder has it now.
     pub held: bool,
-    /// Who has it; empty: nobody.
+    /// Who has it; empty: nobody, or it has run out.
     pub holder: String,
     /// Milliseconds left, by the store's clock.
     #[cfg_attr(feature = "component", component(name = "expires-in"))]
@@ -204,8 +204,8 @@ pub enum Status {
     /// The bucket is not there.
     #[cfg_attr(feature = "component", component(name = "absent"))]
     Absent,
-    /// The bucket's time has run out. Only the first call to find out is sure to be told so; later ones
-    /// may be told `absent`.
+    /// The bucket's time has run out. Later calls may be told `absent`, and so may the first if the store has
+    /// cleared the bucket away meanwhile.
     #[cfg_attr(feature = "component", component(name = "expired"))]
     Expired,
     /// The bucket exists, and was not to.
