@@ -1,6 +1,6 @@
 //! One instance: calls go in, replies or a fault come out. After a fault it is done for.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use wasmtime::{Store, Trap};
 
@@ -16,7 +16,7 @@ use crate::{
         },
     },
     runtime::SessionReply,
-    store::Writer,
+    store::{Guard, Writer},
 };
 
 /// An instance, configured.
@@ -92,6 +92,14 @@ impl Instance {
         let configured = self.exports.configure(&mut self.store, options, log_from).await?;
         self.store.data_mut().growth.started();
         Ok(configured)
+    }
+
+    /// The store that the next calls use.
+    pub(crate) fn lend(&mut self, store: &Arc<Guard>) {
+        let lent = &mut self.store.data_mut().store;
+        if !Arc::ptr_eq(lent, store) {
+            *lent = store.clone();
+        }
     }
 
     fn begin(&mut self, writer: Writer, due: Due) {

@@ -2,7 +2,6 @@
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
-    time::Duration,
 };
 
 use tokio::time::Instant;
