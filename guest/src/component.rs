@@ -9,8 +9,9 @@ mod bindings {
         path: "../wit",
         world: "memory-filter",
         generate_all,
-        // What goes to the store is borrowed: a transaction copies no text on this side.
-        ownership: Borrowing { duplicate_if_necessary: false },
+        // What goes to the store is borrowed: a transaction copies no text on this side. An entry goes down and comes
+        // up, so it is there twice.
+        ownership: Borrowing { duplicate_if_necessary: true },
     });
 
     export!(Component with_types_in self);
@@ -20,22 +21,27 @@ mod bindings {
 use std::cell::Cell;
 
 use bindings::Component;
-use bindings::exports::keepline::memory::{filter as lanes, sessions as operator};
+use bindings::exports::keepline::memory::{filter as lanes, maintenance, sessions as operator};
 use bindings::keepline::memory::key_value as wit;
 use bindings::wasi::clocks::wall_clock;
 use bindings::wasi::logging::logging;
 
 use crate::store::{
-    AllValues, BucketPage, Deletion, Description, Entry, Expectation, Failure, FailureCode, Host, Level,
-    LogDescription, LogEnd, Opening, Operation, Outcome, Receipt, Records, Status, TimeToLive,
+    BucketPage, Capabilities, Deletion, Description, Entry, Expectation, Failure, FailureCode, FoundEntries, Host,
+    KeyPage, Level, LogEnd, LogExtent, LogRecords, Opening, Operation, Outcome, Receipt, Status, TimeToLive,
+    Transaction,
 };
-use crate::{Config, Effect, Filter, Problem, SessionProblem, SessionProblemCode as Code, Sessions};
+use crate::{
+    AnswerEntry, Config, Effect, Filter, Problem, QuestionEntry, SessionProblem, SessionProblemCode as Code, Sessions,
+};
 
 thread_local! {
-    /// All that an instance keeps between calls. None: the defaults.
+    /// What an instance keeps between calls. None: the defaults.
     static CONFIG: Cell<Option<Config>> = const { Cell::new(None) };
     /// The lowest level that the host wants.
     static LOG_FROM: Cell<logging::Level> = const { Cell::new(logging::Level::Debug) };
+    /// What the store can promise, once it was asked.
+    static CAPABILITIES: Cell<Option<Capabilities>> = const { Cell::new(None) };
 }
 
 fn config() -> Config {
@@ -52,33 +58,61 @@ fn sessions() -> Sessions<Imports> {
 
 impl lanes::Guest for Component {
     fn configure(options: String, log_from: logging::Level) -> Result<lanes::Configured, lanes::ConfigProblem> {
-        match Config::parse(&options) {
+        let log_before = LOG_FROM.replace(log_from);
+        match Config::parse_for(&Imports, &options) {
             Ok(config) => {
                 CONFIG.set(Some(config));
-                LOG_FROM.set(log_from);
-                Ok(lanes::Configured { effective: config.effective() })
+                Ok(lanes::Configured {
+                    effective: config.effective(),
+                    wants_vectors: false,
+                    wants_tokens: false,
+                    wants_turns: false,
+                })
             }
-            Err(problem) => Err(lanes::ConfigProblem { field: problem.field, message: problem.message }),
+            Err(problem) => {
+                LOG_FROM.set(log_before);
+                Err(lanes::ConfigProblem { field: problem.field, message: problem.message })
+            }
         }
     }
 
-    fn question(text: String, metadata: String) -> lanes::QuestionReply {
-        let reply = filter().question(&text, &metadata);
+    fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
+        let reply = filter().question(&QuestionEntry { text: &entry.text, metadata: &entry.metadata });
         lanes::QuestionReply {
             metadata: reply.metadata,
             turn: reply.turn,
             effect: reply.effect.into(),
             attached: reply.attached,
+            due: Vec::new(),
             problem: reply.problem.map(Into::into),
         }
     }
 
-    fn answer(text: String, metadata: String, turn: String) -> lanes::AnswerReply {
-        let reply = filter().answer(&text, &metadata, &turn);
+    fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
+        let reply = filter().answer(&AnswerEntry {
+            text: &entry.text,
+            metadata: &entry.metadata,
+            turn: &entry.turn,
+            message_id: entry.message_id.as_deref(),
+        });
         lanes::AnswerReply {
             metadata: reply.metadata,
             effect: reply.effect.into(),
+            due: Vec::new(),
             problem: reply.problem.map(Into::into),
+        }
+    }
+}
+
+impl maintenance::Guest for Component {
+    fn advance(job: maintenance::Job) -> maintenance::Progress {
+        let message = format!("This component has no deferred work called {}", crate::names::repr(&job.task.name));
+        let problem = lanes::Problem { code: FailureCode::Unsupported.as_str().to_owned(), message };
+        maintenance::Progress {
+            step: maintenance::Step::Failed,
+            task: job.task,
+            needs: Vec::new(),
+            problem: Some(problem),
         }
     }
 }
@@ -91,6 +125,7 @@ impl From<Effect> for lanes::Effect {
             Effect::Resumed => Self::Resumed,
             Effect::Enriched => Self::Enriched,
             Effect::Stored => Self::Stored,
+            Effect::Repeated => Self::Repeated,
             Effect::Limited => Self::Limited,
             Effect::Ended => Self::Ended,
             Effect::Failed => Self::Failed,
@@ -123,14 +158,14 @@ impl operator::Guest for Component {
         })
     }
 
-    fn list(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
+    fn list_sessions(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
         let page = sessions().list(&cursor, limit)?;
         Ok(operator::SessionPage { sessions: page.sessions, cursor: page.cursor })
     }
 
     fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let keys_cleared = sessions().delete(&session)?;
-        Ok(operator::SessionDeleted { session, keys_cleared })
+        let deleted = sessions().delete(&session)?;
+        Ok(operator::SessionDeleted { session, key_count: deleted.key_count, keys_cleared: deleted.keys_cleared })
     }
 
     fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
@@ -158,9 +193,15 @@ impl operator::Guest for Component {
         Ok(operator::KeyCounted { session, key, value })
     }
 
-    fn history(session: String, limit: u32) -> Reply<operator::HistoryPage> {
-        let entries = sessions().history(&session, limit)?;
-        Ok(operator::HistoryPage { session, entries })
+    fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
+        let page = sessions().history(&session, before, limit)?;
+        Ok(operator::HistoryPage {
+            session,
+            entries: page.entries,
+            first: page.first,
+            oldest: page.oldest,
+            next: page.next,
+        })
     }
 }
 
@@ -176,10 +217,13 @@ impl From<SessionProblem> for operator::SessionProblem {
                 Code::Expired => To::Expired,
                 Code::AlreadyExists => To::AlreadyExists,
                 Code::NotACounter => To::NotACounter,
+                Code::CounterOverflow => To::CounterOverflow,
                 Code::Limit => To::Limit,
                 Code::TooManySessions => To::TooManySessions,
+                Code::Conflict => To::Conflict,
                 Code::Store => To::Store,
             },
+            store_code: problem.store_code.to_owned(),
             message: problem.message,
         }
     }
@@ -190,52 +234,58 @@ impl From<SessionProblem> for operator::SessionProblem {
 struct Imports;
 
 impl Host for Imports {
-    fn transact(
-        &self,
-        bucket: &str,
-        opening: Opening<'_>,
-        expectations: &[Expectation<'_>],
-        operations: &[Operation<'_>],
-    ) -> Result<Receipt, Failure> {
-        let opening = match opening {
-            Opening::Existing { incarnation } => wit::Opening::Existing(wit::ExistingLife { incarnation }),
-            Opening::Create { time_to_live } => wit::Opening::Create(new_life(time_to_live)),
-            Opening::CreateNew { time_to_live } => wit::Opening::CreateNew(new_life(time_to_live)),
-        };
-        let expectations: Vec<_> = expectations.iter().map(lower_expectation).collect();
-        let operations: Vec<_> = operations.iter().map(lower_operation).collect();
-        let receipt = wit::transact(bucket, opening, &expectations, &operations)?;
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+        let expectations: Vec<_> = transaction.expectations.iter().map(lower_expectation).collect();
+        // Lists of records need a place of their own. Most transactions have none of them.
+        let entries: Vec<_> = transaction.operations.iter().filter_map(entry_of).collect();
+        let marks: Vec<_> = transaction.operations.iter().filter_map(mark_of).collect();
+        let spans: Vec<_> = transaction.operations.iter().filter_map(span_of).collect();
+        let mut lists = Lists { entries: entries.iter(), marks: marks.iter(), spans: spans.iter() };
+        let operations: Vec<_> =
+            transaction.operations.iter().map(|operation| lower_operation(operation, &mut lists)).collect();
+        let receipt = wit::transact(wit::Transaction {
+            bucket: bucket(transaction.session),
+            opening: match transaction.opening {
+                Opening::Existing { incarnation, renew } => {
+                    wit::Opening::Existing(wit::ExistingLife { incarnation, renew })
+                }
+                Opening::Create { time_to_live } => wit::Opening::Create(new_life(time_to_live)),
+                Opening::CreateNew { time_to_live } => wit::Opening::CreateNew(new_life(time_to_live)),
+            },
+            expectations: &expectations,
+            operations: &operations,
+        })?;
         Ok(Receipt {
             status: receipt.status.into(),
-            created: receipt.created,
             incarnation: receipt.incarnation,
+            unmet: receipt.unmet,
             outcomes: receipt.outcomes.into_iter().map(Into::into).collect(),
         })
     }
 
-    fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        let page = wit::list_buckets(cursor, limit)?;
-        Ok(BucketPage { buckets: page.buckets, cursor: page.cursor })
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+        let page = wit::list_buckets(wit::BucketKind::Session, cursor, limit)?;
+        Ok(BucketPage { names: page.names, cursor: page.cursor })
     }
 
-    fn delete_bucket(&self, bucket: &str) -> Result<Deletion, Failure> {
-        let deletion = wit::delete_bucket(bucket)?;
-        Ok(Deletion { status: deletion.status.into(), keys: deletion.keys })
+    fn delete_session(&self, session: &str, max_keys: u32) -> Result<Deletion, Failure> {
+        let deletion = wit::delete_bucket(bucket(session), None, max_keys)?;
+        Ok(Deletion { status: deletion.status.into(), values: deletion.values, keys: deletion.keys })
     }
 
-    fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
-        let found = wit::describe_bucket(bucket)?;
-        let logs = found.logs.into_iter().map(|log| LogDescription { log: log.log, length: log.length });
-        Ok(Description {
-            status: found.status.into(),
-            incarnation: found.incarnation,
-            time_to_live: found
-                .time_to_live
-                .map(|life| TimeToLive { milliseconds: life.milliseconds, sliding: life.sliding }),
-            expires_in: found.expires_in,
-            keys: found.keys,
-            logs: logs.collect(),
-        })
+    fn capabilities(&self) -> Capabilities {
+        if let Some(known) = CAPABILITIES.get() {
+            return known;
+        }
+        let told = wit::capabilities();
+        let capabilities = Capabilities {
+            atomic: told.atomic,
+            expiring: told.expiring,
+            exactly_once: told.exactly_once,
+            listing: told.listing,
+        };
+        CAPABILITIES.set(Some(capabilities));
+        capabilities
     }
 
     fn now_micros(&self) -> u64 {
@@ -261,6 +311,10 @@ impl From<Level> for logging::Level {
     }
 }
 
+fn bucket(session: &str) -> wit::BucketId<'_> {
+    wit::BucketId { kind: wit::BucketKind::Session, name: session }
+}
+
 fn new_life(time_to_live: Option<TimeToLive>) -> wit::NewLife {
     wit::NewLife {
         time_to_live: time_to_live
@@ -270,60 +324,138 @@ fn new_life(time_to_live: Option<TimeToLive>) -> wit::NewLife {
 
 fn lower_expectation<'a>(expectation: &Expectation<'a>) -> wit::Expectation<'a> {
     match *expectation {
-        Expectation::Oldest { log, records } => wit::Expectation::Oldest(wit::ExpectedOldest { log, records }),
-        Expectation::Keys { keys } => wit::Expectation::Keys(wit::ExpectedKeys { keys }),
-        Expectation::Room { limit } => wit::Expectation::Room(wit::ExpectedRoom { limit }),
+        Expectation::Absent { map, key } => wit::Expectation::Entry(wit::ExpectedEntry {
+            map_name: map,
+            key,
+            state: wit::EntryState::Absent,
+            text: "",
+        }),
+        Expectation::Log { log, first, next } => wit::Expectation::Log(wit::ExpectedLog { log, first, next }),
+        Expectation::Room { map, limit } => wit::Expectation::Room(wit::ExpectedRoom { map_name: map, limit }),
     }
 }
 
-fn lower_operation<'a>(operation: &Operation<'a>) -> wit::Operation<'a> {
+/// The lists that operations hold, in their order.
+struct Lists<'a> {
+    entries: std::slice::Iter<'a, wit::EntryParam<'a>>,
+    marks: std::slice::Iter<'a, wit::PositionMark<'a>>,
+    spans: std::slice::Iter<'a, wit::Span>,
+}
+
+fn entry_of<'a>(operation: &Operation<'a>) -> Option<wit::EntryParam<'a>> {
     match *operation {
-        Operation::Get { key, max_bytes } => wit::Operation::Get(wit::GetOperation { key, max_bytes }),
-        Operation::GetAll { max_bytes, max_keys } => {
-            wit::Operation::GetAll(wit::GetAllOperation { max_bytes, max_keys })
+        Operation::Put { key, text, .. } => Some(wit::EntryParam { key, text }),
+        _ => None,
+    }
+}
+
+fn mark_of<'a>(operation: &Operation<'a>) -> Option<wit::PositionMark<'a>> {
+    match *operation {
+        Operation::Append { mark: Some(mark), .. } => {
+            Some(wit::PositionMark { map_name: mark.map, key: mark.key, record_index: mark.record_index })
         }
-        Operation::ListKeys { max_keys } => wit::Operation::ListKeys(wit::ListKeysOperation { max_keys }),
-        Operation::Put { key, value } => wit::Operation::Put(wit::PutOperation { key, value }),
-        Operation::Increment { key, amount } => wit::Operation::Increment(wit::IncrementOperation { key, amount }),
-        Operation::Remove { key } => wit::Operation::Remove(wit::RemoveOperation { key }),
-        Operation::RemoveAll { max_names } => wit::Operation::RemoveAll(wit::RemoveAllOperation { max_names }),
-        Operation::Append { log, records } => wit::Operation::Append(wit::AppendOperation { log, records }),
-        Operation::Read { log, end, skip, max_records, max_bytes } => wit::Operation::Read(wit::ReadOperation {
+        _ => None,
+    }
+}
+
+fn span_of(operation: &Operation<'_>) -> Option<wit::Span> {
+    match *operation {
+        Operation::ReadAt { position, count, .. } => Some(wit::Span { position, count }),
+        _ => None,
+    }
+}
+
+fn one<'a, T>(list: &mut std::slice::Iter<'a, T>) -> &'a [T] {
+    list.next().map_or(&[], std::slice::from_ref)
+}
+
+fn lower_operation<'a>(operation: &'a Operation<'a>, lists: &mut Lists<'a>) -> wit::Operation<'a> {
+    match operation {
+        &Operation::Get { map: map_name, ref key, max_bytes } => {
+            wit::Operation::Get(wit::GetOperation { map_name, keys: std::slice::from_ref(key), max_bytes })
+        }
+        &Operation::GetAll { map: map_name, max_entries, max_bytes } => {
+            wit::Operation::GetAll(wit::GetAllOperation { map_name, max_entries, max_bytes })
+        }
+        &Operation::PageKeys { map: map_name, cursor, max_entries, max_bytes } => {
+            wit::Operation::Page(wit::PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true })
+        }
+        &Operation::Put { map: map_name, .. } => {
+            wit::Operation::Put(wit::PutOperation { map_name, entries: one(&mut lists.entries) })
+        }
+        &Operation::Increment { map: map_name, key, amount } => {
+            wit::Operation::Increment(wit::IncrementOperation { map_name, key, amount })
+        }
+        &Operation::Remove { map: map_name, keys } => wit::Operation::Remove(wit::RemoveOperation { map_name, keys }),
+        &Operation::ResetMap { map: map_name } => {
+            wit::Operation::ResetMap(wit::ResetMapOperation { map_name, entries: &[] })
+        }
+        &Operation::Append { log, records, mark } => {
+            let marks = if mark.is_some() { one(&mut lists.marks) } else { &[] };
+            wit::Operation::Append(wit::AppendOperation { log, records, marks })
+        }
+        &Operation::Read { log, end, max_records, max_bytes } => wit::Operation::Read(wit::ReadOperation {
             log,
             end: match end {
                 LogEnd::Oldest => wit::LogEnd::Oldest,
                 LogEnd::Newest => wit::LogEnd::Newest,
             },
-            skip,
             max_records,
             max_bytes,
         }),
-        Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
+        &Operation::ReadAt { log, max_bytes, .. } => {
+            wit::Operation::ReadAt(wit::ReadAtOperation { log, spans: one(&mut lists.spans), max_bytes })
+        }
+        &Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
             wit::Operation::Overflow(wit::OverflowOperation { log, limit, keep, max_records, max_bytes })
         }
-        Operation::ReplaceOldest { log, count, records } => {
+        &Operation::ReplaceOldest { log, count, records } => {
             wit::Operation::ReplaceOldest(wit::ReplaceOldestOperation { log, count, records })
         }
+        &Operation::Describe { parts } => wit::Operation::Describe(wit::DescribeOperation { parts }),
     }
 }
 
 impl From<wit::Outcome> for Outcome {
     fn from(outcome: wit::Outcome) -> Self {
         match outcome {
-            wit::Outcome::Value(found) => Self::Value { json: found.json, unreadable: found.unreadable },
-            wit::Outcome::Values(all) => {
-                let entries = all.entries.into_iter().map(|entry| Entry { key: entry.key, json: entry.json });
-                Self::Values(AllValues { entries: entries.collect(), unreadable: all.unreadable })
+            wit::Outcome::Entries(found) => {
+                let entries = found.entries.into_iter().map(|entry| Entry { key: entry.key, text: entry.text });
+                Self::Entries(FoundEntries { entries: entries.collect(), unreadable: found.unreadable })
             }
-            wit::Outcome::Oversize(size) => Self::Oversize { bytes: size.bytes, keys: size.keys },
-            wit::Outcome::Names(keys) => Self::Names { names: keys.names, total: keys.total },
-            wit::Outcome::Done(done) => Self::Done { created: done.created },
+            wit::Outcome::Oversize(size) => Self::Oversize { bytes: size.bytes, entries: size.entries },
+            wit::Outcome::Page(page) => {
+                let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
+                keys.extend(page.unreadable);
+                Self::Page(KeyPage { keys, cursor: page.cursor })
+            }
+            wit::Outcome::Changed(changed) => Self::Changed(changed.count),
             wit::Outcome::Counter(counter) => Self::Counter(counter.value),
-            wit::Outcome::Extent(extent) => Self::Extent { first: extent.first, length: extent.length },
-            wit::Outcome::Records(found) => {
-                Self::Records(Records { first: found.first, length: found.length, records: found.records })
+            wit::Outcome::Extent(extent) => Self::Extent(extent.into()),
+            wit::Outcome::Records(found) => Self::Records(LogRecords {
+                extent: found.extent.into(),
+                first: found.first,
+                records: found.records,
+            }),
+            wit::Outcome::Spans(found) => {
+                let extent = LogExtent::from(found.extent);
+                let (first, records) =
+                    found.spans.into_iter().next().map_or((extent.next(), Vec::new()), |span| (span.first, span.records));
+                Self::Span(LogRecords { extent, first, records })
             }
+            wit::Outcome::Described(found) => Self::Described(Description {
+                expires_in: found.expires_in,
+                values: found.values,
+                logs: found.logs.into_iter().map(|log| (log.log, log.extent.into())).collect(),
+            }),
+            wit::Outcome::Lease(_) | wit::Outcome::Indexed(_) | wit::Outcome::Matches(_) => Self::Other,
         }
+    }
+}
+
+impl From<wit::LogExtent> for LogExtent {
+    fn from(extent: wit::LogExtent) -> Self {
+        Self { first: extent.first, length: extent.length }
     }
 }
 
@@ -346,6 +478,8 @@ impl From<wit::Failure> for Failure {
         Self {
             code: match failure.code {
                 wit::FailureCode::Invalid => FailureCode::Invalid,
+                wit::FailureCode::TooLarge => FailureCode::TooLarge,
+                wit::FailureCode::Unsupported => FailureCode::Unsupported,
                 wit::FailureCode::WrongType => FailureCode::WrongType,
                 wit::FailureCode::NotACounter => FailureCode::NotACounter,
                 wit::FailureCode::CounterOverflow => FailureCode::CounterOverflow,

@@ -5,7 +5,8 @@
 
 use crate::json::{self, scan};
 use crate::names::{cut, repr};
-use crate::store::{Opening, TimeToLive};
+use crate::log;
+use crate::store::{Host, Level, Opening, TimeToLive};
 
 /// When a session's time starts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ const BESIDE_A_VALUE: u64 = 1 << 10;
 const MIN_KEYS: u64 = 2;
 /// Listing and clearing name every key of a session in one reply.
 pub(crate) const MAX_KEYS: u64 = 10_000;
+/// The bytes of so many keys.
+pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
                        unbound_context, max_value_bytes, max_context_bytes, max_keys";
@@ -109,6 +112,31 @@ impl Config {
             config.max_context_bytes = least.max(Self::default().max_context_bytes);
         }
         problem.map_or(Ok(config), Err)
+    }
+
+    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
+    /// can't promise is told.
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, ConfigProblem> {
+        let config = Self::parse(text)?;
+        let capabilities = host.capabilities();
+        if !capabilities.expiring && config.time_to_live().is_some() {
+            return Err(ConfigProblem {
+                field: "session_ttl_hours".to_owned(),
+                message: format!(
+                    "session_ttl_hours must be 0 (for ever), not {}: the store lets nothing expire",
+                    config.session_ttl_hours
+                ),
+            });
+        }
+        if !capabilities.atomic {
+            let told = "The store does not apply transactions as a whole: counts may be off when several write at once";
+            log::warn(host, log::STORE, &[told]);
+        }
+        if !capabilities.exactly_once && host.logs(Level::Debug) {
+            let told = "The store can't tell a call that is sent again from a new one: the host must not retry writes";
+            host.log(Level::Debug, log::STORE, told);
+        }
+        Ok(config)
     }
 
     fn set(&mut self, raw_key: &str, raw: &str) -> Result<(), ConfigProblem> {

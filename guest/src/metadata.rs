@@ -11,6 +11,7 @@ use crate::json::{self, scan};
 use crate::names::{is_session, repr_json};
 
 const SESSION: &str = "session_id";
+const MESSAGE: &str = "message_id";
 const CONTEXT: &str = "memory_context";
 
 /// What metadata say about the session.
@@ -30,6 +31,8 @@ pub struct Metadata<'a> {
     text: &'a str,
     /// The session it names.
     pub session: Session<'a>,
+    /// The id of the message, if it is a text and not an empty one.
+    pub message_id: Option<Cow<'a, str>>,
     /// Whether it was looked through and is not a JSON object.
     pub unreadable: bool,
     /// Whether it is not even JSON, and what a more lenient reader may find in it is not to be let through.
@@ -43,13 +46,14 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Look for a session, and for a `memory_context` if there is one or `unbound` asks for it anyway. Then
+    /// Look for a session and a message id, and for a `memory_context` if there is one or `unbound` asks for it anyway. Then
     /// metadata that nobody can read, but that may hold a `memory_context` for a reader who guesses (one of
     /// JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
     pub fn parse(text: &'a str, unbound: bool) -> Self {
         let mut metadata = Self {
             text,
             session: Session::None,
+            message_id: None,
             unreadable: false,
             withheld: false,
             cuts: Vec::new(),
@@ -59,14 +63,14 @@ impl<'a> Metadata<'a> {
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that JSON could escape otherwise than by its number.
         let may_hide = || unbound && (mentions(text, CONTEXT, '_') || text.contains('\\'));
-        let may_matter = mentions(text, SESSION, '_') || mentions(text, "\\u", '\\') || may_hide();
+        let may_matter = mentions_id(text) || mentions(text, "\\u", '\\') || may_hide();
         if !may_matter {
             return metadata;
         }
 
         // Just behind the opening brace, in case it has no member.
         let mut end = text.find('{').map_or(0, |at| at + 1);
-        let mut session = None;
+        let (mut session, mut message_id) = (None, None);
         let mut leading_cut: Option<usize> = None;
         let read = scan::members(text, |key, value| {
             let start = json::offset(text, key);
@@ -82,6 +86,8 @@ impl<'a> Metadata<'a> {
                 if json::key_is(key, SESSION) {
                     // The last one counts, as in Python.
                     session = Some(value);
+                } else if json::key_is(key, MESSAGE) {
+                    message_id = Some(value);
                 }
                 if let Some(from) = leading_cut.take() {
                     metadata.cuts.push(from..start);
@@ -101,6 +107,7 @@ impl<'a> Metadata<'a> {
         }
         metadata.end = end;
         metadata.session = session.map_or(Session::None, read_session);
+        metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
         metadata
     }
 
@@ -147,15 +154,26 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Whether the text holds that name, found by a character in it that is rare elsewhere: one byte is sooner
-/// looked for than a word, for which a search by `str` is prepared anew each time.
+/// Whether the text may name a session or a message.
+fn mentions_id(text: &str) -> bool {
+    around(text, '_', |before, after| {
+        after.starts_with("id") && (before.ends_with("session") || before.ends_with("message"))
+    })
+}
+
+/// Whether the text holds that name, found by a character in it that is rare elsewhere.
 fn mentions(text: &str, name: &str, rare: char) -> bool {
-    name.split_once(rare).is_some_and(|(before, after)| {
-        text.match_indices(rare).any(|(at, found)| {
-            text.split_at_checked(at).is_some_and(|(head, tail)| {
-                head.ends_with(before) && tail.strip_prefix(found).is_some_and(|tail| tail.starts_with(after))
-            })
-        })
+    name.split_once(rare).is_some_and(|(head, tail)| {
+        around(text, rare, |before, after| before.ends_with(head) && after.starts_with(tail))
+    })
+}
+
+/// Whether that is true of what is before and after one of these characters. One byte is sooner looked for than a
+/// word, for which a search by `str` is prepared anew each time.
+fn around(text: &str, rare: char, is_wanted: impl Fn(&str, &str) -> bool) -> bool {
+    text.match_indices(rare).any(|(at, found)| {
+        text.split_at_checked(at)
+            .is_some_and(|(before, rest)| rest.strip_prefix(found).is_some_and(|after| is_wanted(before, after)))
     })
 }
 

@@ -26,7 +26,7 @@ use crate::{
     cli::{DemoArguments, Global},
     ending,
     run::entry::{Entry, Lane},
-    setup::{self, Usage},
+    setup,
     terminal::{self, printable},
 };
 
@@ -53,7 +53,7 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     introduce(plugin_file.as_deref(), started.elapsed())?;
 
     ending::stop_servers_at_a_signal()?;
-    let runtime = setup::single_runtime()?;
+    let runtime = runtime::single()?;
     let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
     let over_redis = match &redis {

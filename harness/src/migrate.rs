@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     cli::{Global, MigrateArguments},
     ending::Ending,
-    setup::{self, Usage},
+    setup,
     terminal,
 };
 
@@ -38,7 +38,7 @@ pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
     if same_place(&source.redis_options(), &target.redis_options()) {
         return Err(same("source and target are the same").into());
     }
-    setup::single_runtime()?.block_on(migrate(&transfer, arguments))
+    runtime::single()?.block_on(migrate(&transfer, arguments))
 }
 
 fn same(what: &str) -> Usage {

@@ -25,7 +25,7 @@ use crate::{
     ending::{Ending, GRACE},
     json_text::{self, Stored},
     run::entry::decoded,
-    setup::{self, Coded, Usage},
+    setup,
     terminal,
 };
 
@@ -44,7 +44,7 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
              be kept; for Redis, add --profile redis, or set KEEPLINE_PROFILE=redis and KEEPLINE_REDIS_URL",
         );
     }
-    setup::single_runtime()?.block_on(async {
+    runtime::single()?.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
         let mut desk = Desk { sessions: keepline.sessions(), json: arguments.json, put };
         let served = desk.serve(&arguments.command);

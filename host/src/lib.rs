@@ -49,25 +49,30 @@
 
 #[cfg(feature = "redis")]
 pub mod config;
-pub mod contract;
+mod contract;
+mod counters;
+mod entry;
 mod keepline;
 pub mod lend;
+pub mod maintenance;
+mod options;
 pub mod pipe;
 pub mod plugin;
 mod runtime;
+mod sandbox;
 pub mod sessions;
+mod shared;
 
 /// What the component is lent as `key-value`, and everything that a store of one's own needs.
 pub use keepline_stores as store;
 
-/// For tests, which are a host of their own.
-#[doc(hidden)]
-pub use self::runtime::Convert;
-
 pub use self::{
-    keepline::{Counters, Keepline, KeeplineError, OnStoreError, Options},
+    counters::Counters,
+    keepline::{Keepline, KeeplineError},
+    options::{OnStoreError, Options},
     pipe::{EntryError, Passed, Pipe},
-    plugin::{CodeCache, Plugin, PluginError, Sandbox},
+    plugin::{Plugin, PluginError},
+    sandbox::{CodeCache, Sandbox},
     sessions::{SessionError, Sessions},
     store::Deadline,
 };

@@ -92,7 +92,7 @@ fn run(arguments: &BenchArguments) -> Result<Report> {
     if !RedisServer::is_installed() {
         terminal::note("redis-server is not installed, so only the memory store is measured");
     }
-    let single = setup::single_runtime()?;
+    let single = runtime::single()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // A core is left for Redis, which is on this machine too.
     let pool = runtime(cores.saturating_sub(1).max(1))?;

@@ -52,7 +52,7 @@ use self::{
 use crate::{
     cli::{Global, RunArguments},
     ending::Ending,
-    setup::{self, Usage},
+    setup,
     terminal,
 };
 
@@ -73,7 +73,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     }
     let runtime = if pipes == 1 {
         // Nothing to do side by side: one thread spares every entry a journey between cores.
-        setup::single_runtime()?
+        runtime::single()?
     } else {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = pipes.min(cores).max(2);

@@ -1,0 +1,230 @@
+//! The import `key-value`: the store, within an instance's budgets and its call's deadline.
+//!
+//! The stores' own types cross the boundary. What a store fails with is told to the component; what a component may
+//! not ask for ends it.
+
+use std::{pin::Pin, task::Poll, time::Duration};
+
+use futures::poll;
+use tokio::time::timeout_at;
+use wasmtime::{bail, component::Linker};
+
+use super::{Due, InstanceState};
+use crate::store::{
+    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Operation, Receipt, StoreCapabilities,
+    Transaction, Writer,
+};
+
+/// More whole maps and stretches of logs in one call of the import nobody needs. One record of a log comes whatever
+/// its size.
+const MAX_RANGES: u64 = 16;
+/// More names on one page nobody needs.
+const MAX_PAGE: u32 = 10_000;
+/// What a store gets beyond the deadline. One that keeps to it answers first, and says more than can be said here.
+const STORE_MARGIN: Duration = Duration::from_millis(20);
+
+/// What a call of the import is answered with.
+type Answer<T> = wasmtime::Result<(Result<T, Failure>,)>;
+
+pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
+    let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
+    store.func_wrap_async("transact", |mut context, (transaction,): (Transaction,)| {
+        Box::new(async move { context.data_mut().transact(transaction).await })
+    })?;
+    store.func_wrap_async("transact-each", |mut context, (transactions,): (Vec<Transaction>,)| {
+        Box::new(async move { context.data_mut().transact_each(transactions).await })
+    })?;
+    store.func_wrap_async("list-buckets", |mut context, (kind, cursor, limit): (BucketKind, String, u32)| {
+        Box::new(async move { context.data_mut().list_buckets(kind, &cursor, limit).await })
+    })?;
+    store.func_wrap_async(
+        "delete-bucket",
+        |mut context, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
+            Box::new(async move { context.data_mut().delete_bucket(&bucket, incarnation.as_deref(), max_keys).await })
+        },
+    )?;
+    store.func_wrap("capabilities", |context, ()| -> wasmtime::Result<(StoreCapabilities,)> {
+        Ok((context.data().lent().store.capabilities(),))
+    })
+}
+
+impl InstanceState {
+    async fn transact(&mut self, mut transaction: Transaction) -> Answer<Receipt> {
+        self.begin_store_calls(1)?;
+        limit_reads(std::slice::from_mut(&mut transaction), self.memory_bytes)?;
+        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    async fn transact_each(&mut self, mut transactions: Vec<Transaction>) -> wasmtime::Result<(Vec<Attempt>,)> {
+        self.begin_store_calls(transactions.len())?;
+        limit_reads(&mut transactions, self.memory_bytes)?;
+        let call = self.lent.store.transact_each(self.writer.advance(), &transactions, self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        let attempts = match self.answered(answer) {
+            Ok(results) if results.len() == transactions.len() => results,
+            Ok(_) => {
+                let told = "the store did not answer each of the transactions";
+                vec![Err(Failure::new(FailureCode::Other, "", told)); transactions.len()]
+            }
+            Err(failure) => vec![Err(failure); transactions.len()],
+        };
+        Ok((attempts.into_iter().map(|result| result.map_or_else(Attempt::Failure, Attempt::Receipt)).collect(),))
+    }
+
+    async fn list_buckets(&mut self, kind: BucketKind, cursor: &str, limit: u32) -> Answer<BucketPage> {
+        self.begin_store_calls(1)?;
+        let call = self.lent.store.list_buckets(kind, cursor, limit.min(MAX_PAGE), self.due.deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    async fn delete_bucket(
+        &mut self,
+        bucket: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+    ) -> Answer<Deletion> {
+        self.begin_store_calls(1)?;
+        let (store, deadline) = (&self.lent.store, self.due.deadline);
+        let call = store.delete_bucket(self.writer.advance(), bucket, incarnation, max_keys.min(MAX_PAGE), deadline);
+        let answer = by_deadline(&mut self.due, call).await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    /// What an instance is told of a call of the store.
+    fn answered<T>(&mut self, answer: Result<T, Missed>) -> Result<T, Failure> {
+        self.waited_for_store();
+        let told = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(Missed::NotAsked) => "this entry ran out of time (entry_timeout), so the store was not asked",
+            Err(Missed::Abandoned) => {
+                // What it sent last may still be on its way.
+                self.writer = Writer::new();
+                "the store did not answer within the time for this entry (entry_timeout)"
+            }
+        };
+        Err(Failure::new(FailureCode::TimedOut, "", told))
+    }
+}
+
+/// Why there is no answer of the store.
+enum Missed {
+    /// The deadline was over already.
+    NotAsked,
+    /// It came and went while the store was at work: what was asked for may be done or not.
+    Abandoned,
+}
+
+/// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
+async fn by_deadline<T>(due: &mut Due, mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, Missed> {
+    if due.is_over() {
+        return Err(Missed::NotAsked);
+    }
+    // A store that keeps everything in memory answers at once, and needs no timer.
+    if let Poll::Ready(answer) = poll!(&mut call) {
+        return Ok(answer);
+    }
+    due.waited();
+    let Some(end) = due.deadline.instant() else { return Ok(call.await) };
+    timeout_at(end.checked_add(STORE_MARGIN).unwrap_or(end), call).await.map_err(|_| Missed::Abandoned)
+}
+
+/// Lowers the limits of all reads so far that what they bring together is no more than the instance could hold. Else
+/// one value, stored once and read ten thousand times, would fill the host's memory.
+fn limit_reads(transactions: &mut [Transaction], memory_bytes: u64) -> wasmtime::Result<()> {
+    let (mut reads, mut ranges) = (0_u64, 0);
+    for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
+        if let Some(read) = Read::of(operation) {
+            reads += 1;
+            ranges += u64::from(read.is_range);
+        }
+    }
+    if ranges > MAX_RANGES {
+        bail!("it asked for more than {MAX_RANGES} whole maps and stretches of logs in one call");
+    }
+    let share = memory_bytes / reads.max(1);
+    for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
+        if let Some(read) = Read::of(operation) {
+            *read.max_bytes = (*read.max_bytes).min(share);
+        }
+    }
+    Ok(())
+}
+
+/// An operation that reads as much as it is allowed to.
+struct Read<'a> {
+    max_bytes: &'a mut u64,
+    /// Of many entries or records; else of those that it names.
+    is_range: bool,
+}
+
+impl<'a> Read<'a> {
+    fn of(operation: &'a mut Operation) -> Option<Self> {
+        let (max_bytes, is_range) = match operation {
+            Operation::Get(get) => (&mut get.max_bytes, false),
+            Operation::Match(found) => (&mut found.max_bytes, false),
+            Operation::GetAll(all) => (&mut all.max_bytes, true),
+            Operation::Page(page) => (&mut page.max_bytes, true),
+            Operation::Read(read) => (&mut read.max_bytes, true),
+            Operation::ReadAt(read) => (&mut read.max_bytes, true),
+            Operation::Overflow(overflow) => (&mut overflow.max_bytes, true),
+            // What these answer is small, whatever is stored.
+            Operation::Put(_)
+            | Operation::Increment(_)
+            | Operation::Remove(_)
+            | Operation::ResetMap(_)
+            | Operation::Append(_)
+            | Operation::ReplaceOldest(_)
+            | Operation::Rewrite(_)
+            | Operation::ResetLog(_)
+            | Operation::Lease(_)
+            | Operation::Post(_)
+            | Operation::Unpost(_)
+            | Operation::Describe(_) => return None,
+        };
+        Some(Self { max_bytes, is_range })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{ExistingLife, GetOperation, LogEnd, Opening, ReadOperation};
+
+    fn transaction(operations: Vec<Operation>) -> Transaction {
+        Transaction {
+            bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
+            opening: Opening::Existing(ExistingLife { incarnation: None, renew: true }),
+            expectations: vec![],
+            operations,
+        }
+    }
+
+    fn get() -> Operation {
+        Operation::Get(GetOperation { map_name: "values".into(), keys: vec!["a".into()], max_bytes: u64::MAX })
+    }
+
+    fn read(max_bytes: u64) -> Operation {
+        Operation::Read(ReadOperation { log: "history".into(), end: LogEnd::Newest, max_records: 9, max_bytes })
+    }
+
+    #[test]
+    fn all_reads_of_a_call_share_what_an_instance_can_hold() {
+        let mut calls = vec![transaction(vec![get(), read(7)]), transaction(vec![get(), get()])];
+        limit_reads(&mut calls, 4000).unwrap();
+        let left = |operation: &mut Operation| *Read::of(operation).unwrap().max_bytes;
+        let lowered: Vec<u64> =
+            calls.iter_mut().flat_map(|call| call.operations.iter_mut().map(left).collect::<Vec<_>>()).collect();
+        assert_eq!(lowered, [1000, 7, 1000, 1000]);
+    }
+
+    #[test]
+    fn stretches_of_logs_are_counted_over_all_transactions() {
+        let each = |count| (0..count).map(|_| transaction(vec![read(1)])).collect::<Vec<_>>();
+        assert!(limit_reads(&mut each(16), 1 << 20).is_ok());
+        assert!(limit_reads(&mut each(17), 1 << 20).is_err());
+        assert!(limit_reads(&mut [transaction((0..1000).map(|_| get()).collect())], 1 << 20).is_ok());
+    }
+}
