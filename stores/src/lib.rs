@@ -4,6 +4,7 @@
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`tests/`) holds every store to them.
 
+mod bucket;
 pub mod contract;
 mod deadline;
 mod failure;

@@ -325,6 +325,11 @@ fn too_large(subject: &str, limit: u64, what: &str) -> Failure {
     Failure { limit, ..failure(FailureCode::TooLarge, subject, format!("over the limit of {limit} {what}")) }
 }
 
+/// Refuses what would give a bucket more parts than it may have. `values` is always there and counts as none.
+pub(super) fn too_many_parts() -> Failure {
+    too_large("parts", MAX_PARTS, "maps, logs and leases in a bucket")
+}
+
 fn unsupported(capability: &str, what: &str) -> Failure {
     failure(FailureCode::Unsupported, capability, format!("this store {what}"))
 }
