@@ -10,14 +10,16 @@ use std::{
 };
 
 use keepline_stores::{
-    Deadline, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions,
-    RedisStore, Status, Store, Transaction, Writer,
+    BucketId, BucketKind, Deadline, Deletion, Description, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening,
+    Operation, Outcome, Receipt, RedisOptions, RedisStore, Status, Store, Transaction, Writer,
 };
 use keepline_local_redis::{RedisCluster, RedisServer};
 use parking_lot::Mutex;
 
 use crate::{
-    requests::{existing, get_all, read_all, transaction},
+    requests::{
+        KINDS, Named, bucket, describe, description, existing, get_all, get_all_in, read_all, transaction, unused,
+    },
     servers,
 };
 
@@ -153,45 +155,75 @@ impl StoreUnderTest {
         self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
     }
 
+    /// Send transactions that the store can answer, together.
+    pub async fn ask_each(&self, transactions: &[Transaction]) -> Vec<Receipt> {
+        let attempts = self.store.transact_each(&self.next_writer(), transactions, Deadline::NEVER).await;
+        attempts.into_iter().map(Result::unwrap).collect()
+    }
+
     /// Apply operations and get what they are answered with.
-    pub async fn apply(&self, bucket: &str, opening: Opening, operations: impl Into<Vec<Operation>>) -> Vec<Outcome> {
+    pub async fn apply(
+        &self,
+        bucket: impl Named,
+        opening: Opening,
+        operations: impl Into<Vec<Operation>>,
+    ) -> Vec<Outcome> {
         let receipt = self.ask(&transaction(bucket, opening, operations)).await;
         assert_eq!(receipt.status, Status::Applied);
         receipt.outcomes
     }
 
     /// Apply one operation to a bucket that is there.
-    pub async fn apply_one(&self, bucket: &str, operation: Operation) -> Outcome {
-        let outcomes = self.apply(bucket, existing(), [operation]).await;
+    pub async fn apply_one(&self, bucket: impl Named, operation: Operation) -> Outcome {
+        self.one(bucket, existing(), operation).await
+    }
+
+    async fn one(&self, bucket: impl Named, opening: Opening, operation: Operation) -> Outcome {
+        let outcomes = self.apply(bucket, opening, [operation]).await;
         let [outcome] = outcomes.try_into().unwrap();
         outcome
     }
 
     /// What becomes of opening a bucket.
-    pub async fn status(&self, bucket: &str, opening: Opening) -> Status {
+    pub async fn status(&self, bucket: impl Named, opening: Opening) -> Status {
         self.ask(&transaction(bucket, opening, [])).await.status
     }
 
     /// Whether a bucket is there, without using it.
-    pub async fn is_there(&self, bucket: &str) -> bool {
-        self.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap().status == Status::Applied
+    pub async fn is_there(&self, bucket: impl Named) -> bool {
+        self.status(bucket, unused()).await == Status::Applied
     }
 
-    /// Delete a bucket and name the keys that it held.
-    pub async fn delete(&self, bucket: &str) -> (Status, Vec<String>) {
-        let deletion = self.store.delete_bucket(&self.next_writer(), bucket, Deadline::NEVER).await.unwrap();
+    /// The description of a bucket that is there, without using it.
+    pub async fn describe(&self, bucket: impl Named) -> Description {
+        description(self.one(bucket, unused(), describe()).await)
+    }
+
+    /// Delete a bucket and name the first of the keys that its values had.
+    pub async fn delete(&self, bucket: impl Named) -> (Status, Vec<String>) {
+        let deletion = self.delete_as(&self.next_writer(), bucket, None).await;
         (deletion.status, deletion.keys)
     }
 
-    /// All buckets, by one walk through the pages.
+    /// Delete a bucket, as a certain try of a certain writer, or just a life of it.
+    pub async fn delete_as(&self, writer: &Writer, bucket: impl Named, incarnation: Option<&str>) -> Deletion {
+        self.store.delete_bucket(writer, &bucket.id(), incarnation, u32::MAX, Deadline::NEVER).await.unwrap()
+    }
+
+    /// All sessions, by one walk through the pages.
     pub async fn list(&self, limit: u32) -> Vec<String> {
-        let (mut buckets, mut cursor) = (Vec::new(), String::new());
+        self.list_kind(BucketKind::Session, limit).await
+    }
+
+    /// All buckets of a kind, by one walk through the pages.
+    pub async fn list_kind(&self, kind: BucketKind, limit: u32) -> Vec<String> {
+        let (mut names, mut cursor) = (Vec::new(), String::new());
         loop {
-            let page = self.store.list_buckets(&cursor, limit, Deadline::NEVER).await.unwrap();
-            buckets.extend(page.buckets);
+            let page = self.store.list_buckets(kind, &cursor, limit, Deadline::NEVER).await.unwrap();
+            names.extend(page.names);
             cursor = page.cursor;
             if cursor.is_empty() {
-                return buckets;
+                return names;
             }
         }
     }
@@ -202,8 +234,10 @@ impl StoreUnderTest {
             return raw.dump();
         }
         let mut everything = BTreeMap::new();
-        for bucket in self.list(1000).await {
-            everything.extend(self.contents(&bucket).await);
+        for kind in KINDS {
+            for name in self.list_kind(kind, 1000).await {
+                everything.extend(self.contents(&bucket(kind, &name)).await);
+            }
         }
         everything
     }
@@ -221,17 +255,22 @@ impl StoreUnderTest {
         assert!(changes.is_empty(), "changed (name, before, now): {changes:#?}\nby {after:?}");
     }
 
-    /// What the contract shows of a bucket. A sliding time to live may be renewed by that.
-    pub async fn contents(&self, bucket: &str) -> BTreeMap<String, String> {
-        let description = self.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap();
-        let logs: Vec<_> = description.logs.iter().map(|log| log.log.clone()).collect();
-        let operations: Vec<_> = [get_all()].into_iter().chain(logs.iter().map(|log| read_all(log))).collect();
-        let mut contents = BTreeMap::from([(format!("{bucket} description"), format!("{description:?}"))]);
-        if description.status == Status::Applied {
-            let outcomes = self.apply(bucket, existing(), operations).await;
-            for (name, outcome) in ["values"].into_iter().chain(logs.iter().map(String::as_str)).zip(outcomes) {
-                contents.insert(format!("{bucket} {name}"), format!("{outcome:?}"));
-            }
+    /// What the contract shows of a bucket that is there.
+    pub async fn contents(&self, id: &BucketId) -> BTreeMap<String, String> {
+        let receipt = self.ask(&transaction(id, unused(), [describe()])).await;
+        let described = description(receipt.outcomes[0].clone());
+        let maps = described.maps.iter().map(|map| (&map.map_name, get_all_in(&map.map_name)));
+        let logs = described.logs.iter().map(|log| (&log.log, read_all(&log.log)));
+        let values = ("values".to_owned(), get_all());
+        let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs);
+        let mut contents = BTreeMap::from([(
+            format!("{id:?} description"),
+            format!("{} {:?}", receipt.incarnation, described),
+        )]);
+        for (name, read) in reads {
+            let what = if matches!(read, Operation::Read(_)) { "log" } else { "map" };
+            let outcome = self.one(id, unused(), read).await;
+            contents.insert(format!("{id:?} {what} {name}"), format!("{outcome:?}"));
         }
         contents
     }
@@ -368,6 +407,16 @@ impl RawRedis {
                         local sequence, at = string.match(fields[i + 1], '^(%d+[.:])(%d+)$')
                         local earlier = string.format('%.0f', (at or fields[i + 1]) - ARGV[2])
                         redis.call('HSET', key, fields[i], (sequence or '') .. earlier)
+                    end
+                end
+                -- Leases: until when, and whose.
+                if string.find(key, ':__meta__$') and redis.call('TYPE', key).ok == 'hash' then
+                    local fields = redis.call('HGETALL', key)
+                    for i = 1, #fields, 2 do
+                        local at, holder = string.match(fields[i + 1], '^(%d+)( .*)$')
+                        if at and string.find(fields[i], '^lease:') then
+                            redis.call('HSET', key, fields[i], string.format('%.0f', at - ARGV[2]) .. holder)
+                        end
                     end
                 end
                 local at = redis.call('PEXPIRETIME', key)
