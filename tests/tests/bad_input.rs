@@ -210,7 +210,7 @@ async fn play(node: &mut Node, steps: &[Step]) {
                     6 => sessions.keys(session).await.err(),
                     7 => sessions.clear(session, (number % 2 == 0).then_some(key)).await.err(),
                     8 => sessions.increment(session, key, *number).await.err(),
-                    _ => sessions.history(session, limit).await.err(),
+                    _ => sessions.history(session, None, limit).await.err(),
                 };
                 if let Some(problem) = problem {
                     assert!(problem.code.is_some(), "the plugin was stopped: {problem}");

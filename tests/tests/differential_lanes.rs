@@ -6,7 +6,7 @@
 use std::{env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
-use keepline::{Passed, Pipe, SessionError, sessions::SessionProblemCode as Code};
+use keepline::{Passed, Pipe, SessionError, sessions::SessionErrorCode as Code};
 use keepline_tests::{lanes::Node, stores::StoreUnderTest};
 
 const STEPS: usize = 150;
@@ -148,7 +148,7 @@ impl Side {
             Step::Keys(session) => said(sessions.keys(session).await),
             Step::Clear(session, key) => said(sessions.clear(session, key.as_deref()).await),
             Step::Increment(session, key, amount) => said(sessions.increment(session, key, *amount).await),
-            Step::History(session, limit) => said(sessions.history(session, *limit).await),
+            Step::History(session, limit) => said(sessions.history(session, None, *limit).await),
             Step::List => {
                 let mut all = self.given.list(3).await;
                 all.sort_unstable();
@@ -198,7 +198,7 @@ fn said<T: Debug>(result: Result<T, SessionError>) -> String {
         Err(SessionError { code, message, .. }) => format!("Err({:?}, {message})", code.unwrap()),
         Ok(reply) => format!("{reply:?}"),
     }
-    .replace("SessionProblemCode::", "")
+    .replace("SessionErrorCode::", "")
 }
 
 fn options(random: &mut Rng) -> String {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use keepline::{Pipe, SessionError, Sessions, sessions::SessionProblemCode as Code};
+use keepline::{Pipe, SessionError, Sessions, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::Node,
     original::{Metadata, Model, Rules, Said, Turn, without_timestamp},
@@ -138,7 +138,7 @@ impl Call {
                 sessions.increment(session, key, *amount).await.map(|counted| json!(counted.value))
             }
             Self::History(session, limit) => {
-                let page = sessions.history(session, *limit).await;
+                let page = sessions.history(session, None, *limit).await;
                 page.map(|page| page.entries.iter().map(|entry| without_timestamp(entry)).collect())
             }
             Self::List => {

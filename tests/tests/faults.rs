@@ -14,7 +14,7 @@ use futures::future::join_all;
 use keepline::{
     OnStoreError, Passed,
     pipe::Effect,
-    sessions::{SessionError, SessionProblemCode},
+    sessions::{SessionError, SessionErrorCode},
     store::{Deadline, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
 };
 use keepline_local_redis::RedisServer;
@@ -176,7 +176,7 @@ async fn each_kind_of_cut_is_made_good_within_the_call() {
         assert_eq!(
             node.sessions.increment("s2", "n", 1).await.err().map(|error| error.code),
             match answers {
-                1 => Some(Some(SessionProblemCode::NotFound)),
+                1 => Some(Some(SessionErrorCode::NotFound)),
                 _ => None,
             }
         );
@@ -813,7 +813,7 @@ async fn operate(node: &mut Node, session: &str) -> Vec<Option<SessionError>> {
         sessions.increment(session, "n", 1).await.err(),
         sessions.clear(session, Some("k")).await.err(),
         sessions.clear(session, None).await.err(),
-        sessions.history(session, 0).await.err(),
+        sessions.history(session, None, 0).await.err(),
         sessions.list("", 10).await.err(),
         sessions.delete(session).await.err(),
     ]
@@ -936,7 +936,7 @@ async fn tenants_of_one_redis_can_t_reach_each_other_s_sessions() {
         assert_forwarded(&lost.ask("s1").await, &["denied"]);
         for refused in operate(&mut lost, "s1").await {
             let refused = refused.unwrap();
-            assert_eq!(refused.code, Some(SessionProblemCode::Store));
+            assert_eq!(refused.code, Some(SessionErrorCode::Store));
             assert!(refused.message.contains("denies"), "{refused}");
         }
         let foreign: Vec<String> =

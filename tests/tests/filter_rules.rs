@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::{SessionError, sessions::SessionProblemCode as Code};
+use keepline::{SessionError, sessions::SessionErrorCode as Code};
 use keepline_tests::stores::StoreUnderTest;
 
 #[path = "filter_rules/answers.rs"]

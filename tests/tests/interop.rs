@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 use futures::future::join_all;
 use keepline::{
     pipe::Effect,
-    sessions::SessionProblemCode as Code,
+    sessions::SessionErrorCode as Code,
     store::{RedisStore, Store},
 };
 use keepline_tests::{
@@ -602,7 +602,7 @@ async fn lives_that_follow_each_other_without_a_pause_do_not_mix() {
             let unequal: Vec<String> = raw.run(cmd("EVAL").arg(UNEQUAL).arg(0).arg(raw.address("s1:")));
             assert_eq!(unequal, [""; 0]);
             // The count and the history are of one life.
-            let history = node.keepline.sessions().history("s1", 0).await;
+            let history = node.keepline.sessions().history("s1", None, 0).await;
             if let Ok(page) = history {
                 let first: Value = serde_json::from_str(&page.entries[0]).unwrap();
                 assert!(first["op"] == "summary" || first["key"] == "last_answer", "{first}");

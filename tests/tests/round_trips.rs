@@ -185,7 +185,7 @@ async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTes
     assert_eq!(meter.read(&node), 2);
     node.sessions.keys("s1").await.unwrap();
     assert_eq!(meter.read(&node), 1);
-    node.sessions.history("s1", 0).await.unwrap();
+    node.sessions.history("s1", None, 0).await.unwrap();
     assert_eq!(meter.read(&node), 1);
     if given.name != "cluster" {
         // There each hash tag has a list of its own.

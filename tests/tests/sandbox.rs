@@ -358,7 +358,7 @@ fn no_misdeed_takes_more_of_the_host_than_the_sandbox_allows() {
             }
             for number in [100_000, 1_000_000, u32::MAX] {
                 let _ = sessions.list("", number).await;
-                let _ = sessions.history("x", number).await;
+                let _ = sessions.history("x", None, number).await;
                 let peak = peak_bytes().saturating_sub(before) >> 20;
                 println!("lists of {number}: {peak} MiB");
                 assert!(peak < 160, "lists of {number}: {peak} MiB");

@@ -16,14 +16,14 @@ use keepline_tests::{
 };
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin};
 
 /// A host with so many instances, and room for so many to wait, on a store behind a gate.
-async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gate>) {
+async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gated>) {
     host_with(instances, waiting, |_| {}).await
 }
 
-async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::with(&store, "{}", |options| {

@@ -7,10 +7,10 @@ use keepline::{OnStoreError, Options, pipe::Effect, store::Store};
 use keepline_tests::lanes::{Node, metadata_of, problem_code, refused_with, untouched};
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin};
 
 /// Two instances, and a store behind a gate.
-async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::with(&store, "{}", |options| {

@@ -10,10 +10,10 @@ use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, problem_code, untouched},
 };
 
-use super::{Gate, PATIENCE, begin, replacement::loaded};
+use super::{Gate, Gated, PATIENCE, begin, replacement::loaded};
 
 /// A host whose pipe has the turn of session "before", and a gate that is closed again.
-async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let mut node = Node::with(&store, "{}", |options| {
@@ -27,7 +27,7 @@ async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
 }
 
 /// An answer to it is stored nowhere.
-async fn has_no_turn(mut node: Node, gate: &Gate) {
+async fn has_no_turn(mut node: Node, gate: &Gated) {
     gate.open();
     let asked = gate.arrived().len();
     assert!(untouched(Effect::Passed, &node.reply("x").await));

@@ -1,6 +1,6 @@
 //! An answer belongs to its own session or to that of the question before it, and revives none.
 
-use keepline::{Plugin, Sandbox, pipe::Effect, sessions::SessionProblemCode as Code};
+use keepline::{Plugin, Sandbox, pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, untouched},
     on_every_store,

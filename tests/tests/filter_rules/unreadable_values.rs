@@ -2,7 +2,7 @@
 
 use keepline::{
     pipe::Effect,
-    sessions::SessionProblemCode as Code,
+    sessions::SessionErrorCode as Code,
     store::{FoundValue, Outcome},
 };
 use keepline_tests::{
