@@ -101,7 +101,10 @@ pub enum RedisOptionsError {
     #[error("a Redis Cluster has only database 0: leave redis_database unset")]
     Database,
     /// A prefix that would not stay one.
-    #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
+    #[error(
+        "key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters, and no \
+         part of it may begin with @"
+    )]
     Prefix,
 }
 
@@ -114,7 +117,9 @@ impl RedisOptions {
             return Err(RedisOptionsError::Timeout);
         }
         let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]\\\"'".contains(&byte);
-        if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) {
+        // Where another store with a shorter prefix keeps its users.
+        let is_within = self.key_prefix.split(':').any(|part| part.starts_with('@'));
+        if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) || is_within {
             return Err(RedisOptionsError::Prefix);
         }
         let info = self.connection_info()?;
