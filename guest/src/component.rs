@@ -324,12 +324,9 @@ fn new_life(time_to_live: Option<TimeToLive>) -> wit::NewLife {
 
 fn lower_expectation<'a>(expectation: &Expectation<'a>) -> wit::Expectation<'a> {
     match *expectation {
-        Expectation::Absent { map, key } => wit::Expectation::Entry(wit::ExpectedEntry {
-            map_name: map,
-            key,
-            state: wit::EntryState::Absent,
-            text: "",
-        }),
+        Expectation::Absent { map, key } => {
+            wit::Expectation::Entry(wit::ExpectedEntry { map_name: map, key, state: wit::EntryState::Absent, text: "" })
+        }
         Expectation::Log { log, first, next } => wit::Expectation::Log(wit::ExpectedLog { log, first, next }),
         Expectation::Room { map, limit } => wit::Expectation::Room(wit::ExpectedRoom { map_name: map, limit }),
     }
@@ -432,15 +429,16 @@ impl From<wit::Outcome> for Outcome {
             wit::Outcome::Changed(changed) => Self::Changed(changed.count),
             wit::Outcome::Counter(counter) => Self::Counter(counter.value),
             wit::Outcome::Extent(extent) => Self::Extent(extent.into()),
-            wit::Outcome::Records(found) => Self::Records(LogRecords {
-                extent: found.extent.into(),
-                first: found.first,
-                records: found.records,
-            }),
+            wit::Outcome::Records(found) => {
+                Self::Records(LogRecords { extent: found.extent.into(), first: found.first, records: found.records })
+            }
             wit::Outcome::Spans(found) => {
                 let extent = LogExtent::from(found.extent);
-                let (first, records) =
-                    found.spans.into_iter().next().map_or((extent.next(), Vec::new()), |span| (span.first, span.records));
+                let (first, records) = found
+                    .spans
+                    .into_iter()
+                    .next()
+                    .map_or((extent.next(), Vec::new()), |span| (span.first, span.records));
                 Self::Span(LogRecords { extent, first, records })
             }
             wit::Outcome::Described(found) => Self::Described(Description {

@@ -152,7 +152,11 @@ impl<H: Host> Filter<H> {
         let mut reply = QuestionReply::untouched(Effect::Resumed);
         if let Err(failure) = self.remember(session, &metadata, &mut reply) {
             let problem = Problem::store(&failure);
-            log::warn(&self.host, log::STORE, &["No memory for a question of session ", session, ": ", &problem.message]);
+            log::warn(
+                &self.host,
+                log::STORE,
+                &["No memory for a question of session ", session, ": ", &problem.message],
+            );
             reply.effect = Effect::Failed;
             reply.problem = Some(problem);
         }

@@ -5,6 +5,8 @@
 //! duplicates. Small faults are mended, larger ones are a failed store. A host is not our enemy, but it may be
 //! new. Refuses to look at the texts themselves.
 
+use std::collections::BinaryHeap;
+
 use crate::store::{
     Deletion, Expectation, Failure, FoundEntries, Host, KeyPage, LogEnd, LogExtent, LogRecords, Opening, Operation,
     Outcome, Receipt, Status, Transaction,
@@ -194,7 +196,7 @@ fn mend_one(outcome: &mut Outcome, key: &str, max_bytes: u64) -> bool {
 fn mend_all(outcome: &mut Outcome, max_entries: u64, max_bytes: u64) -> bool {
     let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize { .. }) };
     if !found.entries.is_sorted_by(|a, b| a.key < b.key) {
-        found.entries.sort_by(|a, b| a.key.cmp(&b.key));
+        found.entries = sorted(std::mem::take(&mut found.entries));
         found.entries.dedup_by(|a, b| a.key == b.key);
     }
     sort(&mut found.unreadable);
@@ -206,11 +208,17 @@ fn mend_all(outcome: &mut Outcome, max_entries: u64, max_bytes: u64) -> bool {
     true
 }
 
-fn sort(names: &mut Vec<String>) {
+/// Sort names and drop duplicates.
+pub(crate) fn sort(names: &mut Vec<String>) {
     if !names.is_sorted_by(|a, b| a < b) {
-        names.sort_unstable();
+        *names = sorted(std::mem::take(names));
         names.dedup();
     }
+}
+
+/// Through a heap: next to nothing needs to be sorted, and the standard library's sorts are a tenth of the component.
+fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
+    BinaryHeap::from(items).into_sorted_vec()
 }
 
 /// Whether the log has a next position.

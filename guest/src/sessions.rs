@@ -144,8 +144,7 @@ impl<H: Host> Sessions<H> {
         let page = page.map_err(|failure| store_problem("", &failure))?;
         let mut sessions = page.names;
         sessions.retain(|name| is_session(name));
-        sessions.sort_unstable();
-        sessions.dedup();
+        reply::sort(&mut sessions);
         Ok(SessionPage { sessions, cursor: page.cursor })
     }
 
@@ -305,13 +304,10 @@ impl<H: Host> Sessions<H> {
             keys.extend(next.keys);
         }
         keys.retain(|key| is_key(key));
-        keys.sort_unstable();
-        keys.dedup();
+        reply::sort(&mut keys);
         if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
             let session = repr(session);
-            return Err(
-                self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"))
-            );
+            return Err(self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed")));
         }
         Ok(Listed { keys, incarnation, extent })
     }

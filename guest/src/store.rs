@@ -133,7 +133,7 @@ pub struct Transaction<'a> {
 }
 
 /// An entry of a map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// The key.
     pub key: String,

@@ -56,7 +56,11 @@ impl Pipe {
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub fn question(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
+    pub fn question<'a>(
+        &mut self,
+        text: &'a str,
+        metadata: &'a str,
+    ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
         self.ask(Question { text, metadata, ..Question::default() }, None)
     }
 
