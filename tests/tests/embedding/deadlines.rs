@@ -8,11 +8,11 @@ use keepline::{
     Deadline, OnStoreError, Options,
     pipe::Effect,
     sessions::SessionErrorCode,
-    store::{MemoryStore, Store},
+    store::{FailureCode, MemoryStore, Store},
 };
 use keepline_tests::{
     guests::HOSTILE,
-    lanes::{Node, metadata_of, operations_told, problem_code, problem_message, refused_with, untouched},
+    lanes::{Node, answer_by, question_by, metadata_of, operations_told, problem_code, problem_message, refused_with, untouched},
 };
 use tokio::time::{Instant, timeout};
 
@@ -48,7 +48,7 @@ async fn a_store_that_never_answers_does_not_hold_up_an_entry() {
         assert!(problem_message(&passed).contains("did not answer within the time for this entry"), "{passed:?}");
     }
     let error = in_time(node.sessions.put("s", "a", "1")).await.unwrap_err();
-    assert_eq!(error.code, Some(SessionErrorCode::Store));
+    assert_eq!(error.code, SessionErrorCode::Store(FailureCode::TimedOut));
     // Nothing is at work for it any longer, and its number is never used again.
     assert_eq!(gate.at_work(), 0);
     let mut writers = gate.writers();
@@ -125,7 +125,7 @@ async fn who_gets_no_instance_in_its_time_is_forwarded_unchanged() {
     let passed = answer_by(&mut second, "y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
     assert_eq!(problem_code(&passed), "busy");
     let refused = in_time(node.keepline.sessions().by(Deadline::after(SHORT)).keys("s")).await.unwrap_err();
-    assert_eq!((refused.code, node.counters().busy), (None, 3));
+    assert_eq!((refused.code, node.counters().busy), (SessionErrorCode::Busy, 3));
     gate.open();
     assert_eq!(first.await.unwrap().effect, Effect::Stored);
 }
@@ -143,7 +143,8 @@ async fn when_the_time_is_over_the_store_is_not_asked_and_the_filter_replies() {
     assert_eq!(problem_code(&node.say("s", "x").await), "timed-out");
     let large = format!(r#"{{"session_id":"s","x":"{}"}}"#, "é".repeat(1 << 20));
     assert_eq!(problem_code(&node.answer("x", &large).await), "timed-out");
-    assert!(node.sessions.keys("s").await.unwrap_err().code.is_some());
+    let refused = node.sessions.keys("s").await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::Store(FailureCode::TimedOut));
     assert_eq!(gate.arrived(), [""; 0]);
     // Another entry has another time.
     let passed = answer_by(&mut node.pipe, "x", &metadata_of("s"), Deadline::after(PATIENCE)).await.unwrap();

@@ -115,7 +115,7 @@ async fn a_question_whose_plugin_was_stopped_ends_the_turn() {
     (options.log, options.entry_timeout) = (Arc::new(KeptLog::default()), PATIENCE);
     let keepline = Keepline::new(loaded(HOSTILE), Gate::closed(), options).await.unwrap();
     let mut pipe = keepline.pipe();
-    for misdeed in ["trap", "loop", "turn-of 65537"] {
+    for misdeed in ["trap", "loop", "turn-of 4097"] {
         pipe.question("turn mine", "{}").await.unwrap();
         assert_eq!(pipe.answer("nothing", "{}").await.unwrap().metadata.as_deref(), Some("mine"));
         assert_eq!(problem_code(&pipe.question(misdeed, "{}").await.unwrap()), "plugin");

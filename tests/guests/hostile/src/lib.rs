@@ -19,7 +19,7 @@ use bindings::exports::keepline::memory::maintenance::{self, CompletionNeed, Job
 use bindings::exports::keepline::memory::sessions;
 use bindings::keepline::memory::key_value::{
     AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, Failure, GetAllOperation, GetOperation,
-    LogEnd, NewLife, Opening, Operation, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
+    LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
     Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
 };
 use bindings::wasi::clocks::wall_clock;
@@ -213,18 +213,28 @@ fn do_it(text: &str) -> Option<String> {
             let (once, other) = (create("each-twice", vec![value("a", "1")]), create("each-other", vec![]));
             return tell_each(transact_each(&[once.clone(), other, once]));
         }
-        // A megabyte in each of so many buckets, then all of them read at a time.
-        "each-big" => {
-            let megabyte = "1".repeat(1 << 20);
-            for bucket in 0..number {
-                if let Err(failure) = put(&format!("each-big-{bucket}"), vec![value("a", &megabyte)]) {
-                    return tell(Err(failure));
-                }
-            }
+        // So many bytes in each of as many buckets as can be asked together, and all of them read at a time.
+        "each-fill" => {
+            let text = "1".repeat(number);
+            let fill = |n| put(&format!("big-{n}"), vec![value("a", &text)]);
+            return tell((0..128).try_for_each(fill));
         }
-        "each-read" => {
-            let read = |n| create(&format!("each-big-{n}"), vec![Operation::GetAll(get_all())]);
-            return tell_each(transact_each(&(0..number).map(read).collect::<Vec<_>>()));
+        "each-get" => {
+            let get = |n| create(&format!("big-{n}"), vec![Operation::Get(get("a"))]);
+            let attempts = transact_each(&(0..128).map(get).collect::<Vec<_>>());
+            let lengths = attempts.iter().map(|attempt| match attempt {
+                Attempt::Receipt(receipt) => match &receipt.outcomes[..] {
+                    [Outcome::Entries(found)] => found.entries.iter().map(|entry| entry.text.len()).sum(),
+                    [Outcome::Oversize(_)] => 0,
+                    other => panic!("{other:?}"),
+                },
+                Attempt::Failure(failure) => panic!("{failure:?}"),
+            });
+            return Some(lengths.sum::<usize>().to_string());
+        }
+        "each-get-all" => {
+            let get = |n| create(&format!("each-{n}"), vec![Operation::GetAll(get_all())]);
+            return tell_each(transact_each(&(0..number).map(get).collect::<Vec<_>>()));
         }
         // Names.
         "bucket" => return tell(put(argument, vec![value("a", "1")])),
