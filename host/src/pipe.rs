@@ -176,10 +176,8 @@ impl Pipe {
     fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
-            let unknown = || Problem {
-                code: ProblemCode::Store(FailureCode::Other),
-                message: "the store failed".into(),
-            };
+            let unknown =
+                || Problem { code: ProblemCode::Store(FailureCode::Other), message: "the store failed".into() };
             return Err(passed.problem.unwrap_or_else(unknown).into());
         }
         Ok(passed)

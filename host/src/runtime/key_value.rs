@@ -80,12 +80,7 @@ impl InstanceState {
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    async fn delete_bucket(
-        &mut self,
-        bucket: &BucketId,
-        incarnation: Option<&str>,
-        max_keys: u32,
-    ) -> Answer<Deletion> {
+    async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
         self.begin_store_calls(1)?;
         let (store, deadline) = (&self.lent.store, self.due.deadline);
         let call = store.delete_bucket(self.writer.advance(), bucket, incarnation, max_keys.min(MAX_PAGE), deadline);

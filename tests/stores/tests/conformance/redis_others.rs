@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use keepline_stores::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_local_redis::RedisServer;
+use keepline_stores::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_stores_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest, new_writer},
