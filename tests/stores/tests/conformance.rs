@@ -1,4 +1,5 @@
-//! The contract's conformance suite: what `wit/key-value.wit` promises, over every store.
+//! What `wit/key-value.wit` promises, over every store: the kit of `conformance/`, replayed, and what the kit can't
+//! say: what nothing changes byte for byte, walks through pages, hundreds of writers, thousands of entries.
 //!
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
 //! be seen behind a store's back is in `conformance/redis_layout.rs`, `conformance/redis_others.rs` and
@@ -14,15 +15,15 @@ mod bulk;
 mod exactly_once;
 #[path = "conformance/expiry.rs"]
 mod expiry;
+#[path = "conformance/kit.rs"]
+mod kit;
 #[path = "conformance/listing.rs"]
 mod listing;
-#[path = "conformance/logs.rs"]
-mod logs;
-#[path = "conformance/openings.rs"]
-mod openings;
+#[path = "conformance/pages.rs"]
+mod pages;
+#[path = "conformance/promises.rs"]
+mod promises;
 #[path = "conformance/redis_layout.rs"]
 mod redis_layout;
 #[path = "conformance/redis_others.rs"]
 mod redis_others;
-#[path = "conformance/values.rs"]
-mod values;

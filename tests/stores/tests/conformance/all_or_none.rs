@@ -1,9 +1,11 @@
 //! A transaction that can't be applied in full leaves everything, byte for byte, as it was.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use keepline_stores::{Deadline, FailureCode, Opening, Operation, Status, Transaction};
+use keepline_stores::{FailureCode, Operation, Status};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Operations that by themselves would be applied, of every kind that writes.
 fn harmless() -> Vec<Operation> {
@@ -12,9 +14,15 @@ fn harmless() -> Vec<Operation> {
         put("a", "2"),
         increment("count", 1),
         remove("b"),
-        append("history", &["x"]),
+        append_marked("history", &["x"], &[("marks", "x", 0)]),
         replace_oldest("l", 1, &["X"]),
         rewrite("m", 0, "X"),
+        put_in("notes", &[("k", "2"), ("new", "1")]),
+        increment_in("counts", "n", 1),
+        reset_map("reset", &[("z", "1")]),
+        reset_log("n", &["new"]),
+        lease("work", "other", HOUR),
+        lease("more", "me", HOUR),
         get_all(),
     ]
 }
@@ -25,12 +33,15 @@ fn failing() -> Vec<(Operation, FailureCode)> {
         (increment("text", 1), FailureCode::NotACounter),
         (increment("max", 1), FailureCode::CounterOverflow),
         (increment("min", -1), FailureCode::CounterOverflow),
+        (increment_in("notes", "text", 1), FailureCode::NotACounter),
         (rewrite("other", 2, "X"), FailureCode::Invalid),
+        (rewrite_each("other", &[(0, "X"), (2, "X")]), FailureCode::Invalid),
         (replace_oldest("other", 5, &["1", "2", "3"]), FailureCode::Invalid),
         (replace_oldest("other", 1, &["1", "2"]), FailureCode::Invalid),
         (put("__keys__", "1"), FailureCode::Invalid),
         (put("a\n", "1"), FailureCode::Invalid),
         (append("History", &["1"]), FailureCode::Invalid),
+        (append_marked("other", &["1"], &[("marks", "x", 0)]), FailureCode::Invalid),
         (put("new", "1"), FailureCode::Invalid),
         (append("l", &["1"]), FailureCode::Invalid),
     ]
@@ -38,23 +49,25 @@ fn failing() -> Vec<(Operation, FailureCode)> {
 
 async fn seeded(s: &StoreUnderTest) {
     let operations = [
-        put("a", "1"),
-        put("b", "1"),
-        put("text", "\"text\""),
+        put_in("values", &[("a", "1"), ("b", "1"), ("text", "\"text\"")]),
         put("max", &i64::MAX.to_string()),
         put("min", &i64::MIN.to_string()),
         append("l", &["0", "1"]),
         append("m", &["0", "1"]),
+        append("n", &["0"]),
         append("other", &["0", "1"]),
+        put_in("notes", &[("k", "1"), ("text", "t")]),
+        put_in("reset", &[("y", "1")]),
+        lease("work", "me", 2 * HOUR),
     ];
-    s.apply("b", create_for(std::time::Duration::from_secs(3600)), operations).await;
+    s.apply("b", create_for(HOUR), operations).await;
 }
 
 async fn an_operation_that_fails_undoes_those_before_and_after_it(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
     for (operation, code) in failing() {
-        for place in [0, 4, harmless().len()] {
+        for place in [0, 7, harmless().len()] {
             let mut operations = harmless();
             operations.insert(place, operation.clone());
             let failure = s.try_send(&transaction("b", existing(), operations)).await.unwrap_err();
@@ -71,13 +84,29 @@ async fn a_failing_transaction_creates_no_bucket(s: Arc<StoreUnderTest>) {
     let before = s.everything().await;
     let on_nothing = [rewrite("l", 0, "X"), replace_oldest("l", 1, &["X"]), put("__meta__", "1")];
     for operation in on_nothing {
-        for opening in [create(), create_new()] {
+        for opening in [create(), create_new(), replace()] {
             let operations = [put("a", "1"), append("history", &["x"]), operation.clone()];
             let failure = s.try_send(&transaction("absent", opening, operations)).await.unwrap_err();
             assert_eq!(failure.code, FailureCode::Invalid);
             s.assert_unchanged(&before, &operation).await;
         }
     }
+}
+
+async fn a_failing_replacement_replaces_nothing(s: Arc<StoreUnderTest>) {
+    seeded(&s).await;
+    let before = s.everything().await;
+    for operation in [rewrite("l", 0, "X"), replace_oldest("l", 1, &["X"]), put("__meta__", "1")] {
+        let operations = [put("a", "2"), append("history", &["x"]), operation.clone()];
+        let failure = s.try_send(&transaction("b", replace(), operations)).await.unwrap_err();
+        assert_eq!(failure.code, FailureCode::Invalid);
+        s.assert_unchanged(&before, &operation).await;
+    }
+    let unmet = expecting("b", replace(), [equal("a", "2")], [put("a", "2")]);
+    assert_eq!(s.ask(&unmet).await.unmet, Some(0));
+    s.assert_unchanged(&before, &unmet).await;
+    // What can't be counted on in the old life is no hindrance in the new one.
+    assert_eq!(s.apply("b", replace(), [increment("text", 1)]).await, [counter(1)]);
 }
 
 async fn an_opening_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
@@ -87,13 +116,12 @@ async fn an_opening_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
         ("absent", existing(), Status::Absent),
         ("absent", life("1795186917.032595"), Status::Absent),
         ("b", life("1795186917.032595"), Status::AnotherLife),
-        ("b", life(""), Status::AnotherLife),
         ("b", create_new(), Status::Exists),
     ] {
         // The opening comes first: what else is wrong does not matter.
         let harmless = transaction(bucket, opening.clone(), harmless());
         let failing = transaction(bucket, opening.clone(), [increment("text", 1)]);
-        let unmet = expecting(bucket, opening, [keys_are(&["none"])], []);
+        let unmet = expecting(bucket, opening, [present("none")], []);
         for transaction in [harmless, failing, unmet] {
             let receipt = s.ask(&transaction).await;
             assert_eq!((receipt.status, receipt.created, &receipt.outcomes[..]), (status, false, &[][..]));
@@ -105,9 +133,8 @@ async fn an_opening_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
 async fn an_expectation_that_is_not_met_changes_nothing(s: Arc<StoreUnderTest>) {
     seeded(&s).await;
     let before = s.everything().await;
-    let unmet = [keys_are(&["a"]), room_within(5), oldest_are("l", &["1"])];
-    for expectation in unmet {
-        let transaction: Transaction = expecting("b", existing(), [expectation], harmless());
+    for expectation in [absent("a"), equal("a", "2"), room_within(5), room_in("notes", 2), log_at("l", 1, None)] {
+        let transaction = expecting("b", existing(), [expectation], harmless());
         assert_eq!(s.ask(&transaction).await.status, Status::Unmet);
         s.assert_unchanged(&before, &transaction).await;
     }
@@ -120,20 +147,25 @@ async fn reading_changes_nothing(s: Arc<StoreUnderTest>) {
         get("a"),
         get("absent"),
         get_within("text", 0),
+        get_in("notes", &["k", "absent"], ALL),
         get_all(),
         get_all_within(0, 0),
-        list_keys(1),
+        get_all_in("absent"),
+        page("values", "", 1, ALL),
+        page("notes", "", 1, ALL),
         read_all("l"),
-        read_newest("absent", 0, 1, 1),
+        read_newest("absent", 1, 1),
+        read_at("l", &[(0, 1), (7, 7)], ALL),
         overflow("l", 0, 0, ALL, ALL),
         count("l"),
         count("absent"),
+        describe(),
     ];
-    let openings: [Opening; 2] = [existing(), create()];
-    for opening in openings {
+    for opening in [existing(), unused(), create()] {
         s.apply("b", opening, reads.clone()).await;
-        s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
-        s.list(1).await;
+        for kind in KINDS {
+            s.list_kind(kind, 1).await;
+        }
         s.assert_unchanged(&before, ()).await;
     }
 }
@@ -141,6 +173,7 @@ async fn reading_changes_nothing(s: Arc<StoreUnderTest>) {
 on_every_store![
     an_operation_that_fails_undoes_those_before_and_after_it,
     a_failing_transaction_creates_no_bucket,
+    a_failing_replacement_replaces_nothing,
     an_opening_that_is_not_met_changes_nothing,
     an_expectation_that_is_not_met_changes_nothing,
     reading_changes_nothing,

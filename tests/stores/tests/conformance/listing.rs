@@ -1,38 +1,23 @@
 //! Naming the buckets, page by page.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
-use keepline_stores::Deadline;
+use keepline_stores::{BucketKind, Deadline};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
-
-async fn an_empty_store_lists_nothing(s: Arc<StoreUnderTest>) {
-    let page = s.store.list_buckets("", 10, Deadline::NEVER).await.unwrap();
-    assert_eq!((page.buckets, page.cursor), (vec![], String::new()));
-}
-
-async fn what_is_there_is_listed_and_what_is_gone_is_not(s: Arc<StoreUnderTest>) {
-    for bucket in ["b", "a", "expiring", "deleted"] {
-        let hour = Duration::from_secs(3600);
-        s.apply(bucket, if bucket == "expiring" { create_for(hour) } else { create() }, []).await;
-    }
-    s.delete("deleted").await;
-    assert_eq!(s.list(100).await, ["a", "b", "expiring"], "a page is sorted");
-    s.pass_time(Duration::from_secs(3600));
-    assert_eq!(s.list(100).await, ["a", "b"]);
-}
 
 async fn pages_hold_about_as_many_as_were_asked_for_and_together_all(s: Arc<StoreUnderTest>) {
     let all: BTreeSet<_> = (0..1000).map(|n| format!("bucket-{n}")).collect();
-    for bucket in &all {
-        s.apply(bucket, create(), []).await;
+    for name in &all {
+        s.apply(name, create(), []).await;
+        s.apply(bucket(BucketKind::Node, &format!("node-{name}")), create(), []).await;
     }
     for limit in [0, 1, 50, 999, 5000, u32::MAX] {
         let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
         loop {
-            let page = s.store.list_buckets(&cursor, limit, Deadline::NEVER).await.unwrap();
-            assert!(page.buckets.is_sorted());
-            assert!(page.buckets.len() <= limit.saturating_mul(2).saturating_add(50) as usize, "of {limit}");
-            listed.extend(page.buckets);
+            let page = s.store.list_buckets(BucketKind::Session, &cursor, limit, Deadline::NEVER).await.unwrap();
+            assert!(page.names.is_sorted());
+            assert!(page.names.len() <= limit.saturating_mul(2).saturating_add(50) as usize, "of {limit}");
+            listed.extend(page.names);
             pages += 1;
             cursor = page.cursor;
             if cursor.is_empty() {
@@ -51,11 +36,11 @@ async fn a_bucket_that_stays_is_listed_while_others_come_and_go(s: Arc<StoreUnde
     }
     let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
     loop {
-        let page = s.store.list_buckets(&cursor, 20, Deadline::NEVER).await.unwrap();
+        let page = s.store.list_buckets(BucketKind::Session, &cursor, 20, Deadline::NEVER).await.unwrap();
         // What was listed just now, the page's last included, which a cursor may stand on, and others.
-        let mut doomed: Vec<_> = page.buckets.iter().rev().take(3).cloned().collect();
+        let mut doomed: Vec<_> = page.names.iter().rev().take(3).cloned().collect();
         doomed.push(name((pages * 7) % 500));
-        listed.extend(page.buckets);
+        listed.extend(page.names);
         for bucket in doomed.iter().filter(|bucket| !bucket.ends_with('5')) {
             s.delete(bucket).await;
         }
@@ -76,14 +61,12 @@ async fn a_cursor_from_anywhere_does_no_harm(s: Arc<StoreUnderTest>) {
     s.apply("b", create(), []).await;
     for cursor in ["x", "-1", "18446744073709551615", "99999999999999999999999", "a\nb", "é", "\0", "*"] {
         // Any answer but a broken store will do.
-        let _ = s.store.list_buckets(cursor, 10, Deadline::NEVER).await;
+        let _ = s.store.list_buckets(BucketKind::Session, cursor, 10, Deadline::NEVER).await;
     }
     assert_eq!(s.list(10).await, ["b"]);
 }
 
 on_every_store![
-    an_empty_store_lists_nothing,
-    what_is_there_is_listed_and_what_is_gone_is_not,
     pages_hold_about_as_many_as_were_asked_for_and_together_all,
     a_bucket_that_stays_is_listed_while_others_come_and_go,
     a_cursor_from_anywhere_does_no_harm,
