@@ -21,7 +21,8 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl FailureCode {
-    const ALL: [Self; 13] = [
+    /// All that there are, in the order of the contract.
+    pub const ALL: [Self; 13] = [
         Self::Invalid,
         Self::TooLarge,
         Self::Unsupported,

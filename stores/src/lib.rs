@@ -4,10 +4,13 @@
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`tests/`) holds every store to them.
 
+mod breaker;
 mod bucket;
 pub mod contract;
 mod deadline;
 mod failure;
+pub mod guard;
+mod histogram;
 mod memory;
 pub mod names;
 #[cfg(feature = "redis")]
@@ -29,7 +32,10 @@ pub use self::redis::fuzzing;
 #[cfg(feature = "redis")]
 pub use self::redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred};
 pub use self::{
+    breaker::BreakerOptions,
     deadline::Deadline,
+    guard::{Guard, StoreCounters},
+    histogram::{Histogram, Latencies},
     memory::{MemoryClock, MemoryLimits, MemoryStore},
     secret::{Secret, masked_url},
 };
@@ -134,6 +140,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// What this store can promise.
     fn capabilities(&self) -> StoreCapabilities;
+
+    /// Whether the store has a circuit breaker of its own, as one over several servers should. Else its caller's
+    /// [`Guard`] has one.
+    fn has_breaker(&self) -> bool {
+        false
+    }
 
     /// How many requests this store has sent over a network in its life, retries included. 0 unless told.
     fn round_trips(&self) -> u64 {

@@ -5,7 +5,6 @@
 mod acl;
 mod address;
 mod apart;
-mod breaker;
 mod clock;
 mod cluster;
 mod cursor;
@@ -29,6 +28,7 @@ mod touched;
 mod transact;
 mod transfer;
 
+use crate::breaker;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;

@@ -10,19 +10,27 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::clock::later;
+use crate::deadline::later;
 
 /// When it opens, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct BreakerOptions {
-    pub(super) failures: u32,
-    pub(super) cooldown: Duration,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerOptions {
+    /// After so many failures in a row.
+    pub failures: u32,
+    /// For so long; twice as long each time that the store still fails then, up to ten times.
+    pub cooldown: Duration,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        Self { failures: 3, cooldown: Duration::from_millis(500) }
+    }
 }
 
 /// Open after so many failures in a row; then, after a cool-down that doubles each time, one transaction
 /// is let through to look.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(crate) struct Breaker {
     options: BreakerOptions,
     state: Mutex<State>,
 }
@@ -49,14 +57,14 @@ enum Admission {
 }
 
 /// Leave to try. Whoever was to look whether the store is back and goes without a report makes room for the next.
-pub(super) struct Leave<'a> {
+pub(crate) struct Leave<'a> {
     breaker: &'a Breaker,
     probe_since: Option<Instant>,
 }
 
 impl Leave<'_> {
     /// What came of it was reported to the breaker.
-    pub(super) fn reported(mut self, to: &Breaker) {
+    pub(crate) fn reported(mut self, to: &Breaker) {
         if std::ptr::eq(self.breaker, to) {
             self.probe_since = None;
         }
@@ -75,17 +83,23 @@ impl Breaker {
     /// A cool-down never grows beyond this many times the first.
     const MAX_GROWTH: u32 = 10;
 
-    pub(super) fn new(options: BreakerOptions) -> Self {
+    pub(crate) fn new(options: BreakerOptions) -> Self {
         Self { options, state: Mutex::default() }
     }
 
     /// Whether the last transaction failed.
-    pub(super) fn has_failures(&self) -> bool {
+    #[cfg(any(feature = "redis", test))]
+    pub(crate) fn has_failures(&self) -> bool {
         self.state.lock().failures > 0
     }
 
+    /// Whether the store is left alone.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().open_until.is_some()
+    }
+
     /// None: not now.
-    pub(super) fn admit(&self, now: Instant) -> Option<Leave<'_>> {
+    pub(crate) fn admit(&self, now: Instant) -> Option<Leave<'_>> {
         let probe_since = match self.admit_at(now) {
             Admission::Closed => None,
             Admission::Probe => Some(now),
@@ -94,20 +108,20 @@ impl Breaker {
         Some(Leave { breaker: self, probe_since })
     }
 
-    pub(super) fn succeeded(&self) {
+    pub(crate) fn succeeded(&self) {
         let mut state = self.state.lock();
         if state.failures > 0 || state.silence.is_some() {
             *state = State::default();
         }
     }
 
-    pub(super) fn failed(&self) {
+    pub(crate) fn failed(&self) {
         self.failed_at(Instant::now());
     }
 
     /// Nothing came of a transaction that was begun then and had less time than the store may take. That says
     /// little; but when nothing works for `patience`, as much as one failure.
-    pub(super) fn cut_short(&self, began: Instant, patience: Duration) {
+    pub(crate) fn cut_short(&self, began: Instant, patience: Duration) {
         self.cut_short_at(began, patience, Instant::now());
     }
 
