@@ -139,7 +139,7 @@ impl<H: Host> Filter<H> {
                 let effect = self.unbound(&metadata, "question");
                 if metadata.withheld {
                     let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
-                                memory_context";
+                                memory_context or the like";
                     log::warn(&self.host, log::SESSION, &[what]);
                 }
                 return QuestionReply {

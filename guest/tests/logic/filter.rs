@@ -320,7 +320,7 @@ fn what_is_broken_in_a_memory_over_its_limit_is_left_out_alone() {
     let question = filter(&fake, r#"{"max_context_bytes":60}"#).question("q", S);
     assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"a":12345,"b":12345}}"#);
     assert!(question.problem.unwrap().message.ends_with("; left out 1 keys: 'big'"));
-    let told = "Warn keepline.value Skipped 2 stored values of session s that are not valid JSON: 'bytes', 'bad'";
+    let told = "Warn keepline.value Skipped 4 stored values of session s that are not valid JSON: 'bytes', 'last_answer', 'list', 'bad'";
     assert!(fake.lines().contains(&told.to_owned()));
 }
 

@@ -418,7 +418,6 @@ fn history_is_told_without_a_gap_while_others_write_and_summarise() {
     for _ in 0..12_000 {
         fake.push("s", r#"{"op": "put", "key": "k"}"#);
     }
-    fake.before_each(|fake, _| fake.push("s", "new"));
     let mut done = false;
     let last = fake.transactions.get() + 2;
     fake.before_each(move |fake, n| {
