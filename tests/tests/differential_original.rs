@@ -127,7 +127,10 @@ impl Call {
             Self::Resume(session) => {
                 sessions.resume(session).await.map(|state| json!([state.key_count, state.history_length]))
             }
-            Self::Delete(session) => sessions.delete(session).await.map(|deleted| json!(deleted.keys_cleared)),
+            Self::Delete(session) => sessions.delete(session).await.map(|deleted| {
+                assert_eq!(deleted.key_count, deleted.keys_cleared.len() as u64);
+                json!(deleted.keys_cleared)
+            }),
             Self::Put(session, key, value) => sessions.put(session, key, value).await.map(|stored| json!(stored.key)),
             Self::Get(session, key) => sessions.get(session, key).await.map(|found| json!(found.value)),
             Self::Keys(session) => sessions.keys(session).await.map(|list| json!(list.keys)),
@@ -148,7 +151,7 @@ impl Call {
                 Ok(json!(all))
             }
         };
-        said.map_err(|error: SessionError| match error.code.unwrap() {
+        said.map_err(|error: SessionError| match error.code {
             // Which call is told that a session has expired, and which that it is not there, is left to the store.
             Code::Expired => Code::NotFound,
             code => code,

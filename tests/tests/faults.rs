@@ -30,17 +30,19 @@ use std::{
 use futures::future::join_all;
 use keepline::{
     OnStoreError, Passed,
-    pipe::Effect,
+    pipe::{Effect, ProblemCode},
     sessions::{SessionError, SessionErrorCode},
-    store::{Deadline, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
+    store::{BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
 };
 use keepline_local_redis::RedisServer;
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message},
     proxy::{Cut, Proxy, Weather},
     requests::{
-        append, count, create, create_sliding, existing, expecting, get, get_all, increment, keys_are, list_keys,
-        oldest_are, overflow, put, read_newest, remove, remove_all, replace_oldest, rewrite, room_within, transaction,
+        ALL, append, append_marked, count, create, create_sliding, describe, entry_in, existing, expecting, get,
+        get_all, get_all_in, get_all_in_within, get_in, increment, increment_in, lease, log_at, overflow, page,
+        page_of_keys, present, put, put_in, read_at, read_newest, remove, remove_all, remove_in, replace,
+        replace_oldest, reset_log, reset_map, rewrite, room_in, room_within, session, transaction, unused,
     },
     servers,
     watch::{in_own_process, peak_bytes},
@@ -120,4 +122,29 @@ async fn until(what: &str, mut wanted: impl AsyncFnMut() -> bool) {
 fn assert_forwarded(passed: &Passed, codes: &[&str]) {
     assert_eq!((passed.effect, &passed.metadata), (Effect::Failed, &None), "{passed:?}");
     assert!(codes.contains(&problem_code(passed)), "{:?}", passed.problem);
+}
+
+trait Says {
+    async fn pipe_says(&self, session: &str) -> Passed;
+}
+
+impl Says for Node {
+    /// An answer, through a pipe of its own.
+    async fn pipe_says(&self, session: &str) -> Passed {
+        self.keepline.pipe().answer("yes", &metadata_of(session)).await.unwrap()
+    }
+}
+
+/// Neither the entry's problem nor anything that was logged tells where Redis is or how to get in.
+fn assert_tells_no_secret(node: &Node, passed: &Passed, port: u16) {
+    let mut told = node.log.warnings();
+    told.extend(node.log.of("keepline.store"));
+    assert!(!told.is_empty());
+    told.push(problem_message(passed).to_owned());
+    for text in told {
+        let secrets = ["127.0.0.1", "localhost", "horse", "staple", "weak", "nobody", "elsewhere", &port.to_string()];
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} is in {text:?}");
+        }
+    }
 }

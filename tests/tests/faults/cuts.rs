@@ -44,17 +44,6 @@ async fn a_thousand_cuts_under_load_lose_no_entry_and_count_no_answer_twice() {
     assert_eq!(cut.counters().failed, 0);
 }
 
-trait Says {
-    async fn pipe_says(&self, session: &str) -> Passed;
-}
-
-impl Says for Node {
-    /// An answer, through a pipe of its own.
-    async fn pipe_says(&self, session: &str) -> Passed {
-        self.keepline.pipe().answer("yes", &metadata_of(session)).await.unwrap()
-    }
-}
-
 #[tokio::test]
 async fn each_kind_of_cut_is_made_good_within_the_call() {
     let server = servers::start();
@@ -68,7 +57,7 @@ async fn each_kind_of_cut_is_made_good_within_the_call() {
         assert_eq!(
             node.sessions.increment("s2", "n", 1).await.err().map(|error| error.code),
             match answers {
-                1 => Some(Some(SessionErrorCode::NotFound)),
+                1 => Some(SessionErrorCode::NotFound),
                 _ => None,
             }
         );

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Something that listens, and does this to whoever connects.
-async fn impostor(behaviour: &'static str) -> (u16, JoinHandle<()>) {
+pub(super) async fn impostor(behaviour: &'static str) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let serving = tokio::spawn(async move {
@@ -179,7 +179,7 @@ async fn a_caller_who_wants_errors_gets_the_code_and_the_next_entry_works() {
     let mut node = Node::with(&store(options), "{}", |options| options.on_store_error = OnStoreError::Fail).await;
     server.kill();
     let error = node.pipe.answer("lost", &metadata_of("s1")).await.unwrap_err();
-    assert_eq!(error.code, "unavailable");
+    assert_eq!(error.code, ProblemCode::Store(FailureCode::Unavailable));
     server.restart().unwrap();
     until("memory", async || node.pipe.answer("yes", &metadata_of("s1")).await.is_ok()).await;
 }

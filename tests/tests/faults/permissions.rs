@@ -9,14 +9,27 @@ async fn use_all_of(options: &RedisOptions) {
     store.check().await.unwrap();
     let everything = [
         expecting("b", create(), [room_within(9)], [put("a", "1"), increment("n", 1), append("history", &["1", "2"])]),
-        transaction("b", create(), [put("a", "2"), increment("n", 1), get("a"), get_all(), list_keys(9)]),
-        expecting("b", existing(), [oldest_are("history", &["1"]), keys_are(&["a", "n"])], [count("history")]),
+        transaction("b", create(), [put("a", "2"), increment("n", 1), get("a"), get_all()]),
+        expecting("b", existing(), [log_at("history", 0, None), present("a")], [count("history")]),
         transaction("b", existing(), [append("turns", &["1", "2", "3"]), overflow("history", 1, 1, 9, 99)]),
-        transaction("b", existing(), [rewrite("turns", 1, "x"), read_newest("turns", 0, 9, 99)]),
+        transaction("b", existing(), [rewrite("turns", 1, "x"), read_newest("turns", 9, 99)]),
         transaction("b", existing(), [replace_oldest("turns", 2, &["y"]), replace_oldest("history", 1, &["z"])]),
+        transaction("b", existing(), [page("values", "", 9, ALL), page_of_keys("values", "", 9), describe()]),
         transaction("b", existing(), [remove("a"), get("n")]),
-        transaction("b", existing(), [remove_all(9)]),
+        transaction("b", existing(), [remove_all()]),
+        // Another map, with marks; small and large, for some commands are for long ones only.
+        expecting("b", existing(), [room_in("notes", 9)], [put_in("notes", &[("a", "1")]), increment_in("notes", "n", 1)]),
+        transaction("b", existing(), [append_marked("turns", &["1"], &[("marks", "m", 0)]), get_in("notes", &["a"], ALL)]),
+        expecting("b", existing(), [entry_in("notes", "a", EntryState::Equal, "1")], [get_all_in("notes"), describe()]),
+        transaction("b", existing(), [get_all_in_within("notes", 3, 1), read_at("turns", &[(1, 2)], 99)]),
+        transaction("b", existing(), [page("notes", "", 1, ALL), page_of_keys("notes", "", 1)]),
+        transaction("b", existing(), [remove_in("notes", &["a"]), reset_map("marks", &[("x", "1")])]),
+        transaction("b", existing(), [lease("fold", "me", LONG), reset_log("turns", &["1"])]),
+        transaction("b", existing(), [lease("fold", "me", Duration::ZERO)]),
+        transaction("replaced", create(), [put("a", "1"), put_in("notes", &[("a", "1")]), append("turns", &["1"])]),
+        transaction("replaced", replace(), [put("b", "1")]),
         transaction("sliding", create_sliding(Duration::from_millis(200)), [put("a", "1"), append("turns", &["1"])]),
+        transaction("sliding", unused(), [describe()]),
     ];
     for transaction in &everything {
         let _ = store.transact(writer.advance(), transaction, Deadline::NEVER).await;
@@ -30,11 +43,13 @@ async fn use_all_of(options: &RedisOptions) {
             .transact(Writer::new().advance(), &transaction("b", create(), [put("a", "1")]), Deadline::NEVER)
             .await;
     }
-    let _ = store.describe_bucket("b", Deadline::NEVER).await;
-    let _ = store.describe_bucket("absent", Deadline::NEVER).await;
+    let _ =
+        store.transact(writer.advance(), &transaction("absent", existing(), [describe()]), Deadline::NEVER).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
-    let _ = store.list_buckets("", 10, Deadline::NEVER).await;
-    let _ = store.delete_bucket(writer.advance(), "b", Deadline::NEVER).await;
+    for kind in [BucketKind::Session, BucketKind::User] {
+        let _ = store.list_buckets(kind, "", 10, Deadline::NEVER).await;
+    }
+    let _ = store.delete_bucket(writer.advance(), &session("b"), None, 10, Deadline::NEVER).await;
 }
 
 fn denials(connection: &mut Connection) -> usize {
@@ -189,7 +204,7 @@ async fn tenants_of_one_redis_can_t_reach_each_other_s_sessions() {
         assert_forwarded(&lost.ask("s1").await, &["denied"]);
         for refused in operate(&mut lost, "s1").await {
             let refused = refused.unwrap();
-            assert_eq!(refused.code, Some(SessionErrorCode::Store));
+            assert_eq!(refused.code, SessionErrorCode::Store(FailureCode::Denied));
             assert!(refused.message.contains("denies"), "{refused}");
         }
         let foreign: Vec<String> =

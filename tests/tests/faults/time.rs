@@ -7,7 +7,7 @@ const DELAY: Duration = Duration::from_millis(180);
 
 /// Nothing is asked of what it answers.
 async fn look(store: &Arc<dyn Store>, deadline: Deadline) -> Result<(), keepline::store::Failure> {
-    store.describe_bucket("b", deadline).await.map(|_| ())
+    store.transact(Writer::new().advance(), &transaction("b", unused(), [describe()]), deadline).await.map(|_| ())
 }
 
 fn in_ms(milliseconds: u64) -> Deadline {

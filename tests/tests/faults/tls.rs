@@ -1,6 +1,6 @@
 //! Whom TLS trusts.
 
-use super::*;
+use super::{impostors::impostor, *};
 
 fn openssl(directory: &Path, arguments: &str) {
     let output = Command::new("openssl").current_dir(directory).args(arguments.split(' ')).output().unwrap();
