@@ -13,6 +13,7 @@ mod collect;
 mod dispatch;
 pub mod entry;
 mod feed;
+pub mod members;
 mod python_json;
 mod sink;
 pub mod summary;
