@@ -13,12 +13,15 @@ use keepline::{
     Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, Sandbox, Sessions,
     lend::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question},
-    store::{Failure, FailureCode, Store},
+    store::{Failure, FailureCode, Receipt, Store, Writer},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::between::{Between, With};
+use crate::{
+    between::{Between, With},
+    requests::{describe, transaction, unused},
+};
 
 /// The bundled filter, compiled once a process.
 pub fn plugin() -> Plugin {
@@ -130,6 +133,14 @@ impl Drop for Node {
             assert_eq!(self.counters().faults, 0, "the plugin was stopped: {:?}", self.log.warnings());
         }
     }
+}
+
+/// Looks at a session without using it: what it takes to reach the store, and nothing else.
+///
+/// # Errors
+/// When the store fails.
+pub async fn look(store: &Arc<dyn Store>, session: &str, deadline: Deadline) -> Result<Receipt, Failure> {
+    store.transact(Writer::new().advance(), &transaction(session, unused(), [describe()]), deadline).await
 }
 
 /// Metadata that name a session, and nothing else.

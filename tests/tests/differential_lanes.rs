@@ -182,9 +182,9 @@ impl Side {
 
 /// The words about a failed store are the store's own, its code is not.
 fn told(passed: &Passed) -> String {
-    let problem = passed.problem.as_ref().map(|problem| match &*problem.code {
-        "limit" => problem.message.clone(),
-        code => code.to_owned(),
+    let problem = passed.problem.as_ref().map(|problem| match &problem.code {
+        ProblemCode::Limit => problem.message.clone(),
+        code => code.to_string(),
     });
     format!("{:?} {:?} {} {problem:?}", passed.effect, passed.metadata, passed.attached)
 }
@@ -192,10 +192,10 @@ fn told(passed: &Passed) -> String {
 /// Which call is told that a session has expired, and which that it is not there, is left to the store.
 fn said<T: Debug>(result: Result<T, SessionError>) -> String {
     match result {
-        Err(SessionError { code: Some(Code::Expired), message, .. }) => {
+        Err(SessionError { code: Code::Expired, message, .. }) => {
             format!("Err(NotFound, {})", message.replace("has expired", "not found"))
         }
-        Err(SessionError { code, message, .. }) => format!("Err({:?}, {message})", code.unwrap()),
+        Err(SessionError { code, message, .. }) => format!("Err({:?}, {message})", code),
         Ok(reply) => format!("{reply:?}"),
     }
     .replace("SessionErrorCode::", "")

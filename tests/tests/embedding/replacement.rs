@@ -25,7 +25,7 @@ use keepline_tests::{
     watch::in_own_process,
 };
 
-use super::{Gate, Gated, begin};
+use super::{Gate, begin};
 
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::default();

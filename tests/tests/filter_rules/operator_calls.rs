@@ -83,7 +83,7 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
             node.sessions.clear("s1", Some(name)).await.unwrap_err(),
             node.sessions.increment("s1", name, 1).await.unwrap_err(),
         ] {
-            assert_eq!(error.code, Some(Code::InvalidKey));
+            assert_eq!(error.code, Code::InvalidKey);
             assert!(error.message.starts_with(&begin) && error.message.ends_with(end), "{error}");
         }
     }
