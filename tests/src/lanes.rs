@@ -150,7 +150,11 @@ pub fn metadata_of(session: &str) -> String {
 
 /// An entry that passed just as it came.
 pub fn untouched(effect: Effect, passed: &Passed) -> bool {
-    passed.effect == effect && passed.metadata.is_none() && passed.attached == 0 && passed.due.is_empty() && passed.problem.is_none()
+    passed.effect == effect
+        && passed.metadata.is_none()
+        && passed.attached == 0
+        && passed.due.is_empty()
+        && passed.problem.is_none()
 }
 
 /// The code of the problem that an entry met with, as it is displayed.
@@ -172,7 +176,12 @@ fn spelled(code: &ProblemCode) -> &str {
 }
 
 /// A question with a deadline.
-pub async fn question_by(pipe: &mut Pipe, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
+pub async fn question_by(
+    pipe: &mut Pipe,
+    text: &str,
+    metadata: &str,
+    deadline: Deadline,
+) -> Result<Passed, EntryError> {
     pipe.ask(Question { text, metadata, ..Question::default() }, Some(deadline)).await
 }
 

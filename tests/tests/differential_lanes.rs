@@ -6,7 +6,7 @@
 use std::{env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
-use keepline::{Passed, Pipe, SessionError, sessions::SessionErrorCode as Code};
+use keepline::{Passed, Pipe, SessionError, pipe::ProblemCode, sessions::SessionErrorCode as Code};
 use keepline_tests::{lanes::Node, stores::StoreUnderTest};
 
 const STEPS: usize = 150;

@@ -32,7 +32,9 @@ use keepline::{
     OnStoreError, Passed,
     pipe::{Effect, ProblemCode},
     sessions::{SessionError, SessionErrorCode},
-    store::{BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer},
+    store::{
+        BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer,
+    },
 };
 use keepline_local_redis::RedisServer;
 use keepline_tests::{

@@ -43,12 +43,12 @@ struct Meter {
 
 impl Meter {
     fn new(given: &StoreUnderTest, node: &Node) -> Self {
-        Self { is_remote: given.name != "memory", round_trips: node.store.round_trips() }
+        Self { is_remote: given.name != "memory", round_trips: node.store.behind().round_trips() }
     }
 
     fn read(&mut self, node: &Node) -> u64 {
         let calls = node.store.calls();
-        let round_trips = node.store.round_trips() - self.round_trips;
+        let round_trips = node.store.behind().round_trips() - self.round_trips;
         self.round_trips += round_trips;
         assert_eq!(round_trips, if self.is_remote { calls } else { 0 });
         calls

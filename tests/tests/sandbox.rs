@@ -35,8 +35,8 @@ use keepline::{
     plugin::{BUNDLED, inspect},
     sessions::SessionErrorCode,
     store::{
-        BucketKind, Deadline, Failure, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore, Store, Transaction,
-        Writer,
+        BucketKind, Deadline, Failure, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore, Store,
+        Transaction, Writer,
     },
 };
 use keepline_tests::{

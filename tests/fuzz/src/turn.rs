@@ -17,7 +17,10 @@ pub fn holds(data: &[u8]) {
     let fake = Fake::new();
     let filter = Filter::new(&fake, Config { max_history: 2, ..Config::default() });
     for session in ["s", "other"] {
-        let reply = filter.question(&QuestionEntry { metadata: &format!("{{\"session_id\":\"{session}\"}}"), ..QuestionEntry::default() });
+        let reply = filter.question(&QuestionEntry {
+            metadata: &format!("{{\"session_id\":\"{session}\"}}"),
+            ..QuestionEntry::default()
+        });
         let turn = Turn::parse(&reply.turn).unwrap();
         assert_eq!((turn.session, turn.incarnation.is_some()), (session, true));
     }

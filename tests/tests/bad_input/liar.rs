@@ -111,11 +111,7 @@ impl Tongue<'_> {
                 extent: self.extent(),
                 spans: self.many(|tongue| SpanRecords { first: tongue.number(), records: tongue.many(Self::text) }),
             }),
-            8 => Outcome::Lease(LeaseState {
-                held: self.0.bool(),
-                holder: self.text(),
-                expires_in: self.number(),
-            }),
+            8 => Outcome::Lease(LeaseState { held: self.0.bool(), holder: self.text(), expires_in: self.number() }),
             _ => Outcome::Described(self.description()),
         }
     }

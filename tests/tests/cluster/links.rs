@@ -1,7 +1,7 @@
 //! The ways to the nodes: slow ones, silent ones, IPv6, and slots whose move was broken off.
 
 use keepline::store::Deadline;
-use keepline_tests::{proxy::Weather, servers::proxied};
+use keepline_tests::{lanes::look, proxy::Weather, servers::proxied};
 use tokio::net::TcpListener;
 
 use super::*;

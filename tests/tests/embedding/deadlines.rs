@@ -12,7 +12,10 @@ use keepline::{
 };
 use keepline_tests::{
     guests::HOSTILE,
-    lanes::{Node, answer_by, question_by, metadata_of, operations_told, problem_code, problem_message, refused_with, untouched},
+    lanes::{
+        Node, answer_by, metadata_of, operations_told, problem_code, problem_message, question_by, refused_with,
+        untouched,
+    },
 };
 use tokio::time::{Instant, timeout};
 
@@ -122,7 +125,8 @@ async fn who_gets_no_instance_in_its_time_is_forwarded_unchanged() {
     let passed = in_time(answer_by(&mut second, "y", &metadata, Deadline::after(SHORT))).await.unwrap();
     assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
     assert!(problem_message(&passed).starts_with("no instance became free within "), "{passed:?}");
-    let passed = answer_by(&mut second, "y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
+    let passed =
+        answer_by(&mut second, "y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
     assert_eq!(problem_code(&passed), "busy");
     let refused = in_time(node.keepline.sessions().by(Deadline::after(SHORT)).keys("s")).await.unwrap_err();
     assert_eq!((refused.code, node.counters().busy), (SessionErrorCode::Busy, 3));

@@ -18,8 +18,17 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("b", existing(), [remove("a"), get("n")]),
         transaction("b", existing(), [remove_all()]),
         // Another map, with marks; small and large, for some commands are for long ones only.
-        expecting("b", existing(), [room_in("notes", 9)], [put_in("notes", &[("a", "1")]), increment_in("notes", "n", 1)]),
-        transaction("b", existing(), [append_marked("turns", &["1"], &[("marks", "m", 0)]), get_in("notes", &["a"], ALL)]),
+        expecting(
+            "b",
+            existing(),
+            [room_in("notes", 9)],
+            [put_in("notes", &[("a", "1")]), increment_in("notes", "n", 1)],
+        ),
+        transaction(
+            "b",
+            existing(),
+            [append_marked("turns", &["1"], &[("marks", "m", 0)]), get_in("notes", &["a"], ALL)],
+        ),
         expecting("b", existing(), [entry_in("notes", "a", EntryState::Equal, "1")], [get_all_in("notes"), describe()]),
         transaction("b", existing(), [get_all_in_within("notes", 3, 1), read_at("turns", &[(1, 2)], 99)]),
         transaction("b", existing(), [page("notes", "", 1, ALL), page_of_keys("notes", "", 1)]),
@@ -43,8 +52,7 @@ async fn use_all_of(options: &RedisOptions) {
             .transact(Writer::new().advance(), &transaction("b", create(), [put("a", "1")]), Deadline::NEVER)
             .await;
     }
-    let _ =
-        store.transact(writer.advance(), &transaction("absent", existing(), [describe()]), Deadline::NEVER).await;
+    let _ = store.transact(writer.advance(), &transaction("absent", existing(), [describe()]), Deadline::NEVER).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
     for kind in [BucketKind::Session, BucketKind::User] {
         let _ = store.list_buckets(kind, "", 10, Deadline::NEVER).await;

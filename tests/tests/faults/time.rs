@@ -121,8 +121,9 @@ async fn a_dead_redis_is_left_alone_and_found_again_where_all_callers_have_littl
     let store = store(RedisOptions { store_timeout: timeout, breaker_failures: 2, ..options(proxy.port()) });
     look(&store, "b", Deadline::NEVER).await.unwrap();
     proxy.weather(Weather::BlackHole);
-    let is_left_alone =
-        async || look(&store, "b", in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"));
+    let is_left_alone = async || {
+        look(&store, "b", in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"))
+    };
     until("an open circuit", is_left_alone).await;
     // The connection is dead for good: what went into the hole never comes out.
     proxy.weather(Weather::Fair);

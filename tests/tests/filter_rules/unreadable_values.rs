@@ -1,9 +1,6 @@
 //! Stored values that can't be read are skipped, told and left as they are.
 
-use keepline::{
-    pipe::Effect,
-    sessions::SessionErrorCode as Code,
-};
+use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::Node,
     on_every_store,

@@ -143,7 +143,8 @@ fn no_misdeed_takes_more_of_the_host_than_the_sandbox_allows() {
                 "allocate",
             ] {
                 let passed = cell.ask(misdeed).await;
-                let problem = passed.problem.map(|problem| (problem.code.to_string(), problem.message)).unwrap_or_default();
+                let problem =
+                    passed.problem.map(|problem| (problem.code.to_string(), problem.message)).unwrap_or_default();
                 assert!(problem.0.len() <= 300 && problem.1.len() <= 5000, "{misdeed}");
                 let peak = peak_bytes().saturating_sub(before) >> 20;
                 println!(

@@ -49,7 +49,10 @@ async fn what_was_written_after_it_was_compared_is_never_deleted_whoever_wrote_i
         assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Differs, "{change:?}");
         assert_eq!(dump(&from), changed, "{change:?}");
         // Copied again, it is the same.
-        assert!(matches!(transfer.bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }), "{change:?}");
+        assert!(
+            matches!(transfer.bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }),
+            "{change:?}"
+        );
     }
     // Nor what somebody has changed in the target.
     send(&to, &[b"SET", b"rr:memory:s:b", b"\"z\""]);
@@ -89,7 +92,9 @@ async fn an_absence_in_the_target_is_an_error_unless_its_own_expiry_explains_it(
     assert_eq!(transfer.arrival(&requests::session("s"), None).await.unwrap(), Arrival::Missing);
 
     send(&from, &[b"PEXPIRE", b"rr:memory:s:__meta__", b"1500"]);
-    let Transferred::Copied { expires_at: Some(expires_at), .. } = transfer.bucket(&requests::session("s")).await.unwrap() else {
+    let Transferred::Copied { expires_at: Some(expires_at), .. } =
+        transfer.bucket(&requests::session("s")).await.unwrap()
+    else {
         panic!("it was not copied with its expiry");
     };
     assert_eq!(transfer.arrival(&requests::session("s"), Some(expires_at)).await.unwrap(), Arrival::There);
