@@ -247,8 +247,9 @@ impl Desk {
     async fn whole_history(&mut self, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
         let mut whole = self.sessions.history(session, before, limit).await?;
         loop {
-            let missing = if limit == 0 { 0 } else { limit.saturating_sub(whole.entries.len() as u32) };
-            if whole.first <= whole.oldest || whole.entries.is_empty() || (limit > 0 && missing == 0) {
+            let missing = limit.saturating_sub(u32::try_from(whole.entries.len()).unwrap_or(u32::MAX));
+            let is_enough = limit > 0 && missing == 0;
+            if is_enough || whole.first <= whole.oldest || whole.entries.is_empty() {
                 return Ok(whole);
             }
             let mut older = self.sessions.history(session, Some(whole.first), missing).await?;

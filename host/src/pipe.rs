@@ -235,9 +235,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
-        let mut options = Options::default();
-        options.max_entry_bytes = 200;
-        let keepline = keepline(options).await;
+        let keepline = keepline(Options { max_entry_bytes: 200, ..Options::default() }).await;
         let mut pipe = keepline.pipe();
         pipe.question("?", ANNA).await.unwrap();
         pipe.tool(activity("sunny"));

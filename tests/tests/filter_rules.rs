@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::{SessionError, sessions::SessionProblemCode as Code};
+use keepline::{SessionError, sessions::SessionErrorCode as Code};
 use keepline_tests::stores::StoreUnderTest;
 
 #[path = "filter_rules/answers.rs"]
@@ -38,7 +38,19 @@ type Given = Arc<StoreUnderTest>;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn refusal(code: Code, message: &str) -> SessionError {
-    let mut error = Err::<(), _>(keepline::contract::sessions::SessionProblem { code, message: message.into() });
-    SessionError::from(std::mem::replace(&mut error, Ok(())).unwrap_err())
+fn refusal(code: Code, message: &str) -> Refusal {
+    Refusal { code, message: message.into() }
+}
+
+/// What a call of an operator is refused with.
+#[derive(Clone, Debug)]
+struct Refusal {
+    code: Code,
+    message: String,
+}
+
+impl PartialEq<Refusal> for SessionError {
+    fn eq(&self, refusal: &Refusal) -> bool {
+        (self.code, &self.message) == (refusal.code, &refusal.message)
+    }
 }

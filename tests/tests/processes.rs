@@ -142,7 +142,7 @@ fn a_process_that_is_killed_leaves_nothing_half_done() {
 
 /// Of the shared session, by its history; 0 while it is not there.
 async fn operations(node: &Node) -> u64 {
-    let Ok(page) = node.keepline.sessions().history("shared", 0).await else { return 0 };
+    let Ok(page) = node.keepline.sessions().history("shared", None, 0).await else { return 0 };
     let records: Vec<_> = page.entries.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
     operations_told(&records)
 }

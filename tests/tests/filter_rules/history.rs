@@ -20,7 +20,7 @@ async fn history_tells_of_operations_and_never_of_values(given: Given) {
     node.sessions.clear("s1", Some("k")).await.unwrap();
     node.sessions.clear("s1", Some("absent")).await.unwrap();
     node.sessions.clear("s1", None).await.unwrap();
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     let start = StillClock::START;
     assert_eq!(entries, [
         format!(r#"{{"op": "put", "key": "last_answer", "timestamp": {start}}}"#),
@@ -43,7 +43,7 @@ async fn a_summary_takes_the_place_of_all_but_the_newest_half(given: Given) {
     assert_eq!(node.sessions.resume("s1").await.unwrap().history_length, 5);
     node.sessions.increment("s1", "f", 1).await.unwrap();
     let start = StillClock::START;
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     assert_eq!(
         entries,
         [
@@ -59,7 +59,7 @@ async fn a_summary_takes_the_place_of_all_but_the_newest_half(given: Given) {
     for key in ["g", "a", "e"] {
         node.sessions.put("s1", key, "1").await.unwrap();
     }
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     assert_eq!(entries.len(), 3);
     assert_eq!(
         entries[0],
@@ -162,10 +162,10 @@ async fn long_histories_are_read_in_full_and_from_the_newest_end(given: Given) {
         entries.iter().map(key).collect()
     };
     let all: Vec<_> = (0..1200).map(|number| format!("k{number}")).collect();
-    assert_eq!(keys(node.sessions.history("s1", 0).await.unwrap().entries), all);
-    assert_eq!(keys(node.sessions.history("s1", u32::MAX).await.unwrap().entries), all);
+    assert_eq!(keys(node.sessions.history("s1", None, 0).await.unwrap().entries), all);
+    assert_eq!(keys(node.sessions.history("s1", None, u32::MAX).await.unwrap().entries), all);
     for limit in [1, 2, 999, 1000, 1001, 1199, 1200, 1201] {
-        let entries = node.sessions.history("s1", limit).await.unwrap().entries;
+        let entries = node.sessions.history("s1", None, limit).await.unwrap().entries;
         assert_eq!(keys(entries), all[1200 - (limit as usize).min(1200)..]);
     }
 }

@@ -1,6 +1,6 @@
 //! The operator's calls do what they say, and refuse with the rule that was broken.
 
-use keepline::{pipe::Effect, sessions::SessionProblemCode as Code};
+use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::{Node, untouched},
     on_every_store,
@@ -40,7 +40,7 @@ async fn calls_on_a_session_that_is_not_there_say_so(given: Given) {
     assert_eq!(node.sessions.clear("s1", Some("k")).await.unwrap_err(), missing);
     assert_eq!(node.sessions.clear("s1", None).await.unwrap_err(), missing);
     assert_eq!(node.sessions.increment("s1", "k", 1).await.unwrap_err(), missing);
-    assert_eq!(node.sessions.history("s1", 0).await.unwrap_err(), missing);
+    assert_eq!(node.sessions.history("s1", None, 0).await.unwrap_err(), missing);
     assert_eq!(given.list(100).await, [""; 0]);
 }
 
@@ -69,7 +69,7 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
         assert_eq!(node.sessions.keys(name).await.unwrap_err(), refused);
         assert_eq!(node.sessions.clear(name, None).await.unwrap_err(), refused);
         assert_eq!(node.sessions.increment(name, "k", 1).await.unwrap_err(), refused);
-        assert_eq!(node.sessions.history(name, 0).await.unwrap_err(), refused);
+        assert_eq!(node.sessions.history(name, None, 0).await.unwrap_err(), refused);
     }
     let long = "x".repeat(257);
     for (name, shown) in
@@ -83,7 +83,7 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
             node.sessions.clear("s1", Some(name)).await.unwrap_err(),
             node.sessions.increment("s1", name, 1).await.unwrap_err(),
         ] {
-            assert_eq!(error.code, Some(Code::InvalidKey));
+            assert_eq!(error.code, Code::InvalidKey);
             assert!(error.message.starts_with(&begin) && error.message.ends_with(end), "{error}");
         }
     }
@@ -254,7 +254,7 @@ async fn an_expired_session_is_reported_as_gone(given: Given) {
             4 => node.sessions.clear("s1", Some("k")).await.unwrap_err(),
             5 => node.sessions.clear("s1", None).await.unwrap_err(),
             6 => node.sessions.increment("s1", "k", 1).await.unwrap_err(),
-            7 => node.sessions.history("s1", 0).await.unwrap_err(),
+            7 => node.sessions.history("s1", None, 0).await.unwrap_err(),
             _ => node.sessions.delete("s1").await.unwrap_err(),
         };
         assert_eq!(told, expired, "{call}");

@@ -1,0 +1,1 @@
+//! What a bucket does, held against a plain model.
