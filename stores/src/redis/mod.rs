@@ -51,7 +51,8 @@ use self::{
     transact::MOST_SHAPES,
 };
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction, Writer,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
+    Writer,
     names::{check_bucket, check_token},
     request,
 };
