@@ -88,7 +88,7 @@ impl Breaker {
     }
 
     /// Whether the last transaction failed.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", test))]
     pub(crate) fn has_failures(&self) -> bool {
         self.state.lock().failures > 0
     }

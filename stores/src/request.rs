@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities, Transaction,
-    failure,
+    Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
+    Transaction, failure,
     names::{VALUES, check_bucket, check_key, check_part, check_token},
 };
 

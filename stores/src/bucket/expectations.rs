@@ -9,12 +9,10 @@ impl Bucket {
     /// The index of the first expectation that does not hold.
     pub(crate) fn unmet(&self, expectations: &[Expectation], operations: &[Operation]) -> Option<u32> {
         let mut created = Creations { asked: 0, by_map: None };
-        let unmet = expectations.iter().position(|expectation| {
-            !match expectation {
-                Expectation::Entry(expected) => self.meets_entry(expected),
-                Expectation::Log(expected) => self.meets_log(expected),
-                Expectation::Room(expected) => self.meets_room(expected, created.of(self, expected, operations)),
-            }
+        let unmet = expectations.iter().position(|expectation| !match expectation {
+            Expectation::Entry(expected) => self.meets_entry(expected),
+            Expectation::Log(expected) => self.meets_log(expected),
+            Expectation::Room(expected) => self.meets_room(expected, created.of(self, expected, operations)),
         })?;
         Some(u32::try_from(unmet).unwrap_or(u32::MAX))
     }

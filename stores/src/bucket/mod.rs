@@ -26,7 +26,9 @@ pub(crate) use self::{
     opening::{Found, Step, open, renews},
 };
 use self::{leases::Leases, logs::Log, maps::Map};
-use crate::{Deletion, Description, LogDescription, LogExtent, MapDescription, Status, TimeToLive, names::VALUES, request};
+use crate::{
+    Deletion, Description, LogDescription, LogExtent, MapDescription, Status, TimeToLive, names::VALUES, request,
+};
 
 /// Where a log stands that is not there.
 const NOWHERE: LogExtent = LogExtent { first: 0, length: 0 };
@@ -127,7 +129,7 @@ impl Bucket {
     #[cfg(test)]
     pub(crate) fn counted_cost(&self) -> u64 {
         let maps: u64 = self.maps.iter().map(|(name, map)| maps::map_cost(name) + map.counted_cost()).sum();
-        let logs: u64 = self.logs.iter().map(|(name, log)| logs::log_cost(name) + log.counted_cost()).sum();
+        let logs: u64 = self.logs.iter().map(|(name, log)| logs::log_cost(name) + log.cost()).sum();
         self.values.counted_cost() + maps + logs + self.leases.counted_cost()
     }
 }

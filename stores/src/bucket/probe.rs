@@ -128,13 +128,7 @@ impl Bucket {
         }
     }
 
-    fn probe_append<'a>(
-        &self,
-        name: &str,
-        records: &[String],
-        marks: &'a [PositionMark],
-        growth: &mut Growth<'a>,
-    ) {
+    fn probe_append<'a>(&self, name: &str, records: &[String], marks: &'a [PositionMark], growth: &mut Growth<'a>) {
         let log = self.logs.get(name);
         if log.is_none() && !records.is_empty() {
             growth.add(log_cost(name));

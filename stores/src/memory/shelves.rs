@@ -98,7 +98,7 @@ impl Shelves {
     }
 
     #[cfg(test)]
-    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> + Clone {
         self.0.iter().flat_map(|shelf| shelf.slots.values())
     }
 }

@@ -10,9 +10,7 @@ use super::{
     shelves::{Shelves, Slot, slot_cost},
     writers::MEMORY_MS,
 };
-use crate::{
-    BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer, bucket::Bucket, failure,
-};
+use crate::{BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer, bucket::Bucket, failure};
 
 /// How many dead buckets a creation clears away at most. More than one, so that the dead become fewer
 /// even while buckets are created as fast as they can be.
