@@ -112,7 +112,7 @@ impl Keepline {
         let mut writer = None;
         let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;
         self.shared
-            .call(&mut writer, due, call)
+            .call(&self.store, &mut writer, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }

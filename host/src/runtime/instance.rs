@@ -153,8 +153,6 @@ calls! {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
         contract::filter::Effect,
@@ -162,7 +160,7 @@ mod tests {
         lend::{RateLimitedLog, SystemClock, TracingLog},
         plugin::Plugin,
         sandbox::Sandbox,
-        store::{Deadline, MemoryStore},
+        store::{BreakerOptions, Deadline, MemoryStore},
     };
 
     fn never() -> Due {
@@ -172,7 +170,8 @@ mod tests {
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
         let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance

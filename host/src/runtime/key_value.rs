@@ -83,8 +83,10 @@ impl InstanceState {
     ) -> Answer<Deletion> {
         self.begin_store_calls(1)?;
         let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
-        let delete = |store: &'_ dyn Store| store.delete_bucket(writer, bucket, incarnation, max_keys, deadline);
-        let answer = ask(&self.store, &mut self.due, delete).await;
+        let answer = ask(&self.store, &mut self.due, |store| {
+            store.delete_bucket(writer, bucket, incarnation, max_keys, deadline)
+        })
+        .await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
@@ -190,14 +192,14 @@ impl<'a> Read<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
         lend::{RateLimitedLog, SystemClock, TracingLog},
         runtime::Lent,
         sandbox::Sandbox,
-        store::{Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
+        store::{BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {
@@ -238,7 +240,8 @@ mod tests {
     #[tokio::test]
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
         let mut state = InstanceState::new(lent, &sandbox);
         state.begin(Writer::new(), Due::by(Deadline::NEVER));
