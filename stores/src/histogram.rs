@@ -28,7 +28,8 @@ impl Histogram {
 
     /// What was counted so far. Durations that are counted meanwhile may be in it in part.
     pub fn read(&self) -> Latencies {
-        let mut latencies = Latencies { counts: [0; BUCKETS], sum: Duration::from_micros(self.micros.load(Ordering::Relaxed)) };
+        let mut latencies =
+            Latencies { counts: [0; BUCKETS], sum: Duration::from_micros(self.micros.load(Ordering::Relaxed)) };
         for (read, count) in latencies.counts.iter_mut().zip(&self.counts) {
             *read = count.load(Ordering::Relaxed);
         }

@@ -138,13 +138,14 @@ impl Log {
 /// What there is room for in a reply.
 struct Room {
     records: u64,
-    bytes: u64,
-    is_empty: bool,
+    max_bytes: u64,
+    /// Of what is in it, from the first record on.
+    bytes: Option<u64>,
 }
 
 impl Room {
     fn new(max_records: u64, max_bytes: u64) -> Self {
-        Self { records: max_records.min(MAX_RECORDS), bytes: max_bytes, is_empty: true }
+        Self { records: max_records.min(MAX_RECORDS), max_bytes, bytes: None }
     }
 
     /// How many of these fit, one after the other. The very first record does, however long it is; after one that
@@ -154,13 +155,13 @@ impl Room {
     }
 
     fn takes(&mut self, length: u64) -> bool {
-        if self.records == 0 || (length > self.bytes && !self.is_empty) {
+        let bytes = self.bytes.unwrap_or(0).saturating_add(length);
+        if self.records == 0 || (bytes > self.max_bytes && self.bytes.is_some()) {
             self.records = 0;
             return false;
         }
         self.records -= 1;
-        self.bytes = self.bytes.saturating_sub(length);
-        self.is_empty = false;
+        self.bytes = Some(bytes);
         true
     }
 }

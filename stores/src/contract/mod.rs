@@ -3,10 +3,7 @@
 //! Nothing of wasmtime, unless the feature `component` asks for it: then these very types cross the boundary of a
 //! component.
 
-#![cfg_attr(
-    feature = "component",
-    allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits")
-)]
+#![cfg_attr(feature = "component", allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits"))]
 #![allow(missing_docs, reason = "where there is no comment, the name says it all, as in the contract")]
 
 mod operations;

@@ -99,9 +99,7 @@ impl<'a> Request<'a> {
                 Part::Fixed(number) | Part::Number(number) => command.arg(number),
                 Part::Integer(number) => command.arg(number),
                 Part::Field(kind, name) => command.arg([kind, *name].concat()),
-                Part::Server(server) => {
-                    command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default())
-                }
+                Part::Server(server) => command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default()),
             };
         }
     }
@@ -179,9 +177,7 @@ impl<'a> Parts<'a> {
     fn operation(&mut self, operation: &'a Operation) {
         match operation {
             Operation::Get(get) if get.map_name == VALUES => self.step("get").limit(get.max_bytes).keys(&get.keys),
-            Operation::Get(get) => {
-                self.step("map-get").map(&get.map_name).limit(get.max_bytes).texts(texts(&get.keys))
-            }
+            Operation::Get(get) => self.step("map-get").map(&get.map_name).limit(get.max_bytes).texts(texts(&get.keys)),
             Operation::GetAll(all) => {
                 self.map_step("get-all", "map-get-all", &all.map_name);
                 self.limit(all.max_entries.min(MAX_RECORDS)).limit(all.max_bytes)

@@ -51,7 +51,8 @@ use self::{
     transact::Transact,
 };
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction, Writer,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
+    Writer,
     names::{check_bucket, check_token},
     request,
 };

@@ -198,8 +198,7 @@ impl Transfer {
         let mut left = names;
         while !left.is_empty() {
             let (mine, rest) = self.from.entries(bucket, map, left).await?;
-            let asked: Vec<_> =
-                mine.iter().filter(|(_, text)| text.is_some()).map(|(name, _)| name.to_vec()).collect();
+            let asked: Vec<_> = mine.iter().filter(|(_, text)| text.is_some()).map(|(name, _)| name.to_vec()).collect();
             missing += mine.len() - asked.len();
             let mut unseen = asked.as_slice();
             let mut wanted = mine.iter().filter(|(_, text)| text.is_some());
