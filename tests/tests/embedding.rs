@@ -6,6 +6,8 @@
 mod deadlines;
 #[path = "embedding/pool.rs"]
 mod pool;
+#[path = "embedding/records.rs"]
+mod records;
 #[path = "embedding/replacement.rs"]
 mod replacement;
 #[path = "embedding/service.rs"]

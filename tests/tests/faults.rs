@@ -7,6 +7,8 @@ mod cuts;
 mod gone;
 #[path = "faults/impostors.rs"]
 mod impostors;
+#[path = "faults/message_ids.rs"]
+mod message_ids;
 #[path = "faults/permissions.rs"]
 mod permissions;
 #[path = "faults/refusals.rs"]

@@ -9,6 +9,8 @@ use keepline_tests::stores::StoreUnderTest;
 
 #[path = "filter_rules/answers.rs"]
 mod answers;
+#[path = "filter_rules/capabilities.rs"]
+mod capabilities;
 #[path = "filter_rules/counters.rs"]
 mod counters;
 #[path = "filter_rules/expiry.rs"]
@@ -17,6 +19,10 @@ mod expiry;
 mod history;
 #[path = "filter_rules/limits.rs"]
 mod limits;
+#[path = "filter_rules/maintenance.rs"]
+mod maintenance;
+#[path = "filter_rules/message_ids.rs"]
+mod message_ids;
 #[path = "filter_rules/metadata.rs"]
 mod metadata;
 #[path = "filter_rules/operator_calls.rs"]

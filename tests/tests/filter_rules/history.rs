@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use keepline::pipe::Effect;
 use keepline_tests::{
-    lanes::{Node, StillClock, operations_told},
+    lanes::{Node, StillClock, operations_told, untouched},
     on_every_store,
+    stores::StoreUnderTest,
 };
 use serde_json::{Value, json};
 
@@ -179,4 +181,27 @@ on_every_store! {
     a_history_of_none_is_one_summary,
     without_auto_summarize_history_is_kept_whole,
     long_histories_are_read_in_full_and_from_the_newest_end,
+}
+
+/// What others wrote stands at its place until it is its turn to be summarised, as an operation that can't be told.
+#[tokio::test]
+async fn a_history_with_records_that_are_no_text_folds_like_any_other() {
+    for broken in [&b"\xff\xfe"[..], b"{\"op\": \"put\", \"key\": \"\xff\"}", b"", b"nonsense", b"\xed\xa0\x80"] {
+        let given = StoreUnderTest::redis();
+        let mut node = Node::new(&given.store, r#"{"max_history": 4}"#).await;
+        node.say("s1", "x").await;
+        let mut set = redis::cmd("LSET");
+        set.arg(given.raw().address("s1:__history__")).arg(0).arg(broken);
+        given.raw().run::<()>(&set);
+        for answers in 2..=10 {
+            assert!(untouched(Effect::Stored, &node.say("s1", "x").await), "{broken:?}");
+            let history = node.sessions.history("s1", None, 0).await.unwrap();
+            assert!(history.entries.len() <= 4, "{broken:?}: {:?}", history.entries);
+            if answers >= 3 {
+                // The summary is JSON again, whatever it was made of.
+                assert_eq!(operations_told(&node.history("s1").await), 2 * answers, "{broken:?}");
+            }
+        }
+        assert_eq!(node.log.warnings(), [""; 0], "{broken:?}");
+    }
 }

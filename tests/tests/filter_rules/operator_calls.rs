@@ -169,9 +169,9 @@ async fn increment_counts_integers_of_64_bits_and_nothing_else(given: Given) {
 
     let message = "Counter 'n' in session 's1' would leave the range of a signed 64-bit integer";
     node.sessions.put("s1", "n", &i64::MAX.to_string()).await.unwrap();
-    assert_eq!(node.sessions.increment("s1", "n", 1).await.unwrap_err(), refusal(Code::NotACounter, message));
+    assert_eq!(node.sessions.increment("s1", "n", 1).await.unwrap_err(), refusal(Code::CounterOverflow, message));
     node.sessions.put("s1", "n", &(i64::MIN + 1).to_string()).await.unwrap();
-    assert_eq!(node.sessions.increment("s1", "n", -2).await.unwrap_err(), refusal(Code::NotACounter, message));
+    assert_eq!(node.sessions.increment("s1", "n", -2).await.unwrap_err(), refusal(Code::CounterOverflow, message));
     assert_eq!(node.sessions.increment("s1", "n", i64::MAX).await.unwrap().value, 0);
     assert_eq!(node.sessions.increment("s1", "m", i64::MIN).await.unwrap().value, i64::MIN);
 
