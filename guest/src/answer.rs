@@ -169,7 +169,11 @@ impl<H: Host> Filter<H> {
         let reply = match receipt.status {
             Status::Applied | Status::Repeated => self.stored(session, parts.problem.take()),
             Status::Absent | Status::Expired | Status::AnotherLife => {
-                log::warn(&self.host, log::SESSION, &["Answer not stored: its question's session has ended: ", session]);
+                log::warn(
+                    &self.host,
+                    log::SESSION,
+                    &["Answer not stored: its question's session has ended: ", session],
+                );
                 AnswerReply::of(Effect::Ended)
             }
             Status::Unmet => match reply::unmet(&receipt, &transaction) {

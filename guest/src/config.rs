@@ -4,8 +4,8 @@
 //! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
 
 use crate::json::{self, scan};
-use crate::names::{cut, repr};
 use crate::log;
+use crate::names::{cut, repr};
 use crate::store::{Host, Level, Opening, TimeToLive};
 
 /// When a session's time starts to run.
@@ -124,7 +124,7 @@ impl Config {
                 field: "session_ttl_hours".to_owned(),
                 message: format!(
                     "session_ttl_hours must be 0 (for ever), not {}: the store lets nothing expire",
-                    config.session_ttl_hours
+                    in_decimal(config.session_ttl_hours)
                 ),
             });
         }
@@ -199,7 +199,7 @@ impl Config {
             "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
              \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"max_value_bytes\": {}, \
              \"max_context_bytes\": {}, \"max_keys\": {}}}",
-            self.session_ttl_hours,
+            in_decimal(self.session_ttl_hours),
             self.max_history,
             self.auto_summarize,
             self.max_value_bytes,
@@ -235,14 +235,25 @@ fn to_the_billionth(hours: f64) -> f64 {
         // -0 as well.
         return 0.0;
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "positive, bounded by MAX_TTL_HOURS, and below 2^53"
-    )]
-    let billionths = ((hours * 1e9 + 0.5) as u64).max(1) as f64;
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let billionths = billionths(hours).max(1) as f64;
     billionths / 1e9
+}
+
+/// Hours with at most nine decimals. (The standard library's writer of floats would be a tenth of the component.)
+fn in_decimal(hours: f64) -> String {
+    let billionths = billionths(hours);
+    let text = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, bounded by MAX_TTL_HOURS, and below 2^53"
+)]
+fn billionths(hours: f64) -> u64 {
+    (hours * 1e9 + 0.5) as u64
 }
 
 /// One option as it was given.

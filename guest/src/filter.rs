@@ -139,7 +139,7 @@ impl<H: Host> Filter<H> {
                 let effect = self.unbound(&metadata, "question");
                 if metadata.withheld {
                     let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
-                                memory_context";
+                                memory_context or the like";
                     log::warn(&self.host, log::SESSION, &[what]);
                 }
                 return QuestionReply {
@@ -152,7 +152,11 @@ impl<H: Host> Filter<H> {
         let mut reply = QuestionReply::untouched(Effect::Resumed);
         if let Err(failure) = self.remember(session, &metadata, &mut reply) {
             let problem = Problem::store(&failure);
-            log::warn(&self.host, log::STORE, &["No memory for a question of session ", session, ": ", &problem.message]);
+            log::warn(
+                &self.host,
+                log::STORE,
+                &["No memory for a question of session ", session, ": ", &problem.message],
+            );
             reply.effect = Effect::Failed;
             reply.problem = Some(problem);
         }

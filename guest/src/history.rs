@@ -95,13 +95,7 @@ pub(crate) fn append<'a>(operations: &mut Vec<Operation<'a>>, config: &Config, r
 }
 
 /// Summarise what an applied write found to be too much. The write stands whatever comes of that.
-pub(crate) fn tidy(
-    host: &impl Host,
-    config: &Config,
-    written: &Transaction<'_>,
-    receipt: &Receipt,
-    timestamp: &str,
-) {
+pub(crate) fn tidy(host: &impl Host, config: &Config, written: &Transaction<'_>, receipt: &Receipt, timestamp: &str) {
     let Some(surplus) = reply::surplus(written, receipt, LOG) else { return };
     let session = written.session;
     let transaction =

@@ -76,17 +76,12 @@ pub(crate) fn tidy(host: &impl Host, written: &Transaction<'_>, receipt: &Receip
 }
 
 /// If the log does not begin any more where it did, another writer was faster and did the work.
-fn forget(
-    host: &impl Host,
-    written: &Transaction<'_>,
-    receipt: &Receipt,
-    surplus: &LogRecords,
-) -> Result<(), Failure> {
+fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplus: &LogRecords) -> Result<(), Failure> {
     // What others wrote may be no id: it goes, and no entry with it.
-    let ids: Vec<_> = surplus.records.iter().filter_map(|record| json::string(record)).collect();
-    let mut keys: Vec<&str> = ids.iter().map(|id| &**id).filter(|id| is_token(id)).collect();
-    keys.sort_unstable();
-    keys.dedup();
+    let ids = surplus.records.iter().filter_map(|record| json::string(record));
+    let mut keys: Vec<String> = ids.filter(|id| is_token(id)).map(Cow::into_owned).collect();
+    reply::sort(&mut keys);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let transaction = Transaction {
         session: written.session,
         opening: written.opening.again(receipt),

@@ -153,8 +153,7 @@ impl<H: Host> Memory<'_, H> {
             operations.push(Operation::Get { map: VALUES, key, max_bytes: most.saturating_sub(key.len() as u64) });
         }
         if lists {
-            let page =
-                Operation::PageKeys { map: VALUES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+            let page = Operation::PageKeys { map: VALUES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
             operations.push(page);
         }
         let (session, opening) = (self.session, self.opening);

@@ -13,46 +13,13 @@ use crate::store::{
     Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, Opening, Operation, Status, Transaction, VALUES,
 };
 
+mod problem;
 mod read;
 
+pub use problem::{SessionProblem, SessionProblemCode};
 pub use read::HistoryPage;
 
-/// Why a call was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the codes are those of the contract")]
-pub enum SessionProblemCode {
-    InvalidSession,
-    InvalidKey,
-    InvalidValue,
-    NotFound,
-    Expired,
-    AlreadyExists,
-    NotACounter,
-    CounterOverflow,
-    Limit,
-    TooManySessions,
-    Conflict,
-    Store,
-}
-
-use SessionProblemCode as Code;
-
-/// A refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionProblem {
-    /// Why.
-    pub code: SessionProblemCode,
-    /// For `Store`: the failure's code as the contract spells it. Otherwise empty.
-    pub store_code: &'static str,
-    /// For people.
-    pub message: String,
-}
-
-impl SessionProblem {
-    fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, store_code: "", message: message.into() }
-    }
-}
+use problem::{Code, check_status, conflict, no_count, out_of_turn, store_problem};
 
 /// What a session looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,8 +111,7 @@ impl<H: Host> Sessions<H> {
         let page = page.map_err(|failure| store_problem("", &failure))?;
         let mut sessions = page.names;
         sessions.retain(|name| is_session(name));
-        sessions.sort_unstable();
-        sessions.dedup();
+        reply::sort(&mut sessions);
         Ok(SessionPage { sessions, cursor: page.cursor })
     }
 
@@ -305,13 +271,10 @@ impl<H: Host> Sessions<H> {
             keys.extend(next.keys);
         }
         keys.retain(|key| is_key(key));
-        keys.sort_unstable();
-        keys.dedup();
+        reply::sort(&mut keys);
         if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
             let session = repr(session);
-            return Err(
-                self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"))
-            );
+            return Err(self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed")));
         }
         Ok(Listed { keys, incarnation, extent })
     }
@@ -421,49 +384,4 @@ fn valid_names(session: &str, key: &str) -> Answer<()> {
 fn is_plain_count(value: &str) -> bool {
     let is_canonical = value == "0" || value.starts_with(|digit: char| matches!(digit, '1'..='9'));
     is_canonical && value.parse::<i64>().is_ok_and(|count| count <= MAX_COUNT)
-}
-
-fn no_count(session: &str) -> SessionProblem {
-    let message = format!(
-        "Key '{ANSWER_COUNT}' in session {} counts the answers: it must be an integer from 0 to {MAX_COUNT}",
-        repr(session)
-    );
-    SessionProblem::new(Code::InvalidValue, message)
-}
-
-fn check_status(session: &str, status: Status) -> Answer<()> {
-    let (code, what) = match status {
-        Status::Applied | Status::Repeated => return Ok(()),
-        // Another life of it is not the session that the call began with.
-        Status::Absent | Status::AnotherLife => (Code::NotFound, "not found"),
-        Status::Expired => (Code::Expired, "has expired"),
-        Status::Exists => (Code::AlreadyExists, "already exists"),
-        Status::Unmet => return Err(out_of_turn(session)),
-    };
-    Err(SessionProblem::new(code, format!("Session {} {what}", repr(session))))
-}
-
-fn conflict(session: &str) -> SessionProblem {
-    let message = format!("Session {} was written to by others each time; nothing was changed", repr(session));
-    SessionProblem::new(Code::Conflict, message)
-}
-
-fn out_of_turn(session: &str) -> SessionProblem {
-    store_problem(session, &Failure::out_of_turn())
-}
-
-fn store_problem(session: &str, failure: &Failure) -> SessionProblem {
-    let subject = repr(&failure.subject);
-    match failure.code {
-        FailureCode::TooManyBuckets => SessionProblem::new(Code::TooManySessions, failure.sentence()),
-        FailureCode::NotACounter => SessionProblem::new(
-            Code::NotACounter,
-            format!("Value of key {subject} in session {} is not a counter", repr(session)),
-        ),
-        FailureCode::CounterOverflow => SessionProblem::new(
-            Code::CounterOverflow,
-            format!("Counter {subject} in session {} would leave the range of a signed 64-bit integer", repr(session)),
-        ),
-        code => SessionProblem { code: Code::Store, store_code: code.as_str(), message: failure.sentence() },
-    }
 }

@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn garbage_is_no_session() {
         let long = format!("k1:s:{}", "9".repeat(257));
-        for state in ["", "s", "k1:", "k1:a b", "k1:s:", "k1::1", "k1:s:\n", "k1:s:é", "k1:s:a b", "k2:s", "{}", &long] {
+        for state in ["", "s", "k1:", "k1:a b", "k1:s:", "k1::1", "k1:s:\n", "k1:s:é", "k1:s:a b", "k2:s", "{}", &long]
+        {
             assert_eq!(Turn::parse(state), None, "{state}");
         }
     }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{ConfigArguments, Global},
-    setup,
-    terminal,
+    error::Usage,
+    runtime, setup, terminal,
 };
 
 /// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.

@@ -10,7 +10,7 @@ use crate::{
     options::Options,
     pipe::Pipe,
     plugin::Plugin,
-    runtime::{Due, Fault, Lent, Limits, Pool},
+    runtime::{Due, Fault, Instance, Lent, Limits, Pool},
     sessions::Sessions,
     shared::Shared,
     store::{Deadline, Store},
@@ -102,8 +102,12 @@ impl Keepline {
     /// [`Options::entry_timeout`]. Cost: at most three transactions one after the other.
     pub async fn advance(&self, job: &Job, by: Option<Deadline>) -> Progress {
         let due = self.shared.due(by);
-        let called = self.shared.call(&mut None, due, async |instance, writer, due| instance.advance(writer, due, job).await);
-        called.await.map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
+        let mut writer = None;
+        let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;
+        self.shared
+            .call(&mut writer, due, call)
+            .await
+            .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }
 
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its

@@ -43,6 +43,10 @@
 //! # }
 //! ```
 //!
+//! More than a text and its metadata can be handed in with [`Pipe::ask`] and [`Pipe::reply`]: message ids, vectors, what
+//! tools did. What a filter wants done off an entry's path it names as tasks, which [`Keepline::advance`] works on, step
+//! by step.
+//!
 //! An entry takes no longer than it may ([`Options::entry_timeout`], or a [`Deadline`] of the caller's), whatever the
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.

@@ -56,7 +56,11 @@ impl Pipe {
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub fn question(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
+    pub fn question<'a>(
+        &mut self,
+        text: &'a str,
+        metadata: &'a str,
+    ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
         self.ask(Question { text, metadata, ..Question::default() }, None)
     }
 
@@ -172,10 +176,8 @@ impl Pipe {
     fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
-            let unknown = || Problem {
-                code: ProblemCode::Store(FailureCode::Other),
-                message: "the store failed".into(),
-            };
+            let unknown =
+                || Problem { code: ProblemCode::Store(FailureCode::Other), message: "the store failed".into() };
             return Err(passed.problem.unwrap_or_else(unknown).into());
         }
         Ok(passed)
@@ -188,4 +190,76 @@ fn without_memory(refusal: &Refusal) -> Passed {
 
 fn unchanged(effect: Effect, problem: Problem) -> Passed {
     Passed { metadata: None, effect, attached: 0, due: Vec::new(), problem: Some(problem) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Keepline, Options, Plugin, Sandbox,
+        maintenance::{Job, Step},
+        store::MemoryStore,
+    };
+
+    const ANNA: &str = r#"{"session_id":"anna"}"#;
+
+    async fn keepline(options: Options) -> Keepline {
+        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
+    }
+
+    fn activity(output: &str) -> ToolActivity {
+        ToolActivity { call_id: "1".into(), output: Some(output.into()), ..ToolActivity::default() }
+    }
+
+    #[tokio::test]
+    async fn an_answer_with_an_id_counts_once() {
+        let keepline = keepline(Options::default()).await;
+        let mut pipe = keepline.pipe();
+        let question = Question { text: "?", metadata: ANNA, tokens: Some(1), ..Question::default() };
+        assert_eq!(pipe.ask(question, None).await.unwrap().effect, Effect::Resumed);
+        let answer = Answer { text: "!", message_id: Some("m1"), ..Answer::default() };
+        assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
+        assert_eq!(pipe.reply(answer, Some(Deadline::NEVER)).await.unwrap().effect, Effect::Repeated);
+        let counters = keepline.counters();
+        assert_eq!((counters.stored, counters.repeated), (1, 1));
+        assert_eq!(keepline.sessions().get("anna", "answer_count").await.unwrap().value.as_deref(), Some("1"));
+    }
+
+    #[tokio::test]
+    async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
+        let keepline = keepline(Options { max_entry_bytes: 200, ..Options::default() }).await;
+        let mut pipe = keepline.pipe();
+        pipe.question("?", ANNA).await.unwrap();
+        pipe.tool(activity("sunny"));
+        assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+
+        pipe.shared.pool.want_turns();
+        pipe.question("?", ANNA).await.unwrap();
+        pipe.tool(activity("sunny"));
+        pipe.tool(activity(&"x".repeat(200)));
+        assert_eq!(pipe.staged.question_text.as_deref(), Some("?"));
+        assert_eq!(pipe.staged.activity, [activity("sunny")]);
+        // One that was not passed on leaves them to the next one.
+        assert_eq!(pipe.answer(&"x".repeat(200), "{}").await.unwrap().effect, Effect::Limited);
+        assert_eq!(pipe.staged.activity.len(), 1);
+        let answer = Answer { text: "!", activity: &[activity("windy")], ..Answer::default() };
+        assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
+        assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_nobody_knows_fails() {
+        let keepline = keepline(Options::default()).await;
+        let task = Task { subject: "session/anna".into(), name: "dance".into(), state: String::new() };
+        let job = Job { task: task.clone(), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
+        let progress = keepline.advance(&job, None).await;
+        assert_eq!((progress.step, progress.task), (Step::Failed, task.clone()));
+        assert_eq!(progress.problem.unwrap().code, ProblemCode::Store(FailureCode::Unsupported));
+
+        keepline.shutdown(std::time::Duration::ZERO).await;
+        let progress = keepline.advance(&job, None).await;
+        assert_eq!((progress.step, progress.task), (Step::Failed, task));
+        assert_eq!(progress.problem.unwrap().code, ProblemCode::Closed);
+    }
 }

@@ -3,10 +3,28 @@
 //! The filter checks names too, with errors for its users. Here they are checked once more because
 //! this is where a name becomes part of an address, and the component is not trusted.
 
-use super::{BucketId, Failure, FailureCode, failure};
+use super::{BucketId, BucketKind, Failure, FailureCode, failure};
 
 /// The map of what people see. Its keys have stricter names than those of other maps.
 pub const VALUES: &str = "values";
+
+impl BucketKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
+
+    /// As the contract spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::User => "user",
+            Self::Node => "node",
+            Self::Definition => "definition",
+            Self::Dataset => "dataset",
+            Self::Service => "service",
+        }
+    }
+}
 
 /// `[A-Za-z0-9_-]{1,128}`
 pub fn is_bucket(name: &str) -> bool {

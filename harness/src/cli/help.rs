@@ -23,7 +23,7 @@ Configuration, strongest first:
 /// What `--json` does, in all commands that have it.
 pub const JSON_HELP: &str = "Print JSON, and report messages on stderr as JSON objects, one per line";
 
-pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, limit, too-many-sessions, store. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
+pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, counter-overflow, limit, too-many-sessions, conflict, store. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
 pub const RUN_HELP: &str = r#"Entries, one JSON object per line:
@@ -42,7 +42,7 @@ Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the c
 pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. For example, from a single server to a cluster:
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
-Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
+What is stored for users, and under other kinds of names, is copied like the sessions. Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
 
 Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
 

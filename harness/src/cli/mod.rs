@@ -9,10 +9,6 @@ use std::{env, ffi::OsString, path::PathBuf, process};
 
 use clap::{Args, Parser, Subcommand};
 
-use self::{
-    help::{CONFIGURATION, JSON_MESSAGES, MIGRATE_HELP, fields_help},
-    parse::assignment,
-};
 pub use self::{
     arguments::{
         BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, InspectArguments,
@@ -21,6 +17,10 @@ pub use self::{
     help::EXIT_CODES,
     parse::GRACE,
     session::{SessionArguments, SessionCommand},
+};
+use self::{
+    help::{CONFIGURATION, JSON_MESSAGES, MIGRATE_HELP, fields_help},
+    parse::assignment,
 };
 use crate::terminal;
 

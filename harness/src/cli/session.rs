@@ -101,6 +101,9 @@ pub enum SessionCommand {
         /// Show at most this many, the newest; 0 means all
         #[arg(long, default_value_t = 50)]
         limit: u32,
+        /// Show what comes before this position: the one printed with the page after it
+        #[arg(long, value_name = "POSITION")]
+        before: Option<u64>,
     },
 }
 

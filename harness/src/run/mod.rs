@@ -13,6 +13,7 @@ mod collect;
 mod dispatch;
 pub mod entry;
 mod feed;
+pub mod members;
 mod python_json;
 mod sink;
 pub mod summary;
@@ -52,8 +53,8 @@ use self::{
 use crate::{
     cli::{Global, RunArguments},
     ending::Ending,
-    setup,
-    terminal,
+    error::Usage,
+    runtime, setup, terminal,
 };
 
 /// Entries that may wait for one pipe.
@@ -291,7 +292,7 @@ async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally, fai
         Err(error) => {
             tally.errors += 1;
             failed.met(number, &error.to_string());
-            entry.with_error(&error.code, &error.message)
+            entry.with_error(&error.code.to_string(), &error.message)
         }
     }
 }

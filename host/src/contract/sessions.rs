@@ -5,6 +5,7 @@ use wasmtime::component::{ComponentType, Lift};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ComponentType, Lift)]
 #[component(enum)]
 #[repr(u8)]
+#[allow(dead_code, reason = "lifting makes them from a number")]
 pub(crate) enum ToldCode {
     #[component(name = "invalid-session")]
     InvalidSession,

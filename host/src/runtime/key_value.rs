@@ -80,12 +80,7 @@ impl InstanceState {
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    async fn delete_bucket(
-        &mut self,
-        bucket: &BucketId,
-        incarnation: Option<&str>,
-        max_keys: u32,
-    ) -> Answer<Deletion> {
+    async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
         self.begin_store_calls(1)?;
         let (store, deadline) = (&self.lent.store, self.due.deadline);
         let call = store.delete_bucket(self.writer.advance(), bucket, incarnation, max_keys.min(MAX_PAGE), deadline);
@@ -190,8 +185,15 @@ impl<'a> Read<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::store::{ExistingLife, GetOperation, LogEnd, Opening, ReadOperation};
+    use crate::{
+        lend::{RateLimitedLog, SystemClock, TracingLog},
+        runtime::Lent,
+        sandbox::Sandbox,
+        store::{Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
+    };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {
         Transaction {
@@ -226,5 +228,42 @@ mod tests {
         assert!(limit_reads(&mut each(16), 1 << 20).is_ok());
         assert!(limit_reads(&mut each(17), 1 << 20).is_err());
         assert!(limit_reads(&mut [transaction((0..1000).map(|_| get()).collect())], 1 << 20).is_ok());
+    }
+
+    #[tokio::test]
+    async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
+        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
+        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
+        let mut state = InstanceState::new(lent, &sandbox);
+        state.begin(Writer::new(), Due::by(Deadline::NEVER));
+        let create = |name: &str| Transaction {
+            bucket: BucketId { kind: BucketKind::User, name: name.into() },
+            opening: Opening::Create(NewLife { time_to_live: None }),
+            ..transaction(vec![])
+        };
+        let applied = |attempts: Vec<Attempt>| -> Vec<bool> {
+            let is_applied = |attempt| matches!(attempt, Attempt::Receipt(Receipt { status: Status::Applied, .. }));
+            attempts.into_iter().map(is_applied).collect()
+        };
+        let (attempts,) = state.transact_each(vec![create("a"), create("b")]).await.unwrap();
+        assert_eq!(applied(attempts), [true, true]);
+        assert_eq!(state.writer.sequence(), 1);
+        // The same bucket twice.
+        let (attempts,) = state.transact_each(vec![create("a"), create("a")]).await.unwrap();
+        assert_eq!(applied(attempts), [false, false]);
+        assert!(state.transact_each(vec![create("a"), create("b")]).await.is_err());
+        assert!(state.transact(create("a")).await.is_err());
+
+        state.begin(Writer::new(), Due::by(Deadline::after(Duration::ZERO)));
+        let (attempts,) = state.transact_each(vec![create("a"), create("c")]).await.unwrap();
+        let codes: Vec<_> = attempts
+            .into_iter()
+            .map(|attempt| match attempt {
+                Attempt::Failure(failure) => failure.code,
+                Attempt::Receipt(receipt) => panic!("{receipt:?}"),
+            })
+            .collect();
+        assert_eq!(codes, [FailureCode::TimedOut; 2]);
     }
 }

@@ -212,6 +212,11 @@ impl Pool {
         self.current.lock().told.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn want_turns(&self) {
+        self.wants_turns.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn wants_turns(&self) -> bool {
         self.wants_turns.load(Ordering::Relaxed)
     }

@@ -87,7 +87,9 @@ mod tests {
         let scripts = concat!(
             include_str!("transact.lua"),
             include_str!("operations.lua"),
+            include_str!("values.lua"),
             include_str!("maps.lua"),
+            include_str!("logs.lua"),
             include_str!("shared.lua"),
             include_str!("delete.lua"),
             include_str!("list.lua"),

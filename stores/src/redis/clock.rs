@@ -1,9 +1,6 @@
 //! A server's clock, seen from here, and instants that no clock can tell.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
@@ -50,6 +47,8 @@ impl StoreClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

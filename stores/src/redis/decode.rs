@@ -1,7 +1,7 @@
 //! Replies as the scripts write them.
 //!
-//! A script's side of this is in this directory, too: change what a step of a transaction tells here and in
-//! `operations.lua` or `maps.lua`.
+//! A script's side of this is in this directory, too: change what a step of a transaction tells here and
+//! where `operations.lua` says it is.
 //! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
 
 use std::string::FromUtf8Error;

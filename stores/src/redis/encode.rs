@@ -1,7 +1,7 @@
 //! Requests as the scripts read them.
 //!
-//! A script's side of this is in this directory, too: change a step of a transaction here and in `operations.lua` or
-//! `maps.lua`. What the contract calls an operation may be several steps: to put two values is to put one, twice.
+//! A script's side of this is in this directory, too: change a step of a transaction here and where
+//! `operations.lua` says it is. What the contract calls an operation may be several steps: to put two values is to put one, twice.
 
 use std::borrow::Cow;
 
@@ -122,7 +122,7 @@ fn position_or_none(position: Option<u64>) -> Part<'static> {
     Part::Integer(position.and_then(|position| i64::try_from(exact(position)).ok()).unwrap_or(-1))
 }
 
-/// Requests in the making. The order of the parts is that of the parameters in `operations.lua` and `maps.lua`.
+/// Requests in the making. The order of the parts is that of the parameters in the step's heading.
 struct Parts<'a> {
     parts: Vec<Part<'a>>,
     touched: Touched<'a>,

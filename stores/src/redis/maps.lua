@@ -37,11 +37,12 @@ if bytes > max_bytes or found > MOST_RECORDS then
   said = said + 2
 else
   reply[said] = 0
-  for first = from, from + count - 1, 4000 do
+  for j = 1, count do reply[said + j] = false end
+  for first = from, map.length > 0 and from + count - 1 or 0, 4000 do
     local texts = call('HMGET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
-    for j = 1, #texts do reply[said + j] = texts[j] end
-    said = said + #texts
+    for j = 1, #texts do reply[said + first - from + j] = texts[j] end
   end
+  said = said + count
 end
 
 --- map-get-all: map, limit max_entries, limit max_bytes

@@ -5,8 +5,8 @@
 -- positions); then write. Nothing before the first write can leave a trace, and nothing after it can
 -- fail: the first write is one that Redis refuses when it is out of memory or read-only.
 --
--- This is the frame. What each operation does in steps 2 and 3 is in operations.lua and maps.lua, and transact.rs puts
--- them together where a line begins with `--@`: for a shape of transactions as straight-line code with its
+-- This is the frame. What each operation does in steps 2 and 3 is told by operations.lua, and transact.rs puts the
+-- two together where a line begins with `--@`: for a shape of transactions as straight-line code with its
 -- small numbers in place, for all others as a loop over the arguments. Names in capitals that nothing here
 -- declares are numbers, put in by script.rs.
 --

@@ -1,4 +1,5 @@
-//! The scripts of transactions, put together from `transact.lua`, `operations.lua` and `maps.lua`.
+//! The scripts of transactions, put together from `transact.lua` and the steps in `operations.lua`, `values.lua`,
+//! `maps.lua` and `logs.lua`.
 //!
 //! Transactions of one shape (the same steps with the same limits; see `encode.rs`) share a script that holds
 //! the shape, so that it is neither sent nor interpreted again and again: the steps' code, one after the
@@ -26,7 +27,12 @@ const LEADING: u64 = 4;
 /// What begins a request after those: flags, and how many logs, maps, leases and keys of values it names.
 const HEADER: u64 = 5;
 /// The code of all steps.
-const STEPS: &str = concat!(include_str!("operations.lua"), include_str!("maps.lua"));
+const STEPS: &str = concat!(
+    include_str!("operations.lua"),
+    include_str!("values.lua"),
+    include_str!("maps.lua"),
+    include_str!("logs.lua")
+);
 
 pub(super) struct Transact {
     steps: Steps,

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use keepline_stores::RedisOptions;
 use keepline_local_redis::{RedisCluster, RedisServer};
+use keepline_stores::RedisOptions;
 use parking_lot::Mutex;
 use tokio::net::TcpSocket;
 

@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
+use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
     BucketId, BucketKind, Deadline, Deletion, Description, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening,
     Operation, Outcome, Receipt, RedisOptions, RedisStore, Status, Store, Transaction, Writer,
 };
-use keepline_local_redis::{RedisCluster, RedisServer};
 use parking_lot::Mutex;
 
 use crate::{
@@ -263,10 +263,8 @@ impl StoreUnderTest {
         let logs = described.logs.iter().map(|log| (&log.log, read_all(&log.log)));
         let values = ("values".to_owned(), get_all());
         let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs);
-        let mut contents = BTreeMap::from([(
-            format!("{id:?} description"),
-            format!("{} {:?}", receipt.incarnation, described),
-        )]);
+        let mut contents =
+            BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.incarnation, described))]);
         for (name, read) in reads {
             let what = if matches!(read, Operation::Read(_)) { "log" } else { "map" };
             let outcome = self.one(id, unused(), read).await;

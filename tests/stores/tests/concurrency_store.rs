@@ -6,9 +6,10 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use keepline_stores::{Deadline, Outcome, Status, Store, Transaction, Writer};
+use keepline_stores::{Deadline, EntryState, Outcome, Status, Store, Transaction, Writer};
 use keepline_stores_tests::{
     requests::*,
     stores::{StoreUnderTest, run_in_parallel},
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 
 const WRITERS: u64 = 16;
 const ROUNDS: u64 = 150;
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Run a writer sixteen times at once, each with its number.
 async fn all_at_once<F: Future<Output = ()> + Send + 'static>(
@@ -58,14 +60,14 @@ async fn counters_are_exact_and_no_record_is_lost(s: Arc<StoreUnderTest>) {
             last = n.value;
             assert_eq!(outcomes[1], counter(i64::try_from(round + 1).unwrap()));
             assert_eq!(outcomes[2], extent(0, n.value.unsigned_abs()), "counted and appended in one step");
-            assert_eq!(outcomes[4], found(&record));
+            assert_eq!(outcomes[4], entries(&[("last", &record)]));
         }
     })
     .await;
     let total = WRITERS * ROUNDS;
-    assert_eq!(s.apply_one("b", get("n")).await, found(&total.to_string()));
+    assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", total.to_string())]));
     let Outcome::Records(log) = s.apply_one("b", read_all("history")).await else { panic!("no records") };
-    assert_eq!((log.first, log.length), (0, total));
+    assert_eq!((log.first, log.extent.length), (0, total));
     let distinct: BTreeSet<_> = log.records.iter().collect();
     assert_eq!(distinct.len() as u64, total);
     for number in 0..WRITERS {
@@ -90,7 +92,8 @@ async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
     })
     .await;
     let total = WRITERS * ROUNDS;
-    assert_eq!(s.apply("b", existing(), [get("n"), count("l")]).await, [found(&total.to_string()), extent(0, total)]);
+    let outcomes = s.apply("b", existing(), [get("n"), count("l")]).await;
+    assert_eq!(outcomes, [entries(&[("n", total.to_string())]), counted(0, total)]);
 }
 
 /// As where each request has a pipe of its own.
@@ -109,7 +112,8 @@ async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreU
     })
     .await;
     let total = WRITERS * ROUNDS;
-    assert_eq!(s.apply("b", existing(), [get("n"), count("l")]).await, [found(&total.to_string()), extent(0, total)]);
+    let outcomes = s.apply("b", existing(), [get("n"), count("l")]).await;
+    assert_eq!(outcomes, [entries(&[("n", total.to_string())]), counted(0, total)]);
 }
 
 /// As the filter keeps its history: an append finds the log too long and is handed the surplus, which is
@@ -135,7 +139,7 @@ async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
                 }
                 let summary = format!("sum {}", surplus.records.iter().map(|record| weight(record)).sum::<u64>());
                 let replace = replace_oldest("history", surplus.records.len() as u64, &[&summary]);
-                let fold = expecting("b", existing(), [oldest_are("history", &surplus.records)], [replace]);
+                let fold = expecting("b", existing(), [log_at("history", surplus.first, None)], [replace]);
                 match sent(&store, writer.advance(), &fold).await.0 {
                     Status::Applied => folded.fetch_add(1, Ordering::Relaxed),
                     Status::Unmet => refused.fetch_add(1, Ordering::Relaxed),
@@ -148,12 +152,12 @@ async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
     let Outcome::Records(log) = s.apply_one("b", read_all("history")).await else { panic!("no records") };
     let total = WRITERS * ROUNDS;
     assert_eq!(log.records.iter().map(|record| weight(record)).sum::<u64>(), total);
-    assert_eq!(s.apply_one("b", get("n")).await, found(&total.to_string()));
+    assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", total.to_string())]));
     // Positions are never used again: those gone and those there are all that were ever given.
-    assert_eq!(log.first + log.length, total);
+    assert_eq!(log.first + log.extent.length, total);
     let folded = folded.load(Ordering::Relaxed);
     assert!(folded > 20, "only {folded} summaries, {} refused", refused.load(Ordering::Relaxed));
-    assert!(log.length < total / 2, "{} of {total} records are left", log.length);
+    assert!(log.extent.length < total / 2, "{} of {total} records are left", log.extent.length);
 }
 
 /// How many records a record stands for.
@@ -179,8 +183,8 @@ async fn one_of_all_creates_and_the_others_find_it_there(s: Arc<StoreUnderTest>)
         })
         .await;
         assert_eq!(created.load(Ordering::Relaxed), 1);
-        let Outcome::Value(n) = s.apply_one(&format!("b{bucket}"), get("n")).await else { panic!("no value") };
-        let counted: u64 = n.json.unwrap().parse().unwrap();
+        let Outcome::Entries(n) = s.apply_one(&format!("b{bucket}"), get("n")).await else { panic!("no value") };
+        let counted: u64 = n.entries[0].text.parse().unwrap();
         assert!((WRITERS / 2..=WRITERS / 2 + 1).contains(&counted), "{counted}");
     }
 }
@@ -190,23 +194,96 @@ async fn buckets_deleted_and_created_all_the_time_are_whole_or_not_there(s: Arc<
         let mut writer = Writer::new();
         for _ in 0..ROUNDS {
             if number % 4 == 0 {
-                let deleted = store.delete_bucket(writer.advance(), "b", Deadline::NEVER).await.unwrap();
+                let deleted =
+                    store.delete_bucket(writer.advance(), &session("b"), None, 10, Deadline::NEVER).await.unwrap();
                 match deleted.status {
                     Status::Applied => assert_eq!(deleted.keys, ["a", "b", "c"]),
                     Status::Absent => assert_eq!(deleted.keys, [""; 0]),
                     other => panic!("{other:?}"),
                 }
             } else {
-                let operations = [increment("a", 1), put("b", "1"), put("c", "1"), append("l", &["x"]), list_keys(ALL)];
+                let operations = [
+                    increment("a", 1),
+                    put("b", "1"),
+                    put("c", "1"),
+                    append("l", &["x"]),
+                    page_of_keys("values", "", 10),
+                ];
                 let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
                 assert_eq!(status, Status::Applied);
                 let Outcome::Counter(n) = &outcomes[0] else { panic!("{outcomes:?}") };
                 assert_eq!(outcomes[3], extent(0, n.value.unsigned_abs()), "a life starts with nothing of the last");
-                assert_eq!(outcomes[4], names(&["a", "b", "c"], 3));
+                let Outcome::Page(page) = &outcomes[4] else { panic!("{outcomes:?}") };
+                assert_eq!(page.entries.len(), 3);
             }
         }
     })
     .await;
+}
+
+/// Deferred work: whoever has the lease does it, alone, and gives the lease back with what it wrote.
+async fn a_lease_is_held_by_one_at_a_time(s: Arc<StoreUnderTest>) {
+    let (working, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    all_at_once(&s, |store, number| {
+        let (working, done) = (working.clone(), done.clone());
+        async move {
+            let (mut writer, holder) = (Writer::new(), format!("holder-{number}"));
+            for _ in 0..ROUNDS {
+                let take = [lease("work", &holder, HOUR), increment("asked", 1), get("n")];
+                let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), take)).await;
+                assert_eq!(status, Status::Applied);
+                let [Outcome::Lease(lease_state), Outcome::Counter(_), Outcome::Entries(n)] = &outcomes[..] else {
+                    panic!("{outcomes:?}")
+                };
+                assert_eq!(lease_state.held, lease_state.holder == holder);
+                if !lease_state.held {
+                    continue;
+                }
+                assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "another works on it");
+                tokio::task::yield_now().await;
+                let next = n.entries.first().map_or(0, |n| n.text.parse::<u64>().unwrap()) + 1;
+                working.fetch_sub(1, Ordering::SeqCst);
+                // Read before, written now: nobody came between.
+                let give_back = [put("n", &next.to_string()), lease("work", &holder, Duration::ZERO)];
+                let (_, outcomes) = sent(&store, writer.advance(), &transaction("b", existing(), give_back)).await;
+                assert!(matches!(&outcomes[1], Outcome::Lease(lease) if !lease.held && lease.holder.is_empty()));
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let done = done.load(Ordering::SeqCst);
+    assert!(done >= WRITERS, "{done}");
+    let asked = (WRITERS * ROUNDS).to_string();
+    let both = entries(&[("n", done.to_string()), ("asked", asked)]);
+    assert_eq!(s.apply_one("b", get_in("values", &["n", "asked"], ALL)).await, both);
+}
+
+/// As the filter stores an answer once: under the expectation that its id is not there, with a mark of where it is.
+async fn what_all_append_under_one_expectation_is_appended_once(s: Arc<StoreUnderTest>) {
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        for round in 0..ROUNDS {
+            let id = format!("id-{round}");
+            let once = expecting(
+                "b",
+                create(),
+                [entry_in("messages", &id, EntryState::Absent, "")],
+                [append_marked("answers", &[format!("{id} of {number}")], &[("messages", &id, 0)])],
+            );
+            let (status, _) = sent(&store, writer.advance(), &once).await;
+            assert!(matches!(status, Status::Applied | Status::Unmet), "{status:?}");
+        }
+    })
+    .await;
+    let Outcome::Records(log) = s.apply_one("b", read_all("answers")).await else { panic!("no records") };
+    let ids: BTreeSet<_> = log.records.iter().map(|record| record.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!((log.records.len() as u64, ids.len() as u64), (ROUNDS, ROUNDS));
+    for (position, record) in log.records.iter().enumerate() {
+        let id = record.split(' ').next().unwrap();
+        let mark = entries(&[(id, position.to_string())]);
+        assert_eq!(s.apply_one("b", get_in("messages", &[id], ALL)).await, mark);
+    }
 }
 
 macro_rules! on_every_store_in_parallel {
@@ -227,4 +304,6 @@ on_every_store_in_parallel![
     summaries_made_all_the_time_lose_nothing,
     one_of_all_creates_and_the_others_find_it_there,
     buckets_deleted_and_created_all_the_time_are_whole_or_not_there,
+    a_lease_is_held_by_one_at_a_time,
+    what_all_append_under_one_expectation_is_appended_once,
 ];

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline_stores::{
-    BucketPage, Deadline, Deletion, Description, Expectation, Failure, Opening, Operation, Outcome, Receipt, Status,
-    Transaction, Writer,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Opening, Operation,
+    Outcome, Receipt, Status, Transaction, Writer, request,
 };
 use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
@@ -20,7 +20,10 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// of 1 % of it.
 const SLACK: Duration = Duration::from_secs(20 * 60);
 
-const BUCKETS: [&str; 3] = ["a", "b", "c"];
+const BUCKETS: [(BucketKind, &str); 4] =
+    [(BucketKind::Session, "a"), (BucketKind::Session, "b"), (BucketKind::User, "a"), (BucketKind::Dataset, "c")];
+const MAPS: [&str; 4] = ["values", "values", "notes", "map-2"];
+const HOLDERS: [&str; 2] = ["me", "you:2"];
 const KEYS: [&str; 5] = ["k", "l", "count", "n.2", "_x-"];
 const LOGS: [&str; 3] = ["history", "l", "log-2"];
 const RECORDS: [&str; 5] = ["a", "b", "", "é\0", "a longer record of thirty bytes"];
@@ -87,12 +90,16 @@ impl Side {
         }))
     }
 
+    /// The name that a life has on this side.
+    fn incarnation(&self, life: usize) -> String {
+        self.lives.get(life).cloned().unwrap_or_else(|| "1795186917.032595".to_owned())
+    }
+
     /// With the name that a life has on this side.
     fn translated(&self, asked: &Asked) -> Transaction {
         let mut transaction = asked.transaction.clone();
-        if let Some(index) = asked.life {
-            let unknown = "1795186917.032595".to_owned();
-            transaction.opening = life(self.lives.get(index).unwrap_or(&unknown));
+        if let (Some(index), Opening::Existing(existing)) = (asked.life, &mut transaction.opening) {
+            existing.incarnation = Some(self.incarnation(index));
         }
         transaction
     }
@@ -108,7 +115,9 @@ struct Asked {
 #[derive(Clone, Debug)]
 enum Sent {
     Transaction(Asked),
-    Deletion(String),
+    Transactions(Vec<Asked>),
+    /// Of a bucket, or of a life of it, naming so many keys.
+    Deletion(BucketId, Option<usize>, u32),
 }
 
 struct Episode {
@@ -142,18 +151,33 @@ impl Episode {
     async fn step(&mut self, round: usize) {
         match self.rng.u32(0..100) {
             0..4 => self.pass_time(),
-            4..7 => self.describe(round).await,
-            7..9 => self.list(round).await,
-            9..20 if !self.sent.is_empty() => {
+            4..7 => self.list(round).await,
+            7..20 if !self.sent.is_empty() => {
                 let latest = self.sent.len().saturating_sub(12);
                 let again = self.rng.usize(latest..self.sent.len());
                 let (writer, sent) = self.sent[again].clone();
                 self.send(round, &writer, &sent).await;
             }
             kind => {
-                let bucket = self.pick(&BUCKETS).to_owned();
+                let (of, name) = self.pick(&BUCKETS);
+                let id = bucket(of, name);
                 let writer = self.next_writer();
-                let sent = if kind < 24 { Sent::Deletion(bucket) } else { Sent::Transaction(self.transaction(bucket)) };
+                let sent = match kind {
+                    0..23 => Sent::Deletion(id, None, self.rng.u32(0..4)),
+                    23 => Sent::Deletion(id, Some(self.any_life()), 1),
+                    24..30 => {
+                        // The same one twice, now and then.
+                        let count = self.rng.usize(0..4);
+                        let mut buckets = BUCKETS.to_vec();
+                        self.rng.shuffle(&mut buckets);
+                        if self.rng.u32(0..20) == 0 {
+                            buckets[1] = buckets[0];
+                        }
+                        let each = buckets.into_iter().take(count);
+                        Sent::Transactions(each.map(|(of, name)| self.transaction(bucket(of, name))).collect())
+                    }
+                    _ => Sent::Transaction(self.transaction(id)),
+                };
                 self.send(round, &writer, &sent).await;
                 self.sent.push((writer, sent));
             }
@@ -177,74 +201,77 @@ impl Episode {
 
     async fn send(&mut self, round: usize, writer: &Writer, sent: &Sent) {
         let mut answers = Vec::new();
+        let mut times = Vec::new();
         for side in [&mut self.memory, &mut self.redis, &mut self.general] {
             let store = side.under_test.store.clone();
-            answers.push(match sent {
+            let attempts = match sent {
                 Sent::Transaction(asked) => {
-                    match store.transact(writer, &side.translated(asked), Deadline::NEVER).await {
-                        Ok(receipt) => {
-                            self.seen.insert(format!("{:?}", receipt.status));
-                            let life = side.life(&receipt.incarnation);
-                            format!("{:?} in life {life:?}", comparable_receipt(receipt))
-                        }
-                        Err(failure) => comparable_failure(&failure),
+                    vec![store.transact(writer, &side.translated(asked), Deadline::NEVER).await]
+                }
+                Sent::Transactions(each) => {
+                    let each: Vec<_> = each.iter().map(|asked| side.translated(asked)).collect();
+                    store.transact_each(writer, &each, Deadline::NEVER).await
+                }
+                Sent::Deletion(id, life, most) => {
+                    let incarnation = life.map(|life| side.incarnation(life));
+                    let deleted = store.delete_bucket(writer, id, incarnation.as_deref(), *most, Deadline::NEVER);
+                    let Deletion { status, values, keys, .. } = deleted.await.unwrap();
+                    answers.push(format!("{:?} {values} {keys:?}", comparable_status(status)));
+                    continue;
+                }
+            };
+            let mut told = Vec::new();
+            for attempt in attempts {
+                told.push(match attempt {
+                    Ok(receipt) => {
+                        self.seen.insert(format!("{:?}", receipt.status));
+                        let life = side.life(&receipt.incarnation);
+                        let (receipt, time) = comparable_receipt(receipt);
+                        times.extend(time);
+                        format!("{receipt:?} in life {life:?}")
                     }
-                }
-                Sent::Deletion(bucket) => {
-                    let Deletion { status, keys } = store.delete_bucket(writer, bucket, Deadline::NEVER).await.unwrap();
-                    format!("{:?} {keys:?}", comparable_status(status))
-                }
-            });
+                    Err(failure) => comparable_failure(&failure),
+                });
+            }
+            answers.push(told.join("; "));
         }
         let sent_as = format!("{}th of writer {}: {sent:?}", writer.sequence(), writer.id());
-        assert_same(round, sent_as, &answers);
-    }
-
-    async fn describe(&mut self, round: usize) {
-        let bucket = self.pick(&BUCKETS);
-        let mut answers = Vec::new();
-        let mut expiries = Vec::new();
-        for side in [&mut self.memory, &mut self.redis, &mut self.general] {
-            let mut description = side.under_test.store.describe_bucket(bucket, Deadline::NEVER).await.unwrap();
-            expiries.push(description.expires_in.take());
-            let life = side.life(&std::mem::take(&mut description.incarnation));
-            description.logs.sort_by(|a, b| a.log.cmp(&b.log));
-            let description = Description { status: comparable_status(description.status), ..description };
-            answers.push(format!("{description:?} in life {life:?}"));
-        }
-        assert_same(round, format!("describe {bucket}"), &answers);
-        let memory = expiries[0];
-        for redis in expiries {
-            let apart = memory.unwrap_or(0).abs_diff(redis.unwrap_or(0));
-            assert!(
-                memory.is_some() == redis.is_some() && u128::from(apart) < SLACK.as_millis(),
-                "round {round}: {bucket} expires in {memory:?} ms in memory and in {redis:?} ms in Redis"
-            );
+        assert_same(round, &sent_as, &answers);
+        // The times that they told of the same things, one store after the other.
+        let each = times.len() / 3;
+        for at in 0..each {
+            let [memory, redis, general] = [times[at], times[at + each], times[at + 2 * each]];
+            let apart = memory.abs_diff(redis).max(memory.abs_diff(general));
+            assert!(u128::from(apart) < SLACK.as_millis(), "round {round}: {sent_as}: {memory} {redis} {general} ms");
         }
     }
 
     async fn list(&mut self, round: usize) {
         let mut answers = Vec::new();
         for side in [&self.memory, &self.redis, &self.general] {
-            let listed: BTreeSet<_> = side.under_test.list(2).await.into_iter().collect();
-            let BucketPage { buckets, .. } =
-                side.under_test.store.list_buckets("", 1000, Deadline::NEVER).await.unwrap();
-            answers.push(format!("{listed:?} {buckets:?}"));
+            let mut told = Vec::new();
+            for kind in KINDS {
+                let listed: BTreeSet<_> = side.under_test.list_kind(kind, 2).await.into_iter().collect();
+                let BucketPage { names, .. } =
+                    side.under_test.store.list_buckets(kind, "", 1000, Deadline::NEVER).await.unwrap();
+                told.push(format!("{kind:?} {listed:?} {names:?}"));
+            }
+            answers.push(told.join("; "));
         }
         assert_same(round, "list", &answers);
     }
 
     async fn compare_states(&mut self) {
-        for bucket in BUCKETS {
+        for (kind, name) in BUCKETS {
             let mut answers = Vec::new();
             for side in [&mut self.memory, &mut self.redis, &mut self.general] {
-                let reads = [get_all(), list_keys(ALL)].into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
-                let read = transaction(bucket, existing(), reads.collect::<Vec<_>>());
+                let reads = MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
+                let read = transaction(bucket(kind, name), unused(), reads.chain([describe()]).collect::<Vec<_>>());
                 let receipt = side.under_test.ask(&read).await;
                 let life = side.life(&receipt.incarnation);
-                answers.push(format!("{:?} in life {life:?}", comparable_receipt(receipt)));
+                answers.push(format!("{:?} in life {life:?}", comparable_receipt(receipt).0));
             }
-            assert_same(usize::MAX, format!("the final state of {bucket}"), &answers);
+            assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
         }
     }
 
@@ -252,48 +279,61 @@ impl Episode {
         choices[self.rng.usize(0..choices.len())]
     }
 
-    fn transaction(&mut self, bucket: String) -> Asked {
+    fn transaction(&mut self, bucket: BucketId) -> Asked {
         let (life, opening) = self.opening();
-        let expectations = if self.rng.u32(0..4) == 0 { 1..3 } else { 0..1 };
+        let expectations = if self.rng.u32(0..3) == 0 { 1..4 } else { 0..1 };
         let expectations: Vec<_> = (0..self.rng.usize(expectations)).map(|_| self.expectation()).collect();
         let mut transaction = Transaction { bucket, opening, expectations, operations: Vec::new() };
         for _ in 0..self.rng.usize(0..9) {
             let operation = self.operation();
-            // Mostly what a store takes: a place is written once.
-            if !is_written(&transaction.operations, &operation) || self.rng.u32(0..200) == 0 {
-                transaction.operations.push(operation);
+            transaction.operations.push(operation);
+            // Mostly what a store takes: a place is written once, and no more records replace fewer.
+            let capabilities = self.memory.under_test.store.capabilities();
+            if request::check(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
+                transaction.operations.pop();
             }
         }
         Asked { life, transaction }
     }
 
+    /// One of the latest, and now and then one that never was.
+    fn any_life(&mut self) -> usize {
+        let lives = self.memory.lives.len();
+        self.rng.usize(lives.saturating_sub(4)..lives + 1)
+    }
+
     fn opening(&mut self) -> (Option<usize>, Opening) {
         let times = [11 * HOUR / 2, 101 * HOUR / 2, 501 * HOUR / 2];
-        let opening = match self.rng.u32(0..12) {
-            0..4 => existing(),
+        let opening = match self.rng.u32(0..14) {
+            0..3 => existing(),
+            3 => unused(),
             4..6 => {
-                let lives = self.memory.lives.len();
-                // The latest ones, and now and then one that never was.
-                return (Some(self.rng.usize(lives.saturating_sub(4)..lives + 1)), existing());
+                let life = Some(self.any_life());
+                return (life, if self.rng.bool() { existing() } else { unused() });
             }
             6..8 => create(),
             8 => create_new(),
             9..11 => create_for(self.pick(&times)),
+            11 => {
+                let Opening::Create(life) = create_for(self.pick(&times)) else { unreachable!() };
+                if self.rng.bool() { replace() } else { Opening::Replace(life) }
+            }
             _ => create_sliding(self.pick(&times)),
         };
         (None, opening)
     }
 
     fn expectation(&mut self) -> Expectation {
+        let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
         match self.rng.u32(0..4) {
-            0 => {
-                let keys: Vec<_> = KEYS.into_iter().filter(|_| self.rng.bool()).collect();
-                keys_are(&keys)
+            0 => room_in(map, self.rng.u64(0..7)),
+            1 => {
+                let position = |rng: &mut Rng| rng.bool().then(|| rng.u64(0..5));
+                log_at(log, position(&mut self.rng), position(&mut self.rng))
             }
-            1 => room_within(self.rng.u64(0..7)),
             _ => {
-                let records = self.records(0..3);
-                oldest_are(self.pick(&LOGS), &records)
+                let states = [EntryState::Absent, EntryState::Present, EntryState::Equal, EntryState::AbsentOrEqual];
+                entry_in(map, key, self.pick(&states), self.pick(&VALUES))
             }
         }
     }
@@ -303,58 +343,54 @@ impl Episode {
         (0..self.rng.usize(count)).map(|_| if self.rng.bool() { RECORDS[0] } else { self.pick(&RECORDS) }).collect()
     }
 
+    fn entries(&mut self) -> Vec<(&'static str, &'static str)> {
+        let mut keys = KEYS;
+        self.rng.shuffle(&mut keys);
+        let count = self.rng.usize(0..4);
+        keys[..count].iter().map(|key| (*key, self.pick(&VALUES))).collect()
+    }
+
+    fn keys(&mut self) -> Vec<&'static str> {
+        self.entries().into_iter().map(|(key, _)| key).collect()
+    }
+
     fn operation(&mut self) -> Operation {
-        let key = self.pick(&KEYS);
-        let log = self.pick(&LOGS);
+        let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
         let mut limit = || self.pick(&LIMITS);
         let limits = [limit(), limit(), limit(), limit()];
-        match self.rng.u32(0..22) {
-            0..2 => get_within(key, limits[0]),
-            2..4 => get_all_within(limits[0], limits[1]),
-            4 => list_keys(limits[0]),
-            5..8 => put(key, self.pick(&VALUES)),
-            8..11 => increment(key, self.pick(&AMOUNTS)),
-            11 => remove(key),
-            12 if self.rng.u32(0..3) == 0 => remove_all(limits[0]),
-            12..15 => append(log, &self.records(0..5)),
-            15 => read_oldest(log, self.rng.u64(0..6), limits[0], limits[1]),
-            16 => read_newest(log, self.rng.u64(0..6), limits[0], limits[1]),
-            17 => overflow(log, limits[0], limits[1], limits[2], limits[3]),
-            18..20 => {
+        match self.rng.u32(0..28) {
+            0 => get_within(key, limits[0]),
+            1..3 => get_in(map, &self.keys(), limits[0]),
+            3..5 => get_all_in_within(map, limits[0], limits[1]),
+            // One page, for cursors are each store's own.
+            5 => page(map, "", 1000, ALL),
+            6..9 => put_in(map, &self.entries()),
+            9..11 => increment_in(map, key, self.pick(&AMOUNTS)),
+            11..13 => remove_in(map, &self.keys()),
+            13 if self.rng.bool() => reset_map(map, &self.entries()),
+            13..15 => append(log, &self.records(0..5)),
+            15 => append_marked(log, &["a", "b"], &[("notes", key, 1), ("map-2", key, 0)]),
+            16 => read_oldest(log, limits[0], limits[1]),
+            17 => read_newest(log, limits[0], limits[1]),
+            18 => {
+                let spans: Vec<_> =
+                    (0..self.rng.usize(0..4)).map(|_| (self.rng.u64(0..12), self.rng.u32(0..5))).collect();
+                read_at(log, &spans, limits[0])
+            }
+            19 => overflow(log, limits[0], limits[1], limits[2], limits[3]),
+            20..22 => {
                 let records = self.records(0..3);
                 let count = records.len() as u64 + self.rng.u64(0..4);
                 replace_oldest(log, count, &records)
             }
-            20 => rewrite(log, self.rng.u64(0..12), self.pick(&RECORDS)),
+            22 => rewrite(log, self.rng.u64(0..12), self.pick(&RECORDS)),
+            23 => rewrite_each(log, &[(self.rng.u64(0..6), "x"), (self.rng.u64(0..6), "")]),
+            24 if self.rng.bool() => reset_log(log, &self.records(0..3)),
+            24..26 => lease("work", self.pick(&HOLDERS), self.pick(&[Duration::ZERO, 11 * HOUR / 2, 501 * HOUR / 2])),
+            26 => describe(),
             _ => count(log),
         }
     }
-}
-
-/// Whether the place that the operation writes is written by one before it.
-fn is_written(before: &[Operation], operation: &Operation) -> bool {
-    fn key(operation: &Operation) -> Option<&str> {
-        match operation {
-            Operation::Put(put) => Some(&put.key),
-            Operation::Increment(increment) => Some(&increment.key),
-            Operation::Remove(remove) => Some(&remove.key),
-            _ => None,
-        }
-    }
-    fn log(operation: &Operation) -> Option<&str> {
-        match operation {
-            Operation::Append(append) => Some(&append.log),
-            Operation::ReplaceOldest(replace) => Some(&replace.log),
-            Operation::Rewrite(rewrite) => Some(&rewrite.log),
-            _ => None,
-        }
-    }
-    let all = |operation: &Operation| matches!(operation, Operation::RemoveAll(_));
-    before.iter().any(|earlier| {
-        let same_key = key(operation).is_some() && (key(earlier) == key(operation) || all(earlier));
-        let same_log = log(operation).is_some() && log(earlier) == log(operation);
-        same_key || same_log || (all(operation) && (key(earlier).is_some() || all(earlier)))
-    })
 }
 
 /// Who is told that a bucket expired, and who that it is absent, is the stores' own affair.
@@ -362,15 +398,33 @@ fn comparable_status(status: Status) -> Status {
     if status == Status::Expired { Status::Absent } else { status }
 }
 
-fn comparable_receipt(receipt: Receipt) -> (Status, bool, Vec<Outcome>) {
-    let outcomes = receipt.outcomes.into_iter().map(|outcome| match outcome {
-        // As far as each store counted.
-        Outcome::Oversize(size) => oversize(0, size.keys),
-        // Where nothing is, nothing has a position.
-        Outcome::Records(range) if range.records.is_empty() => records(0, range.length, NONE),
-        other => other,
-    });
-    (comparable_status(receipt.status), receipt.created, outcomes.collect())
+/// What is to be the same, and what may be apart by as much time as Redis's clock went on: what is left of a life or a
+/// lease.
+fn comparable_receipt(receipt: Receipt) -> (impl Debug, Vec<u64>) {
+    let mut times = Vec::new();
+    let outcomes: Vec<_> = receipt
+        .outcomes
+        .into_iter()
+        .map(|outcome| match outcome {
+            // As far as each store counted.
+            Outcome::Oversize(size) => oversize(0, size.entries),
+            Outcome::Page(mut page) => {
+                page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+                page.unreadable.sort_unstable();
+                Outcome::Page(page)
+            }
+            Outcome::Lease(mut lease) => {
+                times.push(std::mem::take(&mut lease.expires_in));
+                Outcome::Lease(lease)
+            }
+            Outcome::Described(mut description) => {
+                times.extend(description.expires_in.as_mut().map(std::mem::take));
+                Outcome::Described(description)
+            }
+            other => other,
+        })
+        .collect();
+    ((comparable_status(receipt.status), receipt.created, receipt.unmet, outcomes), times)
 }
 
 /// The message is for people, and each store's own.

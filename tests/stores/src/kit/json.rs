@@ -179,11 +179,9 @@ fn operation(operation: &Value) -> Operation {
         }),
         "remove" => Operation::Remove(RemoveOperation { map_name: map_name(), keys: texts(content, "keys") }),
         "reset-map" => Operation::ResetMap(ResetMapOperation { map_name: map_name(), entries: entries(content) }),
-        "append" => Operation::Append(AppendOperation {
-            log: log(),
-            records: texts(content, "records"),
-            marks: marks(content),
-        }),
+        "append" => {
+            Operation::Append(AppendOperation { log: log(), records: texts(content, "records"), marks: marks(content) })
+        }
         "read" => Operation::Read(ReadOperation {
             log: log(),
             end: match &*text(content, "end") {
@@ -325,7 +323,9 @@ fn told_outcome(outcome: Outcome) -> Value {
         Outcome::Entries(found) => {
             json!({ "entries": { "entries": told_entries(found.entries), "unreadable": found.unreadable } })
         }
-        Outcome::Oversize(size) => json!({ "oversize": { "bytes": large(size.bytes), "entries": large(size.entries) } }),
+        Outcome::Oversize(size) => {
+            json!({ "oversize": { "bytes": large(size.bytes), "entries": large(size.entries) } })
+        }
         Outcome::Page(page) => json!({ "page": {
             "entries": told_entries(page.entries), "unreadable": page.unreadable, "cursor": page.cursor,
         } }),
@@ -336,7 +336,8 @@ fn told_outcome(outcome: Outcome) -> Value {
             "extent": told_extent(read.extent), "first": large(read.first), "records": read.records,
         } }),
         Outcome::Spans(read) => {
-            let told = |span: keepline_stores::SpanRecords| json!({ "first": large(span.first), "records": span.records });
+            let told =
+                |span: keepline_stores::SpanRecords| json!({ "first": large(span.first), "records": span.records });
             let spans: Vec<_> = read.spans.into_iter().map(told).collect();
             json!({ "spans": { "extent": told_extent(read.extent), "spans": spans } })
         }
@@ -359,8 +360,7 @@ fn told_outcome(outcome: Outcome) -> Value {
 
 fn told_description(description: Description) -> Value {
     let Description { time_to_live, expires_in, values, maps, logs, indexes } = description;
-    let time =
-        time_to_live.map(|time| json!({ "milliseconds": large(time.milliseconds), "sliding": time.sliding }));
+    let time = time_to_live.map(|time| json!({ "milliseconds": large(time.milliseconds), "sliding": time.sliding }));
     let maps: Vec<_> =
         maps.into_iter().map(|map| json!({ "map-name": map.map_name, "entries": large(map.entries) })).collect();
     let logs: Vec<_> =

@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use keepline_stores::{Opening, Status};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
-const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 /// Redis's own clock goes on while a test runs; no step of one takes that long.
 const SLACK: Duration = Duration::from_secs(30);

@@ -1,8 +1,12 @@
 //! Redis behind the store's back: the layout, what others left or broke there, and the expiry of each key.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use keepline_stores::{Deadline, FailureCode, Operation, Outcome, Status, Transaction};
+use keepline_stores::{BucketKind, Deadline, EntryState, FailureCode, Operation, Outcome, Status, Transaction};
 use keepline_stores_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest},
@@ -15,10 +19,15 @@ fn run<F: Future<Output = ()>>(case: impl Fn(Arc<StoreUnderTest>) -> F) {
     keepline_stores_tests::stores::run(StoreUnderTest::redis_general(), &case);
 }
 
-/// A bucket `b` with a value, a counter, the original's log and one of ours.
+/// A bucket `b` with a value, a counter, another map, the original's log and one of ours.
 async fn seeded(s: &StoreUnderTest, opening: keepline_stores::Opening) {
-    let operations =
-        [put("k", "\"text\""), increment("n", 42), append("history", &["h0", "h1"]), append("l", &["l0", "l1"])];
+    let operations = [
+        put("k", "\"text\""),
+        increment("n", 42),
+        put_in("notes", &[("x", "1"), ("y", "2")]),
+        append("history", &["h0", "h1"]),
+        append("l", &["l0", "l1"]),
+    ];
     s.apply("b", opening, operations).await;
 }
 
@@ -32,20 +41,89 @@ fn a_bucket_is_stored_where_and_how_the_layout_says() {
     run(async |s| {
         let receipt = s.ask(&transaction("b", create_for(86_400 * Duration::from_secs(1)), [])).await;
         seeded(&s, existing()).await;
+        s.apply("b", existing(), [lease("work", "me:1", HOUR), replace_oldest("history", 1, NONE)]).await;
         let raw = s.raw();
-        let expected =
-            ["__history__", "__keys__", "__l__", "__meta__", "__writers__", "k", "n"].map(|key| format!("b:{key}"));
+        let expected = ["__history__", "__keys__", "__log.l__", "__map.notes__", "__meta__", "__writers__", "k", "n"]
+            .map(|key| format!("b:{key}"));
         assert_eq!(raw.keys(), [vec!["__sessions__".to_owned()], expected.to_vec()].concat());
         assert_eq!(raw.on::<String>("GET", "b:k", &[]), "\"text\"");
         assert_eq!(raw.on::<String>("GET", "b:n", &[]), "42");
-        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__history__", &["0", "-1"]), ["h0", "h1"]);
-        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__l__", &["0", "-1"]), ["l0", "l1"]);
+        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__history__", &["0", "-1"]), ["h1"]);
+        assert_eq!(raw.on::<Vec<String>>("LRANGE", "b:__log.l__", &["0", "-1"]), ["l0", "l1"]);
         assert_eq!(raw.on::<Vec<String>>("SORT", "b:__keys__", &["ALPHA"]), ["k", "n"]);
+        assert_eq!(
+            raw.on::<BTreeMap<String, String>>("HGETALL", "b:__map.notes__", &[]),
+            map(&[("x", "1"), ("y", "2")])
+        );
         assert_eq!(raw.on::<Vec<String>>("SMEMBERS", "__sessions__", &[]), ["b"]);
-        assert_eq!(raw.on::<String>("HGET", "b:__meta__", &["created_at"]), receipt.incarnation);
-        assert_eq!(raw.on::<String>("HGET", "b:__meta__", &["ttl_seconds"]), "86400.0");
+        let mut meta: BTreeMap<String, String> = raw.on("HGETALL", "b:__meta__", &[]);
+        let lease = meta.remove("lease:work").unwrap();
+        let until: i64 = lease.strip_suffix(" me:1").unwrap().parse().unwrap();
+        assert!((until - raw.now() - 3_600_000).abs() < 30_000, "{lease}");
+        let fields = [
+            ("created_at", &*receipt.incarnation),
+            ("log:history", "1"),
+            ("log:l", "0"),
+            ("map:notes", "1"),
+            ("ttl_seconds", "86400.0"),
+        ];
+        assert_eq!(meta, map(&fields));
         let (seconds, micros) = receipt.incarnation.split_once('.').unwrap();
         assert!(micros.len() == 6 && seconds.parse::<i64>().unwrap() > 1_700_000_000, "{}", receipt.incarnation);
+    });
+}
+
+fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+}
+
+#[test]
+fn what_the_original_knows_of_a_session_stays_as_it_was() {
+    run(async |s| {
+        // No map but the values, no log but the history: not one key or field more than the original writes.
+        s.apply("b", create(), [put("k", "1"), append("history", &["x"])]).await;
+        let raw = s.raw();
+        let keys = ["__sessions__", "b:__history__", "b:__keys__", "b:__meta__", "b:__writers__", "b:k"];
+        assert_eq!(raw.keys(), keys);
+        let fields: BTreeMap<String, String> = raw.on("HGETALL", "b:__meta__", &[]);
+        let names: Vec<_> = fields.keys().filter(|name| *name != "log:history").collect();
+        assert_eq!(names, ["created_at", "ttl_seconds"]);
+        assert_eq!(fields["ttl_seconds"], "None");
+    });
+}
+
+#[test]
+fn each_other_kind_has_a_prefix_of_its_own() {
+    run(async |s| {
+        let names = ["@user:", "@node:", "@definition:", "@dataset:", "@service:"];
+        for (kind, infix) in KINDS[1..].iter().zip(names) {
+            s.apply(bucket(*kind, "b"), create(), [put("k", "1"), put_in("notes", &[("x", "1")]), append("l", &["x"])])
+                .await;
+            let parts =
+                ["__sessions__", "b:__keys__", "b:__log.l__", "b:__map.notes__", "b:__meta__", "b:__writers__", "b:k"];
+            assert_eq!(s.raw().keys(), parts.map(|part| format!("{infix}{part}")));
+            assert_eq!(s.raw().on::<Vec<String>>("SMEMBERS", &format!("{infix}__sessions__"), &[]), ["b"]);
+            assert_eq!(s.list(10).await, [""; 0], "no session");
+            s.delete(bucket(*kind, "b")).await;
+            assert_eq!(s.raw().keys(), [format!("{infix}b:__writers__")]);
+            s.raw().on::<()>("DEL", &format!("{infix}b:__writers__"), &[]);
+        }
+    });
+}
+
+#[test]
+fn a_cluster_tells_kinds_of_one_name_apart() {
+    keepline_stores_tests::stores::run(StoreUnderTest::cluster(), async |s| {
+        for kind in KINDS {
+            s.apply(bucket(kind, "b"), create(), [put("k", "1")]).await;
+        }
+        // CRC16 of `b` modulo 4096, where sessions have always been, and of `@user:b`.
+        let keys: BTreeSet<_> = s.raw().keys().into_iter().filter(|key| key.ends_with("}:b:k")).collect();
+        assert_eq!(keys.len(), 6, "{keys:?}");
+        assert!(keys.contains("{0ce4}:b:k") && keys.contains("@user:{0d60}:b:k"), "{keys:?}");
+        for kind in KINDS {
+            assert_eq!(s.list_kind(kind, 10).await, ["b"]);
+        }
     });
 }
 
@@ -70,15 +148,21 @@ fn a_time_to_live_is_noted_as_the_original_notes_it() {
 fn each_transaction_is_one_round_trip() {
     run(async |s| {
         seeded(&s, create_for(HOUR)).await;
-        let calls: [Transaction; 4] = [
+        let calls: [Transaction; 5] = [
             transaction("b", existing(), [get_all()]),
             transaction(
                 "b",
                 create(),
                 [put("a", "1"), increment("n", 1), append("l", &["x"]), get_all(), read_all("l")],
             ),
-            expecting("new", create_sliding(HOUR), [keys_are(NONE)], [put("a", "1"), overflow("l", 1, 1, 1, 1)]),
-            transaction("absent", existing(), [remove_all(ALL)]),
+            expecting(
+                "new",
+                create_sliding(HOUR),
+                [absent("a"), log_at("l", 0, 0)],
+                [put("a", "1"), overflow("l", 1, 1, 1, 1)],
+            ),
+            transaction("b", replace(), [put_in("notes", &[("a", "1")]), page("notes", "", 10, ALL), describe()]),
+            transaction("absent", existing(), [remove_all()]),
         ];
         for call in calls {
             let before = s.store.round_trips();
@@ -92,16 +176,20 @@ fn each_transaction_is_one_round_trip() {
 fn everything_in_a_bucket_expires_with_it_and_nothing_expires_in_one_that_stays() {
     run(async |s| {
         for (opening, expires) in [(create_for(HOUR), true), (create_sliding(HOUR), true), (create(), false)] {
-            let steps: [&[Operation]; 9] = [
+            let steps: [&[Operation]; 13] = [
                 &[],
                 &[put("a", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x", "y"])],
                 &[put("a", "2"), increment("n", 1), append("history", &["x"]), append("l", &["x"]), put("b", "1")],
                 &[remove("a"), increment("m", 5), rewrite("l", 0, "X"), replace_oldest("history", 2, &["xx"])],
-                &[remove_all(ALL), replace_oldest("history", ALL, NONE), replace_oldest("l", ALL, NONE)],
+                &[remove_all(), replace_oldest("history", ALL, NONE), replace_oldest("l", ALL, NONE)],
                 &[put("a", "1"), append("history", &["x"]), append("l", &["x"]), append("m", &["x"])],
                 &[get_all()],
                 &[increment("n", 1)],
                 &[append("m", &["x"])],
+                &[put_in("notes", &[("x", "1")]), increment_in("counts", "n", 1), lease("work", "me", HOUR)],
+                &[append_marked("l", &["x"], &[("marks", "x", 0)]), put_in("notes", &[("x", "2"), ("y", "1")])],
+                &[reset_map("notes", &[("z", "1")]), reset_log("l", &["y"]), remove_in("counts", &["n"])],
+                &[put_in("counts", &[("n", "1")])],
             ];
             for step in steps {
                 s.apply("b", opening.clone(), step).await;
@@ -135,37 +223,33 @@ fn a_deleted_bucket_leaves_only_its_writers_numbers_and_those_go() {
     });
 }
 
-/// Operations that meet what is stored under each address, and the subject of the failure.
+/// Operations that fail on what is stored under each address, and the subject of the failure: whatever reads or
+/// writes a log, and whatever writes to a map.
 fn meetings() -> Vec<(&'static str, &'static str, Vec<Operation>)> {
     let log = |log: &str| {
         vec![
             append(log, &["x"]),
             read_all(log),
+            count(log),
+            read_at(log, &[(0, 1)], ALL),
             overflow(log, 0, 0, ALL, ALL),
             replace_oldest(log, 1, &["x"]),
             rewrite(log, 0, "x"),
-            count(log),
         ]
     };
-    let keys = vec![
-        get("k"),
-        get_all(),
-        list_keys(ALL),
-        put("k", "1"),
-        put("new", "1"),
-        increment("n", 1),
-        remove("k"),
-        remove_all(ALL),
-    ];
-    let anything = [keys.clone(), log("history"), log("l"), vec![append("new", &["x"])]].concat();
+    let values = vec![put("k", "1"), put("new", "1"), increment("n", 1)];
+    let notes = vec![put_in("notes", &[("x", "1")]), put_in("notes", &[("new", "1")]), increment_in("notes", "n", 1)];
+    let writes =
+        [values.clone(), notes.clone(), vec![append("l", &["x"]), append("new", &["x"]), remove("k")]].concat();
     vec![
-        ("b:k", "k", vec![get("k"), put("k", "1"), increment("k", 1)]),
-        ("b:n", "n", vec![get("n"), put("n", "1"), increment("n", 1)]),
+        ("b:k", "k", vec![put("k", "1"), increment("k", 1)]),
+        ("b:n", "n", vec![put("n", "1"), increment("n", 1)]),
         ("b:__history__", "history", log("history")),
-        ("b:__l__", "l", log("l")),
-        ("b:__keys__", "__keys__", keys),
-        ("b:__meta__", "__meta__", anything),
-        ("b:__writers__", "__writers__", vec![put("k", "1"), increment("n", 1), remove("k"), append("l", &["x"])]),
+        ("b:__log.l__", "l", log("l")),
+        ("b:__map.notes__", "notes", notes),
+        ("b:__keys__", "__keys__", values),
+        ("b:__meta__", "__meta__", [writes.clone(), log("history"), vec![get("k"), get_all()]].concat()),
+        ("b:__writers__", "__writers__", writes),
     ]
 }
 
@@ -192,11 +276,7 @@ fn a_transaction_that_meets_a_wrong_type_says_which_and_changes_nothing() {
                 let before = s.raw().dump();
                 for operation in &operations {
                     // Before the writes around it, and after them.
-                    let beside = match operation {
-                        Operation::RemoveAll(_) => append("beside", &["x"]),
-                        _ => put("beside", "1"),
-                    };
-                    let around = [beside, append("elsewhere", &["x"])];
+                    let around = [append("beside", &["x"]), append("elsewhere", &["x"])];
                     for place in 0..=2 {
                         let mut all = around.to_vec();
                         all.insert(place, operation.clone());
@@ -214,32 +294,45 @@ fn a_transaction_that_meets_a_wrong_type_says_which_and_changes_nothing() {
 }
 
 #[test]
-fn values_of_a_wrong_type_do_not_hide_the_others() {
+fn reads_of_maps_name_what_has_a_wrong_type_and_never_fail_for_it() {
     run(async |s| {
-        seeded(&s, create()).await;
-        break_it(s.raw(), "b:k", "list");
-        let before = s.raw().dump();
-        match s.try_send(&transaction("b", existing(), [get_all()])).await {
-            Ok(receipt) => assert_eq!(receipt.outcomes, [values(&[("n", "42")])]),
-            Err(failure) => assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, "k")),
+        for kind in ["list", "set", "hash", "zset"] {
+            seeded(&s, create()).await;
+            break_it(s.raw(), "b:k", kind);
+            let before = s.raw().dump();
+            let outcomes = s.apply("b", existing(), [get("k"), get_in("values", &["n", "k"], ALL), get_all()]).await;
+            let both = unreadable(&[("n", "42")], &["k"]);
+            assert_eq!(outcomes, [unreadable(&[], &["k"]), both.clone(), both], "{kind}");
+            let Outcome::Page(page) = s.apply_one("b", page("values", "", 10, ALL)).await else { panic!("no page") };
+            assert_eq!((page.entries.len(), &page.unreadable[..]), (1, &["k".to_owned()][..]));
+            assert_eq!(s.apply("b", existing(), [get("n"), read_all("l")]).await[0], entries(&[("n", "42")]));
+            s.assert_unchanged(&before, ()).await;
+            assert_eq!(s.apply("b", existing(), [remove("k"), get("k")]).await, [changed(1), nothing()], "{kind}");
+            break_it(s.raw(), "b:n", kind);
+            assert_eq!(s.apply("b", existing(), [remove_all(), get_all()]).await, [changed(1), nothing()], "{kind}");
+            assert_eq!(s.apply_one("b", increment("n", 1)).await, counter(1));
+            s.delete("b").await;
         }
-        assert_eq!(s.apply("b", existing(), [get("n"), read_all("l")]).await[0], found("42"));
-        s.assert_unchanged(&before, ()).await;
     });
 }
 
 #[test]
 fn expectations_that_meet_a_wrong_type_say_so_too() {
     run(async |s| {
+        let in_notes = |state| entry_in("notes", "x", state, "1");
         for (address, subject, expectation, operations) in [
-            ("b:__keys__", "__keys__", keys_are(&["k", "n"]), vec![]),
             ("b:__keys__", "__keys__", room_within(10), vec![put("new", "1")]),
-            ("b:__keys__", "__keys__", room_within(10), vec![put("k", "1")]),
-            ("b:__l__", "l", oldest_are("l", &["l0"]), vec![]),
-            ("b:__history__", "history", oldest_are("history", &["h0"]), vec![]),
+            ("b:__map.notes__", "notes", room_in("notes", 10), vec![put_in("notes", &[("new", "1")])]),
+            ("b:__map.notes__", "notes", in_notes(EntryState::Present), vec![]),
+            ("b:__map.notes__", "notes", in_notes(EntryState::Absent), vec![]),
+            ("b:__map.notes__", "notes", in_notes(EntryState::Equal), vec![]),
+            ("b:k", "k", equal("k", "\"text\""), vec![]),
+            ("b:k", "k", entry_in("values", "k", EntryState::AbsentOrEqual, "1"), vec![]),
+            ("b:__log.l__", "l", log_at("l", 0, 2), vec![]),
+            ("b:__history__", "history", log_at("history", 0, None), vec![append("l", &["x"])]),
         ] {
             seeded(&s, create_for(HOUR)).await;
-            break_it(s.raw(), address, "string");
+            break_it(s.raw(), address, "zset");
             let before = s.raw().dump();
             let asked = expecting("b", existing(), [expectation.clone()], operations);
             let failure = s.try_send(&asked).await.unwrap_err();
@@ -265,11 +358,12 @@ fn a_bucket_with_wrong_types_can_be_deleted_and_created_anew() {
                 }
                 // Whoever broke the writers' numbers has to mend them, or wait.
                 s.raw().on::<()>("DEL", "b:__writers__", &[]);
-                let outcomes = s.apply("b", create_new(), [get("k"), get_all(), count("history"), count("l")]).await;
-                let nothing = values::<&str, &str>(&[]);
-                assert_eq!(outcomes, [not_found(), nothing, extent(0, 0), extent(0, 0)], "{address} is a {kind}");
+                let reads = [get("k"), get_all(), get_all_in("notes"), count("history"), count("l")];
+                let outcomes = s.apply("b", create_new(), reads).await;
+                let empty = [nothing(), nothing(), nothing(), counted(0, 0), counted(0, 0)];
+                assert_eq!(outcomes, empty, "{address} is a {kind}");
                 seeded(&s, existing()).await;
-                assert_eq!(s.apply_one("b", read_all("l")).await, records(0, 2, &["l0", "l1"]));
+                assert_eq!(s.apply_one("b", read_all("l")).await, whole(0, &["l0", "l1"]));
                 s.delete("b").await;
             }
         }
@@ -287,11 +381,11 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
         };
         wrong_type(s.try_send(&transaction("new", create(), [put("k", "1")])).await.unwrap_err());
         wrong_type(s.try_send(&transaction("new", existing(), [put("k", "1")])).await.unwrap_err());
-        wrong_type(s.store.list_buckets("", 10, Deadline::NEVER).await.unwrap_err());
+        wrong_type(s.store.list_buckets(BucketKind::Session, "", 10, Deadline::NEVER).await.unwrap_err());
         s.assert_unchanged(&before, ()).await;
         // Who needs no registry does not suffer.
-        assert_eq!(s.apply_one("b", get("n")).await, found("42"));
-        assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().status, Status::Applied);
+        assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", "42")]));
+        assert!(s.is_there("b").await);
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert_eq!(keys_of_b(s.raw()), [""; 0]);
     });
@@ -301,17 +395,19 @@ fn a_registry_of_a_wrong_type_is_told_and_left_alone() {
 fn names_that_are_none_of_ours_are_told_to_nobody() {
     run(async |s| {
         seeded(&s, create()).await;
-        let logs = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs;
-        let Outcome::Names(held) = s.apply_one("b", list_keys(ALL)).await else { panic!("no names") };
+        let described = s.describe("b").await;
         s.raw().on::<()>("SADD", "b:__keys__", &["bad name", "a:b", "__x__", "line\nbreak", ""]);
         for log in ["bad log", "Upper", "line\nbreak"] {
             s.raw().on::<()>("HSET", "b:__meta__", &[&*format!("log:{log}"), "0"]);
-            s.raw().on::<()>("RPUSH", &format!("b:__{log}__"), &["x"]);
+            s.raw().on::<()>("RPUSH", &format!("b:__log.{log}__"), &["x"]);
+            s.raw().on::<()>("HSET", "b:__meta__", &[&*format!("map:{log}"), "1"]);
+            s.raw().on::<()>("HSET", &format!("b:__map.{log}__"), &["x", "1"]);
         }
-        assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().logs, logs);
-        let (status, mut deleted) = s.delete("b").await;
-        deleted.sort_unstable();
-        assert_eq!((status, deleted), (Status::Applied, held.names));
+        let now = s.describe("b").await;
+        assert_eq!((now.logs, now.maps, now.values), (described.logs, described.maps, described.values));
+        s.raw().on::<()>("HSET", "b:__map.notes__", &["bad key", "1", "line\nbreak", "1", "", "1"]);
+        assert_eq!(s.apply_one("b", get_all_in("notes")).await, entries(&[("x", "1"), ("y", "2")]));
+        assert_eq!(s.delete("b").await, (Status::Applied, vec!["k".to_owned(), "n".to_owned()]));
     });
 }
 
@@ -324,11 +420,12 @@ fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
             raw.on::<()>("RPUSH", "b:list", &["left"]);
             raw.on::<()>("SADD", "b:__keys__", &["k", "n", "list", "gone"]);
             raw.on::<()>("RPUSH", "b:__history__", &["left"]);
-            raw.on::<()>("RPUSH", "b:__l__", &["left"]);
+            raw.on::<()>("RPUSH", "b:__log.l__", &["left"]);
+            raw.on::<()>("HSET", "b:__map.notes__", &["x", "left", "y", "left"]);
             // Not even known to the key set.
             raw.on::<()>("SET", "b:orphan", &["left"]);
             raw.on::<()>("SET", "b:counter", &["41"]);
-            raw.on::<()>("RPUSH", "b:__unnamed__", &["left"]);
+            raw.on::<()>("RPUSH", "b:__log.unnamed__", &["left"]);
         };
         for registered in [false, true] {
             leave(s.raw());
@@ -338,21 +435,33 @@ fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
             assert!(!s.is_there("b").await);
             assert_eq!(s.list(10).await, [""; 0]);
             assert_ne!(s.status("b", existing()).await, Status::Applied);
-            let reads =
-                [get_all(), list_keys(ALL), get("k"), get("orphan"), read_all("history"), read_all("l"), count("l")];
-            let outcomes = s.apply("b", create_for(HOUR), reads).await;
-            let (nothing, no_records) = (values::<&str, &str>(&[]), records(0, 0, NONE));
-            let expected =
-                [nothing, names(NONE, 0), not_found(), not_found(), no_records.clone(), no_records, extent(0, 0)];
-            assert_eq!(outcomes, expected);
+            let reads = [
+                get_all(),
+                get("k"),
+                get("orphan"),
+                get_all_in("notes"),
+                get_in("notes", &["x"], ALL),
+                read_all("history"),
+                read_all("l"),
+            ];
+            let expected = vec![nothing(); 5].into_iter().chain([counted(0, 0), counted(0, 0)]);
+            assert_eq!(s.apply("b", create_for(HOUR), reads).await, expected.collect::<Vec<_>>());
             let raw = s.raw();
             for key in ["k", "n", "list", "__keys__", "__history__"] {
                 assert_eq!(raw.expires_at(&format!("b:{key}")), -2, "{key}");
             }
-            assert_eq!(s.apply_one("b", read_all("unnamed")).await, records(0, 0, NONE));
-            let writes = [increment("counter", 1), put("orphan", "1"), append("l", &["x"]), append("unnamed", &["x"])];
-            assert_eq!(s.apply("b", existing(), writes).await, [counter(1), done(true), extent(0, 1), extent(0, 1)]);
-            assert_eq!(s.apply_one("b", read_all("unnamed")).await, records(0, 1, &["x"]));
+            assert_eq!(s.apply_one("b", read_all("unnamed")).await, counted(0, 0));
+            let writes = [
+                increment("counter", 1),
+                put("orphan", "1"),
+                append("l", &["x"]),
+                append("unnamed", &["x"]),
+                put_in("notes", &[("x", "1")]),
+            ];
+            let expected = [counter(1), changed(1), extent(0, 1), extent(0, 1), changed(1)];
+            assert_eq!(s.apply("b", existing(), writes).await, expected);
+            let outcomes = s.apply("b", existing(), [read_all("unnamed"), get_all_in("notes")]).await;
+            assert_eq!(outcomes, [whole(0, &["x"]), entries(&[("x", "1")])]);
             let meta = raw.expires_at("b:__meta__");
             for key in keys_of_b(raw) {
                 assert_eq!(raw.expires_at(&key), meta, "{key}");
@@ -367,11 +476,18 @@ fn what_a_dead_session_left_behind_is_not_seen_and_swept_away_by_the_next() {
 fn leftovers_of_any_type_do_not_stop_a_creation() {
     run(async |s| {
         for kind in ["string", "list", "set", "hash", "zset"] {
-            for address in ["b:__keys__", "b:__history__", "b:__l__", "b:k", "b:n"] {
+            for address in ["b:__keys__", "b:__history__", "b:__log.l__", "b:__map.notes__", "b:k", "b:n"] {
                 break_it(s.raw(), address, kind);
-                let operations = [put("k", "1"), increment("n", 1), append("history", &["x"]), append("l", &["x"])];
+                let operations = [
+                    put("k", "1"),
+                    increment("n", 1),
+                    append("history", &["x"]),
+                    append("l", &["x"]),
+                    put_in("notes", &[("x", "1")]),
+                ];
                 let outcomes = s.apply("b", create_new(), operations).await;
-                assert_eq!(outcomes, [done(true), counter(1), extent(0, 1), extent(0, 1)], "{address} is a {kind}");
+                let expected = [changed(1), counter(1), extent(0, 1), extent(0, 1), changed(1)];
+                assert_eq!(outcomes, expected, "{address} is a {kind}");
                 s.delete("b").await;
                 assert_eq!(keys_of_b(s.raw()), [""; 0], "{address} is a {kind}");
             }
@@ -385,20 +501,33 @@ fn text_that_is_not_utf8_is_told_and_not_touched() {
         seeded(&s, create()).await;
         let raw = s.raw();
         raw.run::<()>(redis::cmd("SET").arg(raw.address("b:k")).arg(b"\"\xff\xfe\""));
-        raw.run::<()>(redis::cmd("RPUSH").arg(raw.address("b:__l__")).arg(b"l\xff2"));
+        raw.run::<()>(redis::cmd("RPUSH").arg(raw.address("b:__log.l__")).arg(b"l\xff2"));
+        raw.run::<()>(redis::cmd("HSET").arg(raw.address("b:__map.notes__")).arg("x").arg(b"\xff"));
         let before = raw.dump();
-        let outcomes = s.apply("b", existing(), [get("k"), get_all(), read_all("l"), get_within("k", 3)]).await;
-        assert_eq!(outcomes[0], unreadable());
-        let keepline_stores::Outcome::Values(all) = &outcomes[1] else { panic!("{outcomes:?}") };
-        assert_eq!((all.entries.len(), &all.unreadable[..]), (1, &["k".to_owned()][..]));
-        assert_eq!(outcomes[2], records(0, 3, &["l0", "l1", "l\u{fffd}2"]));
-        assert_eq!(outcomes[3], oversize(4, 1));
+        let reads = [
+            get("k"),
+            get_all(),
+            read_all("l"),
+            read_at("l", &[(2, 1)], ALL),
+            get_in("notes", &["y", "x"], ALL),
+            get_all_in("notes"),
+        ];
+        let outcomes = s.apply("b", existing(), reads).await;
+        let records = whole(0, &["l0", "l1", "l\u{fffd}2"]);
+        let one = spans(0, 3, &[(2, &["l\u{fffd}2"])]);
+        let notes = unreadable(&[("y", "2")], &["x"]);
+        let all = unreadable(&[("n", "42")], &["k"]);
+        assert_eq!(outcomes, [unreadable(&[], &["k"]), all, records, one, notes.clone(), notes]);
         let failure = s.try_send(&transaction("b", existing(), [increment("k", 1)])).await.unwrap_err();
         assert_eq!((failure.code, &*failure.subject), (FailureCode::NotACounter, "k"));
-        let lookalike = [oldest_are("l", &["l0", "l1", "l\u{fffd}2"])];
+        let lookalike = [equal("k", "\"\u{fffd}\u{fffd}\"")];
         assert_eq!(s.ask(&expecting("b", existing(), lookalike, [])).await.status, Status::Unmet);
+        assert_eq!(
+            s.ask(&expecting("b", existing(), [present("k"), log_at("l", 0, 3)], [])).await.status,
+            Status::Applied
+        );
         s.assert_unchanged(&before, ()).await;
-        assert_eq!(s.apply_one("b", put("k", "1")).await, done(false));
+        assert_eq!(s.apply_one("b", put("k", "1")).await, changed(0));
     });
 }
 
@@ -409,11 +538,12 @@ fn names_that_somebody_else_put_into_the_key_set_break_nothing() {
         let raw = s.raw();
         let names = [&b"__meta__"[..], b"__history__", b"not\xffutf8", b"a:b", b"", b"gone"];
         raw.run::<()>(redis::cmd("SADD").arg(raw.address("b:__keys__")).arg(&names));
-        let operations = [get_all(), get("n"), list_keys(ALL), put("a", "1"), remove("gone")];
+        let operations = [get_all(), get("n"), put("a", "1"), remove("gone")];
         let receipt = s.ask(&transaction("b", existing(), operations)).await;
-        assert_eq!(receipt.outcomes[..2], [values(&[("k", "\"text\""), ("n", "42")]), found("42")]);
-        s.apply("b", existing(), [remove_all(ALL)]).await;
-        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await[1], extent(0, 2));
+        let both = entries(&[("k", "\"text\""), ("n", "42")]);
+        assert_eq!(receipt.outcomes, [both, entries(&[("n", "42")]), changed(1), changed(0)]);
+        s.apply("b", existing(), [remove_all()]).await;
+        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await, [nothing(), counted(0, 2)]);
         assert_eq!(s.delete("b").await.0, Status::Applied);
         assert!(!s.is_there("b").await);
     });
@@ -444,11 +574,11 @@ fn a_session_of_the_original_is_resumed_and_continued() {
             let operations = [get_all(), increment("answer_count", 1), put("new", "1"), append("history", &["x"])];
             let receipt = s.ask(&transaction("b", life("1795186917.032595"), operations)).await;
             assert_eq!(receipt.status, Status::Applied);
-            let all = values(&[("answer_count", "7"), ("last_answer", "\"caf\\u00e9\"")]);
-            assert_eq!(receipt.outcomes, [all, counter(8), done(true), extent(0, 2)]);
-            let description = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
+            let all = entries(&[("answer_count", "7"), ("last_answer", "\"caf\\u00e9\"")]);
+            assert_eq!(receipt.outcomes, [all, counter(8), changed(1), extent(0, 2)]);
+            let description = s.describe("b").await;
             assert_eq!(description.time_to_live, expiring.then(|| time_to_live(HOUR, false)));
-            assert_eq!(description.keys, 3);
+            assert_eq!(description.values, 3);
             let meta = raw.expires_at("b:__meta__");
             for key in keys_of_b(raw) {
                 assert_eq!(raw.expires_at(&key), meta, "{key}");

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use keepline_stores::{Deadline, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_local_redis::RedisServer;
+use keepline_stores::{BucketKind, Deadline, Outcome, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_stores_tests::{
     requests::*,
     stores::{RawRedis, StoreUnderTest, new_writer},
@@ -56,7 +56,7 @@ fn a_bucket_whose_registration_was_lost_is_registered_by_the_next_use_of_any_kin
             // What is told to whoever is not served is no use of it.
             forget_the_registered(s.raw());
             assert_eq!(s.status("b", create_new()).await, Status::Exists);
-            s.store.describe_bucket("b", Deadline::NEVER).await.unwrap();
+            assert!(s.is_there("b").await);
             assert_eq!(s.list(10).await, [""; 0]);
             s.delete("b").await;
             assert_eq!(s.list(10).await, [""; 0]);
@@ -85,17 +85,17 @@ async fn with_strangers(s: &StoreUnderTest) {
 fn names_that_are_no_keys_are_neither_named_nor_counted() {
     run(async |s| {
         with_strangers(&s).await;
-        let two = values(&[("k", "\"1\""), ("l", "\"2\"")]);
-        let reads = [list_keys(ALL), list_keys(2), list_keys(1), get_all(), get_all_within(8, 2)];
-        let outcomes = s.apply("b", existing(), reads).await;
-        let both = names(&["k", "l"], 2);
-        assert_eq!(outcomes, [both.clone(), both, names(&["k"], 2), two.clone(), two]);
-        assert_eq!(s.apply_one("b", get_all_within(ALL, 1)).await, oversize(0, 2));
-        assert_eq!(s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().keys, 2);
+        let two = entries(&[("k", "\"1\""), ("l", "\"2\"")]);
+        let reads = [get_all(), get_all_within(8, 2)];
+        assert_eq!(s.apply("b", existing(), reads).await, [two.clone(), two]);
+        let outcome = s.apply_one("b", get_all_within(ALL, 1)).await;
+        assert!(matches!(outcome, Outcome::Oversize(size) if size.entries == 2), "{outcome:?}");
+        let Outcome::Page(page) = s.apply_one("b", page("values", "", 10, ALL)).await else { panic!("no page") };
+        assert_eq!((page.entries.len(), page.unreadable.len()), (2, 0));
+        assert_eq!(s.describe("b").await.values, 2);
         for (expected, status) in [
-            (keys_are(&["k", "l"]), Status::Applied),
-            (keys_are(&["k"]), Status::Unmet),
-            (keys_are(&["k", "l", "m"]), Status::Unmet),
+            (absent("m"), Status::Applied),
+            (present("m"), Status::Unmet),
             (room_within(3), Status::Applied),
             (room_within(2), Status::Unmet),
         ] {
@@ -113,9 +113,10 @@ fn one_stranger_beside_one_key_does_not_hide_it() {
         s.raw().on::<()>("SADD", "b:__keys__", &["k\n"]);
         s.raw().on::<()>("SET", "b:k\n", &["more than fits"]);
         for limits in [get_all(), get_all_within(2, 1), get_all_within(2, ALL), get_all_within(ALL, 1)] {
-            assert_eq!(s.apply_one("b", limits).await, values(&[("k", "1")]));
+            assert_eq!(s.apply_one("b", limits).await, entries(&[("k", "1")]));
         }
-        assert_eq!(s.apply_one("b", get_all_within(1, 1)).await, oversize(2, 1));
+        let outcome = s.apply_one("b", get_all_within(1, 1)).await;
+        assert!(matches!(outcome, Outcome::Oversize(size) if size.entries == 1), "{outcome:?}");
     });
 }
 
@@ -127,11 +128,11 @@ fn what_strangers_left_goes_with_the_values_and_with_the_bucket() {
         // A store of a longer prefix has that one.
         s.raw().on::<()>("SADD", "b:__keys__", &["other:last_answer"]);
         s.raw().on::<()>("SET", elsewhere, &["\"theirs\""]);
-        assert_eq!(s.apply_one("b", remove_all(ALL)).await, names(&["k", "l"], 2));
+        assert_eq!(s.apply_one("b", remove_all()).await, changed(2));
         let kept = ["__history__", "__meta__", "__writers__", "other:last_answer"].map(|name| format!("b:{name}"));
         let all = || s.raw().keys().into_iter().filter(|key| key.starts_with("b:")).collect::<Vec<_>>();
         assert_eq!(all(), kept);
-        assert_eq!(s.apply("b", existing(), [list_keys(ALL), count("history")]).await, [names(NONE, 0), extent(0, 1)]);
+        assert_eq!(s.apply("b", existing(), [get_all(), count("history")]).await, [nothing(), counted(0, 1)]);
 
         with_strangers(&s).await;
         s.raw().on::<()>("SADD", "b:__keys__", &["other:last_answer"]);
@@ -140,7 +141,7 @@ fn what_strangers_left_goes_with_the_values_and_with_the_bucket() {
 
         with_strangers(&s).await;
         s.raw().on::<()>("DEL", "b:__meta__", &[]);
-        assert_eq!(s.apply("b", create_new(), [list_keys(ALL)]).await, [names(NONE, 0)]);
+        assert_eq!(s.apply("b", create_new(), [get_all()]).await, [nothing()]);
         assert_eq!(all(), ["b:__meta__", "b:__writers__", elsewhere]);
     });
 }
@@ -153,16 +154,16 @@ fn a_time_to_live_that_the_original_noted_is_told_in_milliseconds() {
         {
             s.apply("b", create_for(HOUR), []).await;
             s.raw().on::<()>("HSET", "b:__meta__", &["ttl_seconds", noted]);
-            let told = s.store.describe_bucket("b", Deadline::NEVER).await.unwrap().time_to_live;
+            let told = s.describe("b").await.time_to_live;
             assert_eq!(told, milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: false }), "{noted}");
-            assert_eq!(s.apply_one("b", put("k", "1")).await, done(true));
+            assert_eq!(s.apply_one("b", put("k", "1")).await, changed(1));
             s.delete("b").await;
         }
         // Nor does a careless hand in the bookkeeping break a write in its middle.
         s.apply("b", create_sliding(HOUR), [put("k", "1")]).await;
         s.raw().on::<()>("HSET", "b:__meta__", &["sliding_ms", "junk"]);
         s.raw().on::<()>("HSET", "b:__writers__", &["~", "junk"]);
-        assert_eq!(s.apply("b", existing(), [increment("n", 1), get("k")]).await, [counter(1), found("1")]);
+        assert_eq!(s.apply("b", existing(), [increment("n", 1), get("k")]).await, [counter(1), entries(&[("k", "1")])]);
     });
 }
 
@@ -186,7 +187,7 @@ fn writers_whose_deadline_is_over_make_room_for_others() {
         for writer in &latest {
             assert_eq!(s.ask_as(writer, &count).await.status, Status::Repeated);
         }
-        assert_eq!(s.apply_one("b", get("n")).await, found("800"));
+        assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", "800")]));
     });
 }
 
@@ -196,7 +197,7 @@ fn writers_from_before_the_clock_was_set_back_do_not_stay_for_ever() {
         s.apply("b", create(), []).await;
         // By the time that it was, their deadlines were near.
         let deadline = s.raw().now() + 30 * 24 * 3_600_000;
-        let fields: Vec<_> = (0..16_384).flat_map(|n| [format!("{n:016x}"), format!("1.{deadline}")]).collect();
+        let fields: Vec<_> = (0..16_384).flat_map(|n| [format!("{n:024x}"), format!("1.{deadline}")]).collect();
         let fields: Vec<_> = fields.iter().map(String::as_str).collect();
         s.raw().on::<()>("HSET", "b:__writers__", &fields);
         for n in 1..=300 {
@@ -227,8 +228,8 @@ fn a_listing_that_is_gone_on_with_on_another_server_leaves_nothing_out() {
         }
         let (mut listed, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
         loop {
-            let page = store.list_buckets(&cursor, 50, Deadline::NEVER).await.unwrap();
-            listed.extend(page.buckets);
+            let page = store.list_buckets(BucketKind::Session, &cursor, 50, Deadline::NEVER).await.unwrap();
+            listed.extend(page.names);
             pages += 1;
             cursor = page.cursor;
             if cursor.is_empty() {
