@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
-    names::{VALUES, check_bucket, check_key, check_part, check_token},
+    names::{VALUES, check_bucket, check_key, check_map, check_part, check_token},
 };
 
 /// Operations, expectations, entries, keys, records, marks and spans of a transaction, together: more than a filter
@@ -43,13 +43,13 @@ pub fn check(transaction: &Transaction, capabilities: &StoreCapabilities) -> Res
         size.piece()?;
         match expectation {
             Expectation::Entry(expected) => {
-                check_part("map", &expected.map_name)?;
+                check_map(&expected.map_name)?;
                 check_key(&expected.map_name, &expected.key)?;
                 size.bytes(&expected.key)?;
                 size.text(&expected.text)?;
             }
             Expectation::Log(expected) => check_part("log", &expected.log)?,
-            Expectation::Room(expected) => check_part("map", &expected.map_name)?,
+            Expectation::Room(expected) => check_map(&expected.map_name)?,
         }
     }
     let mut written = Written::default();
@@ -109,36 +109,38 @@ fn check_operation<'a>(
 ) -> Result<(), Failure> {
     match operation {
         Operation::Get(get) => {
-            check_part("map", &get.map_name)?;
+            check_map(&get.map_name)?;
             let mut keys = Names::default();
             for key in &get.keys {
                 size.piece()?;
                 size.bytes(key)?;
                 check_key(&get.map_name, key)?;
-                if !keys.insert((&get.map_name, key)) {
+                if !keys.insert((Place::Entry, &get.map_name, key)) {
                     let message = format!("the key {key} is asked for twice in one operation");
                     return Err(failure(FailureCode::Invalid, key, message));
                 }
             }
         }
-        Operation::GetAll(all) => check_part("map", &all.map_name)?,
+        Operation::GetAll(all) => check_map(&all.map_name)?,
         Operation::Page(page) => {
-            check_part("map", &page.map_name)?;
+            check_map(&page.map_name)?;
             if page.cursor.len() > 512 {
                 return Err(failure(FailureCode::Invalid, "cursor", "this cursor is none that a store gave"));
             }
         }
         Operation::Put(put) => put_entries(&put.map_name, &put.entries, size, written)?,
         Operation::Increment(increment) => {
-            check_part("map", &increment.map_name)?;
+            check_map(&increment.map_name)?;
             size.bytes(&increment.key)?;
+            check_key(&increment.map_name, &increment.key)?;
             written.entry(&increment.map_name, &increment.key)?;
         }
         Operation::Remove(remove) => {
-            check_part("map", &remove.map_name)?;
+            check_map(&remove.map_name)?;
             for key in &remove.keys {
                 size.piece()?;
                 size.bytes(key)?;
+                check_key(&remove.map_name, key)?;
                 written.entry(&remove.map_name, key)?;
             }
         }
@@ -148,7 +150,7 @@ fn check_operation<'a>(
             put_entries(&reset.map_name, &reset.entries, size, &mut own)?;
         }
         Operation::Append(append) => {
-            written.part("log", &append.log)?;
+            written.log(&append.log)?;
             records(&append.records, size)?;
             marks(&append.marks, append.records.len(), size, written)?;
         }
@@ -165,7 +167,7 @@ fn check_operation<'a>(
             }
         }
         Operation::ReplaceOldest(replace) => {
-            written.part("log", &replace.log)?;
+            written.log(&replace.log)?;
             records(&replace.records, size)?;
             if replace.records.len() as u64 > replace.count {
                 let message = format!("{} records can't take the place of {}", replace.records.len(), replace.count);
@@ -173,7 +175,7 @@ fn check_operation<'a>(
             }
         }
         Operation::Rewrite(rewrite) => {
-            written.part("log", &rewrite.log)?;
+            written.log(&rewrite.log)?;
             let mut positions = HashSet::with_capacity(rewrite.records.len());
             for record in &rewrite.records {
                 size.piece()?;
@@ -184,7 +186,7 @@ fn check_operation<'a>(
             }
         }
         Operation::ResetLog(reset) => {
-            written.part("log", &reset.log)?;
+            written.log(&reset.log)?;
             records(&reset.records, size)?;
             marks(&reset.marks, reset.records.len(), size, written)?;
         }
@@ -192,7 +194,7 @@ fn check_operation<'a>(
             if !capabilities.leases {
                 return Err(unsupported("leases", "has no leases"));
             }
-            written.part("lease", &lease.lease)?;
+            written.lease(&lease.lease)?;
             check_token("holder", &lease.holder)?;
             if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
                 let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
@@ -215,11 +217,12 @@ fn put_entries<'a>(
     size: &mut Size,
     written: &mut Written<'a>,
 ) -> Result<(), Failure> {
-    check_part("map", map)?;
+    check_map(map)?;
     for entry in entries {
         size.piece()?;
         size.bytes(&entry.key)?;
         size.text(&entry.text)?;
+        check_key(map, &entry.key)?;
         written.entry(map, &entry.key)?;
     }
     Ok(())
@@ -241,7 +244,7 @@ fn marks<'a>(
 ) -> Result<(), Failure> {
     for mark in marks {
         size.piece()?;
-        check_part("map", &mark.map_name)?;
+        check_map(&mark.map_name)?;
         if mark.map_name == VALUES {
             return Err(failure(FailureCode::Invalid, "marks", "the values of a bucket hold no positions"));
         }
@@ -249,6 +252,8 @@ fn marks<'a>(
             let message = format!("the mark {} is of record {}, of {records}", mark.key, mark.record_index);
             return Err(failure(FailureCode::Invalid, "marks", message));
         }
+        size.bytes(&mark.key)?;
+        check_key(&mark.map_name, &mark.key)?;
         written.entry(&mark.map_name, &mark.key)?;
     }
     Ok(())
@@ -284,36 +289,42 @@ impl Size {
 /// store checks everything before its first write.
 #[derive(Default)]
 struct Written<'a> {
-    /// By their map.
-    entries: Names<'a>,
-    /// Maps that are written to, and those that are reset.
-    maps: Names<'a>,
-    reset: Names<'a>,
-    /// Logs and leases, by what they are.
-    parts: Names<'a>,
+    names: Names<'a>,
+    /// The map of the last entry: the next one is mostly of the same.
+    map: Option<&'a str>,
+    resets: bool,
 }
 
 impl<'a> Written<'a> {
     fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
-        check_key(map, key)?;
-        self.maps.insert((map, map));
-        if self.reset.has((map, map)) || !self.entries.insert((map, key)) {
+        if self.map != Some(map) {
+            self.map = Some(map);
+            self.names.insert((Place::Map, map, ""));
+        }
+        let is_reset = self.resets && self.names.has((Place::Reset, map, ""));
+        if is_reset || !self.names.insert((Place::Entry, map, key)) {
             return Err(twice("key", key));
         }
         Ok(())
     }
 
     fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
-        check_part("map", map)?;
-        if !self.reset.insert((map, map)) || self.maps.has((map, map)) {
+        check_map(map)?;
+        self.resets = true;
+        if !self.names.insert((Place::Reset, map, "")) || self.names.has((Place::Map, map, "")) {
             return Err(twice("map", map));
         }
         Ok(())
     }
 
-    fn part(&mut self, what: &'static str, name: &'a str) -> Result<(), Failure> {
-        check_part(what, name)?;
-        if self.parts.insert((what, name)) { Ok(()) } else { Err(twice(what, name)) }
+    fn log(&mut self, name: &'a str) -> Result<(), Failure> {
+        check_part("log", name)?;
+        if self.names.insert((Place::Log, name, "")) { Ok(()) } else { Err(twice("log", name)) }
+    }
+
+    fn lease(&mut self, name: &'a str) -> Result<(), Failure> {
+        check_part("lease", name)?;
+        if self.names.insert((Place::Lease, name, "")) { Ok(()) } else { Err(twice("lease", name)) }
     }
 }
 
@@ -334,31 +345,45 @@ fn unsupported(capability: &str, what: &str) -> Failure {
     failure(FailureCode::Unsupported, capability, format!("this store {what}"))
 }
 
-/// A set of names, each with its room: a few are searched, and cost no allocation; more are hashed. A transaction
-/// mostly writes one or two.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    /// Of a map.
+    Entry,
+    /// One that has entries written.
+    Map,
+    /// A map as a whole.
+    Reset,
+    Log,
+    Lease,
+}
+
+/// What it is, its name and, of an entry, its key.
+type Name<'a> = (Place, &'a str, &'a str);
+
+/// A set of names: a few are searched, and cost no allocation; more are hashed.
 #[derive(Default)]
 struct Names<'a> {
-    /// A free place is empty, as no name is.
-    few: [(&'a str, &'a str); 4],
-    many: HashSet<(&'a str, &'a str)>,
+    few: [Option<Name<'a>>; 6],
+    many: Option<HashSet<Name<'a>>>,
 }
 
 impl<'a> Names<'a> {
-    fn insert(&mut self, name: (&'a str, &'a str)) -> bool {
+    fn insert(&mut self, name: Name<'a>) -> bool {
         for place in &mut self.few {
-            if place.0.is_empty() {
-                *place = name;
-                return true;
-            }
-            if *place == name {
-                return false;
+            match place {
+                None => {
+                    *place = Some(name);
+                    return true;
+                }
+                Some(known) if *known == name => return false,
+                Some(_) => {}
             }
         }
-        self.many.insert(name)
+        self.many.get_or_insert_default().insert(name)
     }
 
-    fn has(&self, name: (&str, &str)) -> bool {
-        self.few.contains(&name) || self.many.contains(&name)
+    fn has(&self, name: Name<'_>) -> bool {
+        self.few.contains(&Some(name)) || self.many.as_ref().is_some_and(|many| many.contains(&name))
     }
 }
 
