@@ -51,7 +51,13 @@ impl Parts {
         if !std::mem::replace(part, false) {
             return false;
         }
-        let told = format!("without {}: {}", failure.subject, failure.sentence());
+        // A store's own words tell that nothing was changed, which soon is not so.
+        let why = match failure.code {
+            FailureCode::NotACounter => "its value is no counter",
+            FailureCode::CounterOverflow => "it can't be counted any further",
+            _ => "what is stored there has the wrong type",
+        };
+        let told = format!("without {}: {why}", failure.subject);
         match &mut self.problem {
             None => self.problem = Some(Problem { code: failure.code.as_str(), message: told }),
             Some(problem) => problem.message = format!("{}; {told}", problem.message),

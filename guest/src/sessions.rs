@@ -171,7 +171,7 @@ impl<H: Host> Sessions<H> {
     /// The keys of a session, sorted.
     pub fn keys(&self, session: &str) -> Answer<Vec<String>> {
         valid_session(session)?;
-        self.list_keys(session).map(|listed| listed.keys)
+        self.list_keys(session, &[page_keys("")]).map(|(keys, ..)| keys)
     }
 
     /// Clear one key, or all; the keys that were cleared.
@@ -190,21 +190,23 @@ impl<H: Host> Sessions<H> {
     /// stands where it stood, the keys are those that were listed.
     fn clear_all(&self, session: &str) -> Answer<Vec<String>> {
         for _ in 0..TRIES {
-            let listed = self.list_keys(session)?;
-            let keys: Vec<&str> = listed.keys.iter().map(String::as_str).collect();
+            let (cleared, incarnation, mut outcomes) =
+                self.list_keys(session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
+            let history = outcomes.records().map_err(|failure| store_problem(session, &failure))?;
+            let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
             let stamp = history::timestamp(self.host.now_micros());
             let record = history::record_clear_all(&keys, &stamp);
             let applied = self.apply(
                 session,
-                Opening::life(&listed.incarnation),
-                &[listed.unmoved()],
+                Opening::life(&incarnation),
+                &[unmoved(history.extent)],
                 Operation::ResetMap { map: VALUES },
                 &record,
                 &stamp,
             )?;
             if applied.is_some() {
                 // A repeated call finds nothing left to remove: the expectation tells what was there.
-                return Ok(listed.keys);
+                return Ok(cleared);
             }
         }
         Err(conflict(session))
@@ -253,12 +255,10 @@ impl<H: Host> Sessions<H> {
         Err(conflict(session))
     }
 
-    /// The keys of a session, sorted, and where its history stood before.
-    fn list_keys(&self, session: &str) -> Answer<Listed> {
-        let (incarnation, mut outcomes) =
-            self.transact(session, Opening::ANY, &[page_keys(""), WHERE_HISTORY_STANDS])?;
-        let first = outcomes.keys().and_then(|page| Ok((page, outcomes.records()?.extent)));
-        let (mut found, extent) = first.map_err(|failure| store_problem(session, &failure))?;
+    /// The keys of a session, sorted; its incarnation; and what came with the first page of them, by these operations.
+    fn list_keys(&self, session: &str, operations: &[Operation<'_>]) -> Answer<(Vec<String>, String, Outcomes)> {
+        let (incarnation, mut outcomes) = self.transact(session, Opening::ANY, operations)?;
+        let mut found = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
         let mut keys = found.keys;
         // A host may give less at a time than is asked for.
         for _ in 0..KEY_PAGES {
@@ -276,7 +276,7 @@ impl<H: Host> Sessions<H> {
             let session = repr(session);
             return Err(self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed")));
         }
-        Ok(Listed { keys, incarnation, extent })
+        Ok((keys, incarnation, outcomes))
     }
 
     /// Write to one key, with its history record.
@@ -352,19 +352,6 @@ fn page_keys(cursor: &str) -> Operation<'_> {
 /// History still stands there.
 fn unmoved(extent: LogExtent) -> Expectation<'static> {
     Expectation::Log { log: history::LOG, first: None, next: Some(extent.next()) }
-}
-
-/// The keys of a session at one moment.
-struct Listed {
-    keys: Vec<String>,
-    incarnation: String,
-    extent: LogExtent,
-}
-
-impl Listed {
-    fn unmoved(&self) -> Expectation<'static> {
-        unmoved(self.extent)
-    }
 }
 
 fn valid_session(session: &str) -> Answer<()> {

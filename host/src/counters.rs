@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::entry::Effect;
+use crate::{entry::Effect, store::Histogram};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $effect:ident;)*) => {
@@ -29,6 +29,8 @@ macro_rules! counters {
             $($name: AtomicU64,)*
             faults: AtomicU64,
             busy: AtomicU64,
+            pub(crate) questions: Histogram,
+            pub(crate) answers: Histogram,
         }
 
         impl Tally {

@@ -6,6 +6,7 @@ use crate::{
     contract::filter::ConfigProblem,
     counters::{Counters, Tally},
     lend::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
+    metrics::Metrics,
     maintenance::{Job, Progress},
     options::Options,
     pipe::Pipe,
@@ -13,7 +14,7 @@ use crate::{
     runtime::{Due, Fault, Instance, Lent, Limits, Pool},
     sessions::Sessions,
     shared::Shared,
-    store::{Deadline, Store},
+    store::{BreakerOptions, Deadline, Guard, Store},
 };
 
 /// Why a Keepline can't be made, or its plugin not be replaced.
@@ -28,6 +29,9 @@ pub enum KeeplineError {
         /// What was wrong and what is allowed.
         message: String,
     },
+    /// A store that can't take the place of another.
+    #[error("{0}")]
+    Store(String),
     /// The component failed before its first entry.
     #[error("{0}")]
     Plugin(String),
@@ -51,6 +55,8 @@ impl From<ConfigProblem> for KeeplineError {
 #[derive(Clone)]
 pub struct Keepline {
     shared: Arc<Shared>,
+    store: Arc<Guard>,
+    breaker: BreakerOptions,
 }
 
 impl Keepline {
@@ -59,7 +65,8 @@ impl Keepline {
     /// # Errors
     /// When the component refuses the options, or can't be instantiated.
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
-        let lent = Lent { store, clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
+        let store = Arc::new(Guard::new(store, options.breaker));
+        let lent = Lent { store: store.clone(), clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
         let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
         let due = Due::within(options.entry_timeout);
         let shared = Shared {
@@ -69,17 +76,17 @@ impl Keepline {
             entry_timeout: options.entry_timeout,
             tally: Tally::default(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), store, breaker: options.breaker })
     }
 
     /// A pipe: the lanes of one conversation at a time. Make as many as are wanted; they cost little.
     pub fn pipe(&self) -> Pipe {
-        Pipe::new(self.shared.clone())
+        Pipe::new(self.shared.clone(), self.store.clone())
     }
 
     /// What an operator does to sessions.
     pub fn sessions(&self) -> Sessions {
-        Sessions::new(self.shared.clone())
+        Sessions::new(self.shared.clone(), self.store.clone())
     }
 
     /// The filter's options in force: a JSON object, as the component tells it.
@@ -105,7 +112,7 @@ impl Keepline {
         let mut writer = None;
         let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;
         self.shared
-            .call(&mut writer, due, call)
+            .call(&self.store, &mut writer, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }
@@ -134,7 +141,36 @@ impl Keepline {
 
     /// The store that is lent.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.shared.pool.lent().store
+        self.store.store()
+    }
+
+    /// The same plugin, instances, options and limits over another store, for a tenant of its own:
+    /// [`RedisStore::with_key_prefix`](crate::store::RedisStore::with_key_prefix) makes one that shares the connections,
+    /// too. It costs next to nothing. What becomes of entries is counted for all together, and what the store does for
+    /// each of its own.
+    ///
+    /// # Errors
+    /// When the other store has other capabilities: the plugin was told of the first one's.
+    pub fn with_store(&self, store: Arc<dyn Store>) -> Result<Self, KeeplineError> {
+        if store.capabilities() != self.store.store().capabilities() {
+            return Err(KeeplineError::Store("the other store has other capabilities".into()));
+        }
+        let store = Arc::new(Guard::new(store, self.breaker));
+        Ok(Self { shared: self.shared.clone(), store, breaker: self.breaker })
+    }
+
+    /// Counters, latencies and gauges.
+    pub fn metrics(&self) -> Metrics {
+        let (instances_at_work, instances_idle, calls_waiting) = self.shared.pool.gauges();
+        Metrics {
+            entries: self.counters(),
+            questions: self.shared.tally.questions.read(),
+            answers: self.shared.tally.answers.read(),
+            store: self.store.counters(),
+            instances_at_work,
+            instances_idle,
+            calls_waiting,
+        }
     }
 
     /// What has become of the entries of all pipes so far.

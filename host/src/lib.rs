@@ -49,16 +49,19 @@
 //!
 //! An entry takes no longer than it may ([`Options::entry_timeout`], or a [`Deadline`] of the caller's), whatever the
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
-//! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.
+//! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
 #[cfg(feature = "redis")]
 pub mod config;
 mod contract;
 mod counters;
 mod entry;
+mod filter_options;
 mod keepline;
 pub mod lend;
 pub mod maintenance;
+mod memory;
+mod metrics;
 mod options;
 pub mod pipe;
 pub mod plugin;
@@ -72,7 +75,10 @@ pub use keepline_stores as store;
 
 pub use self::{
     counters::Counters,
+    filter_options::{FilterOptions, TtlMode, UnboundContext},
     keepline::{Keepline, KeeplineError},
+    memory::Memory,
+    metrics::Metrics,
     options::{OnStoreError, Options},
     pipe::{EntryError, Passed, Pipe},
     plugin::{Plugin, PluginError},

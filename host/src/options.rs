@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::lend::{Clock, Log, SystemClock, TracingLog};
+use crate::{
+    lend::{Clock, Log, SystemClock, TracingLog},
+    store::BreakerOptions,
+};
 
 /// What becomes of an entry whose memory failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +49,9 @@ pub struct Options {
     /// the plugin itself computes is limited by [`Sandbox::cpu_time`](crate::Sandbox::cpu_time), and to a quarter of
     /// a second when the time is over.
     pub entry_timeout: Duration,
+    /// When a store without a circuit breaker of its own is left alone, and for how long; Redis has its own. Default:
+    /// after 3 failures in a row, for half a second and then longer.
+    pub breaker: BreakerOptions,
     /// Default: the machine's.
     pub clock: Arc<dyn Clock>,
     /// Default: [`tracing`].
@@ -62,6 +68,7 @@ impl Default for Options {
             max_waiting: 4096,
             max_wait: Duration::from_secs(1),
             entry_timeout: Duration::from_secs(1),
+            breaker: BreakerOptions::default(),
             clock: Arc::new(SystemClock),
             log: Arc::new(TracingLog),
         }

@@ -1,6 +1,6 @@
 //! A pipe: questions and answers pass, and the turn between them is carried.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 pub use crate::entry::{
     Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, ToolActivity, Vector,
@@ -11,7 +11,7 @@ use crate::{
     options::OnStoreError,
     runtime::{Instance, Refusal},
     shared::Shared,
-    store::{Deadline, FailureCode, Writer},
+    store::{Deadline, FailureCode, Guard, Writer},
 };
 
 /// The lanes of one conversation at a time: what remembers, between a question and its answers, whose
@@ -21,6 +21,7 @@ use crate::{
 /// instance leaves the line, one that has an instance takes it along.
 pub struct Pipe {
     shared: Arc<Shared>,
+    store: Arc<Guard>,
     /// Of the question at hand: the filter's own.
     turn: String,
     /// What goes with the next answer, if the filter wants turns.
@@ -38,8 +39,8 @@ struct Staged {
 }
 
 impl Pipe {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, turn: String::new(), staged: Staged::default(), writer: None }
+    pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
+        Self { shared, store, turn: String::new(), staged: Staged::default(), writer: None }
     }
 
     /// A new object begins: what follows has nothing to do with the question before.
@@ -84,7 +85,10 @@ impl Pipe {
         }
         let due = self.shared.due(by);
         let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, question).await;
-        match self.shared.call(&mut self.writer, due, call).await {
+        let began = Instant::now();
+        let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
+        self.shared.tally.questions.record(began.elapsed());
+        match called {
             Ok(QuestionReply { metadata, turn, effect, attached, due, problem }) => {
                 self.turn = turn;
                 if self.shared.pool.wants_turns() {
@@ -149,7 +153,10 @@ impl Pipe {
         let entry = answer.entry(&self.turn, staged.question_text.as_deref(), activity);
         let due = self.shared.due(by);
         let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, entry).await;
-        match self.shared.call(&mut self.writer, due, call).await {
+        let began = Instant::now();
+        let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
+        self.shared.tally.answers.record(began.elapsed());
+        match called {
             Ok(AnswerReply { metadata, effect, due, problem }) => {
                 if effect != Effect::Failed {
                     // What follows goes on from here, or is another answer to the same question.

@@ -11,7 +11,7 @@ use crate::{
     lend::{MAX_MESSAGE, tame},
     runtime::Refusal,
     shared::Shared,
-    store::{Deadline, FailureCode, Writer},
+    store::{Deadline, FailureCode, Guard, Writer},
 };
 
 /// Why a call on a session failed.
@@ -120,6 +120,7 @@ impl From<Refusal> for SessionError {
 /// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
     shared: Arc<Shared>,
+    store: Arc<Guard>,
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
     writer: Option<Writer>,
@@ -135,7 +136,7 @@ macro_rules! calls {
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                     let due = self.shared.due(self.deadline);
-                    let called = self.shared.call(&mut self.writer, due, async |instance, writer, due| {
+                    let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
                         instance.$call(writer, due, $($argument),*).await
                     });
                     Ok(called.await??)
@@ -170,8 +171,8 @@ calls! {
 }
 
 impl Sessions {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, deadline: None, writer: None }
+    pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
+        Self { shared, store, deadline: None, writer: None }
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

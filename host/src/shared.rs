@@ -1,13 +1,13 @@
 //! What a Keepline, its pipes and its sessions share, and how each of them calls an instance.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     counters::Tally,
     lend::LogLevel,
     options::OnStoreError,
     runtime::{Due, Fault, Instance, Pool, Refusal, Taken},
-    store::{Deadline, Writer},
+    store::{Deadline, Guard, Writer},
 };
 
 pub(crate) struct Shared {
@@ -28,12 +28,14 @@ impl Shared {
     /// is not used again.
     pub(crate) async fn call<R>(
         &self,
+        store: &Arc<Guard>,
         writer: &mut Option<Writer>,
         mut due: Due,
         call: impl AsyncFnOnce(&mut Instance, Writer, Due) -> Result<(R, Writer), Fault>,
     ) -> Result<R, Refusal> {
         let called = async {
             let mut taken: Taken<'_> = self.pool.take(&mut due).await?;
+            taken.instance.lend(store);
             // Not before there is an instance: a call that never had one has used no number.
             let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default(), due).await?;
             *writer = Some(returned);

@@ -1,5 +1,6 @@
 //! What the black-box tests share. A helper that can't do its part ends the test.
 
+pub mod between;
 pub mod guests;
 pub mod lanes;
 pub mod original;

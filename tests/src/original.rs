@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use keepline::{pipe::Effect, sessions::SessionProblemCode as Code};
+use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use serde_json::{Value, json};
 
 /// A life that no sum of minutes comes near, so that what a server's own clock adds makes no difference.
@@ -377,7 +377,7 @@ impl Model {
         if !has_room {
             return Err(Code::Limit);
         }
-        let sum = sum.ok_or(Code::NotACounter)?;
+        let sum = sum.ok_or(if count.is_none() { Code::NotACounter } else { Code::CounterOverflow })?;
         self.open(name)?.values.insert(key.into(), sum.to_string());
         self.note(name, [Record::One { op: "increment", key: Some(key.into()), cleared: None }]);
         Ok(json!(sum))

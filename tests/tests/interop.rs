@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 use futures::future::join_all;
 use keepline::{
     pipe::Effect,
-    sessions::SessionProblemCode as Code,
+    sessions::SessionErrorCode as Code,
     store::{RedisStore, Store},
 };
 use keepline_tests::{
@@ -241,7 +241,7 @@ async fn the_operators_calls_work_on_a_session_of_the_original() {
     assert_eq!(node.sessions.get("s1", "a").await.unwrap().value.as_deref(), Some(r#""\u00e9""#));
     assert_eq!(node.sessions.increment("s1", "b", 41).await.unwrap().value, 42);
     assert_eq!(node.history("s1").await.len(), 3);
-    assert_eq!(node.sessions.create("s1").await.unwrap_err().code, Some(Code::AlreadyExists));
+    assert_eq!(node.sessions.create("s1").await.unwrap_err().code, Code::AlreadyExists);
     assert_eq!(node.sessions.delete("s1").await.unwrap().keys_cleared, ["a", "b"]);
     assert_eq!(keys_of(given.raw(), "s1"), [""; 0]);
     assert_eq!(set(given.raw(), "__sessions__"), [""; 0]);
@@ -330,7 +330,7 @@ async fn what_is_no_utf8_or_only_pythons_json_is_skipped_and_left_as_it_is() {
         assert!(warnings[0].contains(key), "{warnings:?}");
     }
     for (key, value) in broken {
-        assert_eq!(node.sessions.get("s1", key).await.unwrap_err().code, Some(Code::InvalidValue));
+        assert_eq!(node.sessions.get("s1", key).await.unwrap_err().code, Code::InvalidValue);
         assert_eq!(raw.on::<Vec<u8>>("GET", &format!("s1:{key}"), &[]), value);
     }
     assert_eq!(node.say("s1", "x").await.effect, Effect::Stored);
@@ -478,7 +478,7 @@ async fn the_original_reads_what_we_wrote_and_goes_on_from_there() {
     original.delete("a-day");
     assert_eq!(keys_of(given.raw(), "a-day"), [""; 0]);
     let mut node = Node::new(&given.store, "{}").await;
-    assert_eq!(node.sessions.resume("a-day").await.unwrap_err().code, Some(Code::NotFound));
+    assert_eq!(node.sessions.resume("a-day").await.unwrap_err().code, Code::NotFound);
 }
 
 #[tokio::test]
@@ -602,7 +602,7 @@ async fn lives_that_follow_each_other_without_a_pause_do_not_mix() {
             let unequal: Vec<String> = raw.run(cmd("EVAL").arg(UNEQUAL).arg(0).arg(raw.address("s1:")));
             assert_eq!(unequal, [""; 0]);
             // The count and the history are of one life.
-            let history = node.keepline.sessions().history("s1", 0).await;
+            let history = node.keepline.sessions().history("s1", None, 0).await;
             if let Ok(page) = history {
                 let first: Value = serde_json::from_str(&page.entries[0]).unwrap();
                 assert!(first["op"] == "summary" || first["key"] == "last_answer", "{first}");

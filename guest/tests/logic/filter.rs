@@ -571,7 +571,7 @@ fn what_is_broken_in_a_session_does_not_stop_the_rest_of_an_answer() {
             "{}",
             problem.message
         );
-        assert_eq!(count == "x", problem.message.contains("; without answer_count: NotACounter"));
+        assert_eq!(count == "x", problem.message.contains("; without answer_count: its value is no counter"));
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(history.is_empty() || fake.transactions.get() <= 3);
     }

@@ -184,7 +184,10 @@ fn broken_ids_do_not_stop_the_rest_of_an_answer() {
             assert_eq!(reply.effect, Effect::Stored);
             let problem = reply.problem.unwrap();
             assert_eq!(problem.code, "wrong-type");
-            assert_eq!(problem.message, format!("Answer in session s stored without {name}: WrongType"));
+            assert_eq!(
+                problem.message,
+                format!("Answer in session s stored without {name}: what is stored there has the wrong type")
+            );
             assert_eq!(fake.get("s", "answer_count").unwrap(), count);
         }
         assert_eq!(fake.transactions.get(), 4);

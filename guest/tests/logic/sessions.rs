@@ -208,6 +208,20 @@ fn keys_come_in_as_many_pages_as_the_host_likes() {
 }
 
 #[test]
+fn what_needs_no_history_does_not_mind_a_broken_one() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    fake.set("s", "k", "1");
+    fake.spoil("history");
+    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
+    assert_eq!(sessions.get("s", "k").unwrap().as_deref(), Some("1"));
+    for problem in [sessions.clear("s", None).unwrap_err(), sessions.put("s", "k", "2").unwrap_err()] {
+        assert_eq!((problem.code, problem.store_code), (Code::Store, "wrong-type"));
+    }
+    assert_eq!(sessions.delete("s").unwrap().key_count, 1);
+}
+
+#[test]
 fn clearing_one_key_tells_whether_it_was_there() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");

@@ -42,7 +42,7 @@ Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the c
 pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. For example, from a single server to a cluster:
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
-What is stored for users, and under other kinds of names, is copied like the sessions. Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
+What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
 
 Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
 

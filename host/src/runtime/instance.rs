@@ -1,6 +1,6 @@
 //! One instance: calls go in, replies or a fault come out. After a fault it is done for.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use wasmtime::{Store, Trap};
 
@@ -16,7 +16,7 @@ use crate::{
         },
     },
     runtime::SessionReply,
-    store::Writer,
+    store::{Guard, Writer},
 };
 
 /// An instance, configured.
@@ -94,6 +94,14 @@ impl Instance {
         Ok(configured)
     }
 
+    /// The store that the next calls use.
+    pub(crate) fn lend(&mut self, store: &Arc<Guard>) {
+        let lent = &mut self.store.data_mut().store;
+        if !Arc::ptr_eq(lent, store) {
+            *lent = store.clone();
+        }
+    }
+
     fn begin(&mut self, writer: Writer, due: Due) {
         self.store.set_hostcall_fuel(self.copy_bytes);
         self.store.data_mut().begin(writer, due);
@@ -145,8 +153,6 @@ calls! {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
         contract::filter::Effect,
@@ -154,7 +160,7 @@ mod tests {
         lend::{RateLimitedLog, SystemClock, TracingLog},
         plugin::Plugin,
         sandbox::Sandbox,
-        store::{Deadline, MemoryStore},
+        store::{BreakerOptions, Deadline, MemoryStore},
     };
 
     fn never() -> Due {
@@ -164,7 +170,8 @@ mod tests {
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
         let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance

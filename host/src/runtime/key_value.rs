@@ -3,16 +3,13 @@
 //! The stores' own types cross the boundary. What a store fails with is told to the component; what a component may
 //! not ask for ends it.
 
-use std::{pin::Pin, task::Poll, time::Duration};
-
-use futures::poll;
-use tokio::time::timeout_at;
 use wasmtime::{bail, component::Linker};
 
 use super::{Due, InstanceState};
 use crate::store::{
-    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Operation, Receipt, StoreCapabilities,
-    Transaction, Writer,
+    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Operation, Receipt, Store,
+    StoreCapabilities, Transaction, Writer,
+    guard::{self, Call, Missed},
 };
 
 /// More whole maps and stretches of logs in one call of the import nobody needs. One record of a log comes whatever
@@ -20,9 +17,6 @@ use crate::store::{
 const MAX_RANGES: u64 = 16;
 /// More names on one page nobody needs.
 const MAX_PAGE: u32 = 10_000;
-/// What a store gets beyond the deadline. One that keeps to it answers first, and says more than can be said here.
-const STORE_MARGIN: Duration = Duration::from_millis(20);
-
 /// What a call of the import is answered with.
 type Answer<T> = wasmtime::Result<(Result<T, Failure>,)>;
 
@@ -44,7 +38,7 @@ pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
         },
     )?;
     store.func_wrap("capabilities", |context, ()| -> wasmtime::Result<(StoreCapabilities,)> {
-        Ok((context.data().lent().store.capabilities(),))
+        Ok((context.data().store.store().capabilities(),))
     })
 }
 
@@ -52,16 +46,17 @@ impl InstanceState {
     async fn transact(&mut self, mut transaction: Transaction) -> Answer<Receipt> {
         self.begin_store_calls(1)?;
         limit_reads(std::slice::from_mut(&mut transaction), self.memory_bytes)?;
-        let call = self.lent.store.transact(self.writer.advance(), &transaction, self.due.deadline);
-        let answer = by_deadline(&mut self.due, call).await;
+        let (deadline, writer) = (self.due.deadline, self.writer.advance());
+        let answer = ask(&self.store, &mut self.due, |store| store.transact(writer, &transaction, deadline)).await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
     async fn transact_each(&mut self, mut transactions: Vec<Transaction>) -> wasmtime::Result<(Vec<Attempt>,)> {
         self.begin_store_calls(transactions.len())?;
         limit_reads(&mut transactions, self.memory_bytes)?;
-        let call = self.lent.store.transact_each(self.writer.advance(), &transactions, self.due.deadline);
-        let answer = by_deadline(&mut self.due, call).await;
+        let (deadline, writer) = (self.due.deadline, self.writer.advance());
+        let answer =
+            ask(&self.store, &mut self.due, |store| store.transact_each(writer, &transactions, deadline)).await;
         let attempts = match self.answered(answer) {
             Ok(results) if results.len() == transactions.len() => results,
             Ok(_) => {
@@ -75,55 +70,67 @@ impl InstanceState {
 
     async fn list_buckets(&mut self, kind: BucketKind, cursor: &str, limit: u32) -> Answer<BucketPage> {
         self.begin_store_calls(1)?;
-        let call = self.lent.store.list_buckets(kind, cursor, limit.min(MAX_PAGE), self.due.deadline);
-        let answer = by_deadline(&mut self.due, call).await;
+        let (deadline, limit) = (self.due.deadline, limit.min(MAX_PAGE));
+        let answer = ask(&self.store, &mut self.due, |store| store.list_buckets(kind, cursor, limit, deadline)).await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
+    async fn delete_bucket(
+        &mut self,
+        bucket: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+    ) -> Answer<Deletion> {
         self.begin_store_calls(1)?;
-        let (store, deadline) = (&self.lent.store, self.due.deadline);
-        let call = store.delete_bucket(self.writer.advance(), bucket, incarnation, max_keys.min(MAX_PAGE), deadline);
-        let answer = by_deadline(&mut self.due, call).await;
+        let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
+        let answer = ask(&self.store, &mut self.due, |store| {
+            store.delete_bucket(writer, bucket, incarnation, max_keys, deadline)
+        })
+        .await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
     /// What an instance is told of a call of the store.
-    fn answered<T>(&mut self, answer: Result<T, Missed>) -> Result<T, Failure> {
+    fn answered<T>(&mut self, answer: Result<T, NoAnswer>) -> Result<T, Failure> {
         self.waited_for_store();
-        let told = match answer {
+        let (code, told) = match answer {
             Ok(answer) => return Ok(answer),
-            Err(Missed::NotAsked) => "this entry ran out of time (entry_timeout), so the store was not asked",
-            Err(Missed::Abandoned) => {
-                // What it sent last may still be on its way.
-                self.writer = Writer::new();
-                "the store did not answer within the time for this entry (entry_timeout)"
+            Err(NoAnswer::TooLate) => {
+                (FailureCode::TimedOut, "this entry ran out of time (entry_timeout), so the store was not asked")
             }
+            Err(NoAnswer::Missed(Missed::LeftAlone)) => {
+                (FailureCode::Unavailable, "the store has failed several times in a row and is left alone for a moment")
+            }
+            Err(NoAnswer::Missed(Missed::Abandoned)) => {
+                (FailureCode::TimedOut, "the store did not answer within the time for this entry (entry_timeout)")
+            }
+            Err(NoAnswer::Missed(Missed::Panicked)) => (FailureCode::Other, "the store panicked"),
         };
-        Err(Failure::new(FailureCode::TimedOut, "", told))
+        // What it sent last may still be on its way.
+        self.writer = Writer::new();
+        Err(Failure::new(code, "", told))
     }
 }
 
 /// Why there is no answer of the store.
-enum Missed {
+enum NoAnswer {
     /// The deadline was over already.
-    NotAsked,
-    /// It came and went while the store was at work: what was asked for may be done or not.
-    Abandoned,
+    TooLate,
+    Missed(Missed),
 }
 
 /// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
-async fn by_deadline<T>(due: &mut Due, mut call: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, Missed> {
+async fn ask<'a, T: guard::Answer>(
+    store: &'a Guard,
+    due: &mut Due,
+    call: impl FnOnce(&'a dyn Store) -> Call<'a, T>,
+) -> Result<T, NoAnswer> {
     if due.is_over() {
-        return Err(Missed::NotAsked);
+        return Err(NoAnswer::TooLate);
     }
-    // A store that keeps everything in memory answers at once, and needs no timer.
-    if let Poll::Ready(answer) = poll!(&mut call) {
-        return Ok(answer);
-    }
+    let answer = store.call(due.deadline, call).await;
     due.waited();
-    let Some(end) = due.deadline.instant() else { return Ok(call.await) };
-    timeout_at(end.checked_add(STORE_MARGIN).unwrap_or(end), call).await.map_err(|_| Missed::Abandoned)
+    answer.map_err(NoAnswer::Missed)
 }
 
 /// Lowers the limits of all reads so far that what they bring together is no more than the instance could hold. Else
@@ -185,14 +192,14 @@ impl<'a> Read<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
         lend::{RateLimitedLog, SystemClock, TracingLog},
         runtime::Lent,
         sandbox::Sandbox,
-        store::{Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
+        store::{BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {
@@ -233,7 +240,8 @@ mod tests {
     #[tokio::test]
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
         let mut state = InstanceState::new(lent, &sandbox);
         state.begin(Writer::new(), Due::by(Deadline::NEVER));

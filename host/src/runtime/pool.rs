@@ -221,6 +221,13 @@ impl Pool {
         self.wants_turns.load(Ordering::Relaxed)
     }
 
+    /// How many instances are at work and at rest, and how many calls wait for one.
+    pub(crate) fn gauges(&self) -> (usize, usize, usize) {
+        let instances = usize::try_from(self.limits.instances).unwrap_or(1);
+        let at_work = instances.saturating_sub(self.places.available_permits());
+        (at_work, self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+    }
+
     pub(crate) fn lent(&self) -> &Lent {
         &self.lent
     }
@@ -280,6 +287,10 @@ impl Idle {
 
     fn of(instance: Instance) -> Self {
         Self { instances: VecDeque::from([instance]), calls: 0, fewest: 0, surplus: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.instances.len()
     }
 
     fn take(&mut self) -> Option<Instance> {

@@ -9,13 +9,14 @@ use crate::{
     contract::logging::LogLevel,
     lend::{Clock, RateLimitedLog},
     sandbox::Sandbox,
-    store::{Deadline, Store, Writer},
+    store::{Deadline, Guard, Writer},
 };
 
 /// What every instance of a Keepline is lent.
 #[derive(Clone)]
 pub(crate) struct Lent {
-    pub(crate) store: Arc<dyn Store>,
+    /// Each call may have another.
+    pub(crate) store: Arc<Guard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<RateLimitedLog>,
 }
@@ -23,6 +24,8 @@ pub(crate) struct Lent {
 /// One instance's share of the host.
 pub(crate) struct InstanceState {
     pub(super) lent: Lent,
+    /// Of the call that the instance is serving.
+    pub(super) store: Arc<Guard>,
     pub(super) growth: Growth,
     /// Whose call the instance is serving.
     pub(super) writer: Writer,
@@ -41,6 +44,7 @@ const REPLY_TIME: Duration = Duration::from_millis(250);
 impl InstanceState {
     pub(super) fn new(lent: Lent, sandbox: &Sandbox) -> Self {
         Self {
+            store: lent.store.clone(),
             lent,
             growth: Growth::new(sandbox),
             writer: Writer::nobody(),

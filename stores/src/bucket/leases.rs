@@ -60,17 +60,14 @@ impl Leases {
                 let (name, holder) = (step.lease.as_str().into(), step.holder.as_str().into());
                 self.0.push(Lease { name, holder, ends_at });
             }
-            Some(place) if step.milliseconds == 0 => {
-                if self.0.get(place).is_some_and(|lease| lease.holder == step.holder) {
+            Some(place) if self.0.get(place).is_some_and(|lease| lease.holder == step.holder) => {
+                if step.milliseconds == 0 {
                     self.0.swap_remove(place);
-                }
-            }
-            Some(place) => {
-                if let Some(lease) = self.0.get_mut(place).filter(|lease| lease.holder == step.holder) {
+                } else if let Some(lease) = self.0.get_mut(place) {
                     lease.ends_at = ends_at;
                 }
             }
-            None => {}
+            _ => {}
         }
     }
 

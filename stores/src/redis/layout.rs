@@ -118,6 +118,11 @@ impl Layouts {
         Self::new(prefix, true)
     }
 
+    /// The same under another prefix.
+    pub(super) fn with_prefix(&self, prefix: &str) -> Self {
+        Self::new(prefix, self.of(BucketKind::Session).is_cluster)
+    }
+
     fn new(prefix: &str, is_cluster: bool) -> Self {
         let kinds = KINDS.map(|kind| {
             let infix = infix(kind);

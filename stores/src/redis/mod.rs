@@ -48,7 +48,7 @@ use self::{
     link::Link,
     node::{Node, Wire},
     script::Scripts,
-    transact::Transact,
+    transact::MOST_SHAPES,
 };
 use super::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
@@ -61,8 +61,8 @@ use super::{
 /// when it is first used, and again whenever it has to. Needs a tokio runtime.
 pub struct RedisStore {
     layout: Layouts,
-    scripts: Scripts,
-    link: Link,
+    scripts: Arc<Scripts>,
+    link: Arc<Link>,
 }
 
 impl RedisStore {
@@ -80,7 +80,18 @@ impl RedisStore {
                 (Layouts::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
             }
         };
-        Ok(Self { layout, scripts: Scripts::new(), link: Link::new(servers, wire, options.store_timeout) })
+        let link = Arc::new(Link::new(servers, wire, options.store_timeout));
+        Ok(Self { layout, scripts: Arc::new(Scripts::new(MOST_SHAPES)), link })
+    }
+
+    /// A store of another tenant: the same servers, connections, circuit breakers and time-outs, under another key
+    /// prefix. The Redis user must be allowed to use it.
+    ///
+    /// # Errors
+    /// When the prefix is not one that [`RedisOptions::key_prefix`] may be.
+    pub fn with_key_prefix(&self, prefix: &str) -> Result<Self, RedisOptionsError> {
+        options::check_key_prefix(prefix)?;
+        Ok(Self { layout: self.layout.with_prefix(prefix), scripts: self.scripts.clone(), link: self.link.clone() })
     }
 
     /// How many shapes of transactions have a script of their own at a time, 64 unless told. All others are served by
@@ -88,7 +99,7 @@ impl RedisStore {
     /// that is not; since Redis never forgets a script, a store makes no more than 16 times as many in its life.
     #[must_use]
     pub fn with_shapes(mut self, most: usize) -> Self {
-        self.scripts.transact = Transact::new(most);
+        self.scripts = Arc::new(Scripts::new(most));
         self
     }
 }
@@ -165,6 +176,10 @@ impl Store for RedisStore {
             leases: true,
             indexes: false,
         }
+    }
+
+    fn has_breaker(&self) -> bool {
+        true
     }
 
     fn round_trips(&self) -> u64 {

@@ -6,7 +6,7 @@ use redis::Cmd;
 
 use super::{
     options::MAX_TIMEOUT,
-    transact::{MOST_SHAPES, Transact},
+    transact::Transact,
 };
 use crate::request::{MAX_NAMES, MAX_PARTS, MAX_RECORDS, MAX_WRITERS};
 
@@ -112,9 +112,9 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(most_shapes: usize) -> Self {
         Self {
-            transact: Transact::new(MOST_SHAPES),
+            transact: Transact::new(most_shapes),
             delete: Script::new(include_str!("delete.lua")),
             list: Script::new(include_str!("list.lua")),
             export: Script::new(include_str!("export.lua")),
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, list, export, import, weigh, mark } = Scripts::new();
+        let Scripts { transact, delete, list, export, import, weigh, mark } = Scripts::new(1);
         for script in [&transact.general, &delete, &list, &export, &import, &weigh, &mark] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
