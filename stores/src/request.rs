@@ -1,7 +1,10 @@
 //! Checks of a transaction that need no store: names, limits, and one write for each place.
 
+mod written;
+
 use std::collections::HashSet;
 
+use self::written::{Names, Place, Written};
 use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
@@ -285,49 +288,6 @@ impl Size {
     }
 }
 
-/// What the transaction writes so far. A second write to one place would depend on the first, and a
-/// store checks everything before its first write.
-#[derive(Default)]
-struct Written<'a> {
-    names: Names<'a>,
-    /// The map of the last entry: the next one is mostly of the same.
-    map: Option<&'a str>,
-    resets: bool,
-}
-
-impl<'a> Written<'a> {
-    fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
-        if self.map != Some(map) {
-            self.map = Some(map);
-            self.names.insert((Place::Map, map, ""));
-        }
-        let is_reset = self.resets && self.names.has((Place::Reset, map, ""));
-        if is_reset || !self.names.insert((Place::Entry, map, key)) {
-            return Err(twice("key", key));
-        }
-        Ok(())
-    }
-
-    fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
-        check_map(map)?;
-        self.resets = true;
-        if !self.names.insert((Place::Reset, map, "")) || self.names.has((Place::Map, map, "")) {
-            return Err(twice("map", map));
-        }
-        Ok(())
-    }
-
-    fn log(&mut self, name: &'a str) -> Result<(), Failure> {
-        check_part("log", name)?;
-        if self.names.insert((Place::Log, name, "")) { Ok(()) } else { Err(twice("log", name)) }
-    }
-
-    fn lease(&mut self, name: &'a str) -> Result<(), Failure> {
-        check_part("lease", name)?;
-        if self.names.insert((Place::Lease, name, "")) { Ok(()) } else { Err(twice("lease", name)) }
-    }
-}
-
 fn twice(what: &str, name: &str) -> Failure {
     failure(FailureCode::Invalid, name, format!("a transaction writes each {what} once, {name} would be written twice"))
 }
@@ -343,48 +303,6 @@ pub(super) fn too_many_parts() -> Failure {
 
 fn unsupported(capability: &str, what: &str) -> Failure {
     failure(FailureCode::Unsupported, capability, format!("this store {what}"))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
-    /// Of a map.
-    Entry,
-    /// One that has entries written.
-    Map,
-    /// A map as a whole.
-    Reset,
-    Log,
-    Lease,
-}
-
-/// What it is, its name and, of an entry, its key.
-type Name<'a> = (Place, &'a str, &'a str);
-
-/// A set of names: a few are searched, and cost no allocation; more are hashed.
-#[derive(Default)]
-struct Names<'a> {
-    few: [Option<Name<'a>>; 6],
-    many: Option<HashSet<Name<'a>>>,
-}
-
-impl<'a> Names<'a> {
-    fn insert(&mut self, name: Name<'a>) -> bool {
-        for place in &mut self.few {
-            match place {
-                None => {
-                    *place = Some(name);
-                    return true;
-                }
-                Some(known) if *known == name => return false,
-                Some(_) => {}
-            }
-        }
-        self.many.get_or_insert_default().insert(name)
-    }
-
-    fn has(&self, name: Name<'_>) -> bool {
-        self.few.contains(&Some(name)) || self.many.as_ref().is_some_and(|many| many.contains(&name))
-    }
 }
 
 /// Refuses a writer whose retry could not be told from its first try.
@@ -423,7 +341,7 @@ pub(super) fn writes(operations: &[Operation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BucketId, BucketKind, PutOperation, ResetMapOperation};
+    use crate::{AppendOperation, BucketId, BucketKind, LeaseOperation, PutOperation, ResetMapOperation};
 
     const ALL: StoreCapabilities = StoreCapabilities {
         atomic: true,
@@ -464,5 +382,35 @@ mod tests {
         assert_eq!(code(vec![all.clone(), put("values", "a")]), Some(FailureCode::Invalid));
         assert_eq!(code(vec![all.clone(), put("notes", "a")]), None);
         assert_eq!(code(vec![all.clone(), all]), Some(FailureCode::Invalid));
+    }
+
+    #[test]
+    fn marks_logs_and_leases_are_places_too() {
+        let append = |log: &str, map_name: &str, record_index| {
+            let marks = vec![PositionMark { map_name: map_name.into(), key: "k".into(), record_index }];
+            Operation::Append(AppendOperation { log: log.into(), records: vec!["1".into()], marks })
+        };
+        let lease =
+            |name: &str| Operation::Lease(LeaseOperation { lease: name.into(), holder: "h".into(), milliseconds: 1 });
+        let reset = |map: &str| Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries: vec![] });
+        for allowed in [
+            vec![append("l", "m", 0), append("m", "n", 0), lease("l"), lease("m"), put("l", "k")],
+            vec![append("l", "m", 0), put("m", "j"), reset("l")],
+            vec![append("log", "map", 0), lease("map"), reset("log"), put("lease", "log")],
+        ] {
+            assert_eq!(code(allowed), None);
+        }
+        for refused in [
+            vec![append("l", "m", 0), append("l", "n", 0)],
+            vec![append("l", "m", 0), append("m", "m", 0)],
+            vec![append("l", "m", 0), put("m", "k")],
+            vec![reset("m"), append("l", "m", 0)],
+            vec![append("l", "m", 0), reset("m")],
+            vec![append("l", "m", 1)],
+            vec![append("l", VALUES, 0)],
+            vec![lease("l"), lease("l")],
+        ] {
+            assert_eq!(code(refused), Some(FailureCode::Invalid));
+        }
     }
 }
