@@ -10,8 +10,7 @@ pub const VALUES: &str = "values";
 
 impl BucketKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
+    pub const ALL: [Self; 6] = [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
 
     /// As the contract spells it.
     pub fn name(self) -> &'static str {
