@@ -106,6 +106,11 @@ impl<B: Between> Store for With<B> {
         self.between.capabilities(self.store.capabilities())
     }
 
+    /// What a test makes fail fails each time.
+    fn has_breaker(&self) -> bool {
+        true
+    }
+
     fn round_trips(&self) -> u64 {
         self.store.round_trips()
     }
