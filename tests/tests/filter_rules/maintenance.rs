@@ -33,13 +33,13 @@ async fn a_task_that_nobody_knows_fails_and_leaves_everything_as_it_was() {
         let progress = node.keepline.advance(&job, None).await;
         let problem = progress.problem.unwrap();
         assert_eq!((progress.step, progress.needs), (Step::Failed, vec![]), "{name}");
-        match problem.code {
+        match &problem.code {
             // What no filter would have made is not handed back as it came.
             ProblemCode::Plugin => {
                 assert!([subject, name, state].concat().contains(|c: char| !(' '..='~').contains(&c)))
             }
             code => {
-                assert_eq!(code, ProblemCode::Store(FailureCode::Unsupported), "{name}");
+                assert_eq!(*code, ProblemCode::Store(FailureCode::Unsupported), "{name}");
                 assert_eq!(progress.task, job.task);
             }
         }
