@@ -106,9 +106,8 @@ impl<B: Between> Store for With<B> {
         self.between.capabilities(self.store.capabilities())
     }
 
-    /// What a test makes fail fails each time.
     fn has_breaker(&self) -> bool {
-        true
+        self.store.has_breaker()
     }
 
     fn round_trips(&self) -> u64 {

@@ -57,6 +57,10 @@ async fn use_all_of(options: &RedisOptions) {
     for kind in [BucketKind::Session, BucketKind::User] {
         let _ = store.list_buckets(kind, "", 10, Deadline::NEVER).await;
     }
+    // As the target of a migration.
+    let opened = || RedisStore::new(options.clone()).unwrap();
+    let transfer = Transfer { from: opened(), to: opened(), overwrite: false };
+    let _ = transfer.arrival(&session("b"), None).await;
     for name in ["b", "replaced"] {
         let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
     }
