@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-under-load fuzz bench lint component setup
+.PHONY: run test test-under-load fuzz bench lint component hosts package setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -48,6 +48,17 @@ component:
 	@.ci/setup c wasm
 	@cargo build --package keepline-harness
 	cargo run --quiet --package keepline-harness -- component --output $(OUTPUT)
+
+## The example hosts in Node and Python: a conversation, and the conformance kit.
+hosts:
+	@.ci/setup c wasm node python
+	@cargo build --package keepline-harness
+	@.ci/hosts
+
+## The library as packages, and a crate outside the workspace that builds and runs on them: target/package-check/package
+package:
+	@.ci/setup c wasm
+	.ci/package
 
 setup:
 	@.ci/setup c wasm redis

@@ -12,7 +12,7 @@
 use std::{env, fmt::Write, net::TcpListener, time::Duration};
 
 use keepline::{
-    Counters, Keepline, Plugin,
+    Keepline, Plugin,
     config::{Config, Sources},
 };
 use serde::Deserialize;
@@ -71,23 +71,12 @@ async fn model(question: &str, metadata: &str) -> String {
 
 /// For a scraper, as Prometheus reads it.
 async fn metrics(StateRef(keepline): StateRef<'_, Keepline>) -> String {
-    let Counters { passed, ignored, resumed, enriched, stored, limited, ended, failed, faults, busy, .. } =
-        keepline.counters();
-    let effects = [
-        ("passed", passed),
-        ("ignored", ignored),
-        ("resumed", resumed),
-        ("enriched", enriched),
-        ("stored", stored),
-        ("limited", limited),
-        ("ended", ended),
-        ("failed", failed),
-    ];
+    let counters = keepline.counters();
     let mut text = String::new();
-    for (effect, count) in effects {
+    for (effect, count) in counters.effects() {
         _ = writeln!(text, "keepline_entries_total{{effect=\"{effect}\"}} {count}");
     }
-    _ = writeln!(text, "keepline_faults_total {faults}\nkeepline_busy_total {busy}");
+    _ = writeln!(text, "keepline_faults_total {}\nkeepline_busy_total {}", counters.faults, counters.busy);
     text
 }
 

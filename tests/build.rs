@@ -1,6 +1,6 @@
 //! Builds the misbehaving test guest as a component: `$OUT_DIR/hostile.wasm`.
 
-#[path = "../host/build/component.rs"]
+#[path = "../component/build/component.rs"]
 mod component;
 
 use std::{env, fs, path::Path, process::exit};
@@ -8,7 +8,7 @@ use std::{env, fs, path::Path, process::exit};
 fn main() {
     let inputs = [
         "build.rs",
-        "../host/build",
+        "../component/build",
         "guests/hostile/src",
         "guests/hostile/Cargo.toml",
         "guests/hostile/Cargo.lock",

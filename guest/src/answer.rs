@@ -4,13 +4,15 @@
 //! to the same store, and not all keep to its types) the rest is stored without it and the warning names it: one
 //! broken key must not cost a session its memory for good. Refuses to overwrite what is broken.
 
-use crate::filter::{ANSWER_COUNT, AnswerReply, Effect, Filter, LAST_ANSWER, LIMIT_LOG, Problem, SESSION_LOG};
-use crate::filter::{STORE_LOG, VALUE_LOG};
+use crate::filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem};
 use crate::history;
 use crate::json;
+use crate::log;
+use crate::message_id::{self, MessageId};
 use crate::metadata::{Metadata, Session};
-use crate::names::repr;
-use crate::store::{Expectation, Failure, FailureCode, Host, Opening, Operation, Receipt, Status};
+use crate::names::{ANSWER_COUNT, LAST_ANSWER, repr};
+use crate::reply;
+use crate::store::{Expectation, Failure, FailureCode, Host, Opening, Operation, Status, Transaction, VALUES};
 use crate::turn::Turn;
 
 impl AnswerReply {
@@ -28,6 +30,7 @@ struct Parts {
     text: bool,
     count: bool,
     history: bool,
+    message_id: bool,
     /// Why not all of it.
     problem: Option<Problem>,
 }
@@ -42,12 +45,19 @@ impl Parts {
                 &mut self.count
             }
             (FailureCode::WrongType, history::LOG) => &mut self.history,
+            (FailureCode::WrongType, message_id::LOG | message_id::MAP) => &mut self.message_id,
             _ => return false,
         };
         if !std::mem::replace(part, false) {
             return false;
         }
-        let told = format!("without {}: {}", failure.subject, failure.sentence());
+        // A store's own words tell that nothing was changed, which soon is not so.
+        let why = match failure.code {
+            FailureCode::NotACounter => "its value is no counter",
+            FailureCode::CounterOverflow => "it can't be counted any further",
+            _ => "what is stored there has the wrong type",
+        };
+        let told = format!("without {}: {why}", failure.subject);
         match &mut self.problem {
             None => self.problem = Some(Problem { code: failure.code.as_str(), message: told }),
             Some(problem) => problem.message = format!("{}; {told}", problem.message),
@@ -62,8 +72,9 @@ impl<H: Host> Filter<H> {
     /// Whose it is: its own metadata's session, else that of the turn. An answer of the turn's session belongs to
     /// the life of it that the question saw, and to no other. Without a turn, or with that of a question that
     /// failed, nothing is known of a life: the session is opened, or created.
-    pub fn answer(&self, text: &str, metadata: &str, turn: &str) -> AnswerReply {
-        let metadata = Metadata::parse(metadata, false);
+    pub fn answer(&self, entry: &AnswerEntry<'_>) -> AnswerReply {
+        let AnswerEntry { text, turn, .. } = *entry;
+        let metadata = Metadata::parse(entry.metadata, false);
         let named: Option<&str> = match &metadata.session {
             Session::Named(session) => Some(session),
             Session::Malformed(_) => return AnswerReply::of(self.unbound(&metadata, "answer")),
@@ -74,7 +85,7 @@ impl<H: Host> Filter<H> {
         };
         let carried = Turn::parse(turn);
         if carried.is_none() && !turn.is_empty() {
-            self.debug(|line| {
+            log::debug(&self.host, |line| {
                 line.push_str("Ignoring invalid turn state: ");
                 line.push_str(&repr(turn));
             });
@@ -89,14 +100,15 @@ impl<H: Host> Filter<H> {
         let Some(value) = self.encode(text) else {
             let limit = self.config.max_value_bytes;
             let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
-            self.warn(LIMIT_LOG, &[&message]);
+            log::warn(&self.host, log::LIMIT, &[&message]);
             return AnswerReply::with(Effect::Limited, Problem::limit(message));
         };
         let opening = match incarnation {
             None => self.config.create(),
-            incarnation => Opening::Existing { incarnation },
+            incarnation => Opening::Existing { incarnation, renew: true },
         };
-        self.store(session, opening, &value)
+        let message_id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
+        self.store(session, opening, &value, message_id.and_then(MessageId::new).as_ref())
     }
 
     /// The answer as a JSON string, unless it is over the limit.
@@ -113,19 +125,15 @@ impl<H: Host> Filter<H> {
     }
 
     /// Store all of it, or what is left when broken parts of the session are left out, one after the other.
-    fn store(&self, session: &str, opening: Opening<'_>, value: &str) -> AnswerReply {
+    fn store(&self, session: &str, opening: Opening<'_>, value: &str, id: Option<&MessageId<'_>>) -> AnswerReply {
         let stamp = history::timestamp(self.host.now_micros());
-        let mut parts = Parts { text: true, count: true, history: true, problem: None };
+        let mut parts = Parts { text: true, count: true, history: true, message_id: true, problem: None };
         loop {
-            match self.write(session, opening, value, &stamp, &parts) {
-                Ok(receipt) => return self.stored(session, opening, &receipt, &stamp, parts.problem),
+            match self.write(session, opening, value, id, &stamp, &mut parts) {
+                Ok(reply) => return reply,
                 // Nothing was changed by it: a transaction is applied as a whole.
                 Err(failure) if parts.leave_out(&failure) => {}
-                Err(failure) => {
-                    let problem = Problem::store(&failure);
-                    self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
-                    return AnswerReply::with(Effect::Failed, problem);
-                }
+                Err(failure) => return self.failed(session, &failure),
             }
         }
     }
@@ -135,67 +143,90 @@ impl<H: Host> Filter<H> {
         session: &str,
         opening: Opening<'_>,
         value: &str,
+        id: Option<&MessageId<'_>>,
         stamp: &str,
-        parts: &Parts,
-    ) -> Result<Receipt, Failure> {
+        parts: &mut Parts,
+    ) -> Result<AnswerReply, Failure> {
+        let id = id.filter(|_| parts.message_id);
         let put = history::record("put", LAST_ANSWER, stamp);
         let increment = history::record("increment", ANSWER_COUNT, stamp);
-        let text = (Operation::Put { key: LAST_ANSWER, value }, &*put);
-        let count = (Operation::Increment { key: ANSWER_COUNT, amount: 1 }, &*increment);
-        let (both, one) = ([text.0, count.0], [text.1, count.1]);
-        let range = usize::from(!parts.text)..1 + usize::from(parts.count);
-        let (writes, records) = (both.get(range.clone()), one.get(range));
-        history::write(
-            &self.host,
-            &self.config,
-            session,
-            opening,
-            &[Expectation::Room { limit: self.config.max_keys }],
-            writes.unwrap_or_default(),
-            records.filter(|_| parts.history).unwrap_or_default(),
-        )
+        let records = [&*put, &*increment];
+        let written = usize::from(!parts.text)..1 + usize::from(parts.count);
+        let records = records.get(written).filter(|_| parts.history).unwrap_or_default();
+        let id_record = id.map(MessageId::record);
+
+        let mut operations = Vec::with_capacity(6);
+        if parts.text {
+            operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
+        }
+        if parts.count {
+            operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
+        }
+        history::append(&mut operations, &self.config, records);
+        if let Some(id) = id {
+            id.append(&mut operations, id_record.as_slice());
+        }
+        // The id comes first: an answer that is stored already needs no room.
+        let room = Expectation::Room { map: VALUES, limit: self.config.max_keys };
+        let expectations = [id.map_or(room, MessageId::is_new), room];
+        let expectations = expectations.get(usize::from(id.is_none())..).unwrap_or_default();
+        let transaction = Transaction { session, opening, expectations, operations: &operations };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        let reply = match receipt.status {
+            Status::Applied | Status::Repeated => self.stored(session, parts.problem.take()),
+            Status::Absent | Status::Expired | Status::AnotherLife => {
+                log::warn(
+                    &self.host,
+                    log::SESSION,
+                    &["Answer not stored: its question's session has ended: ", session],
+                );
+                AnswerReply::of(Effect::Ended)
+            }
+            Status::Unmet => match reply::unmet(&receipt, &transaction) {
+                Some(Expectation::Absent { .. }) => {
+                    log::debug(&self.host, |line| {
+                        line.push_str("Answer already stored in session ");
+                        line.push_str(session);
+                    });
+                    AnswerReply::of(Effect::Repeated)
+                }
+                _ => self.no_room(session),
+            },
+            Status::Exists => return Err(Failure::out_of_turn()),
+        };
+        if receipt.is_applied() {
+            history::tidy(&self.host, &self.config, &transaction, &receipt, stamp);
+            message_id::tidy(&self.host, &transaction, &receipt);
+        }
+        Ok(reply)
     }
 
     /// `problem` is why a part of it is not.
-    fn stored(
-        &self,
-        session: &str,
-        opening: Opening<'_>,
-        receipt: &Receipt,
-        stamp: &str,
-        problem: Option<Problem>,
-    ) -> AnswerReply {
-        match receipt.status {
-            Status::Applied | Status::Repeated => {
-                let problem = problem.map(|Problem { code, message }| {
-                    let message = format!("Answer in session {session} stored {message}");
-                    self.warn(VALUE_LOG, &[&message]);
-                    Problem { code, message }
-                });
-                if problem.is_none() {
-                    self.debug(|line| {
-                        line.push_str("Stored answer in session ");
-                        line.push_str(session);
-                    });
-                }
-                history::tidy(&self.host, &self.config, session, opening, receipt, stamp);
-                AnswerReply { problem, ..AnswerReply::of(Effect::Stored) }
-            }
-            Status::Absent | Status::Expired | Status::AnotherLife => {
-                self.warn(SESSION_LOG, &["Answer not stored: its question's session has ended: ", session]);
-                AnswerReply::of(Effect::Ended)
-            }
-            Status::Unmet => {
-                let limit = self.config.max_keys;
-                let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
-                self.warn(LIMIT_LOG, &[&message]);
-                AnswerReply::with(Effect::Limited, Problem::limit(message))
-            }
-            Status::Exists => {
-                let problem = Problem::store(&Failure::out_of_turn());
-                self.warn(STORE_LOG, &["Answer not stored in session ", session, ": ", &problem.message]);
-                AnswerReply::with(Effect::Failed, problem)
-            }
+    fn stored(&self, session: &str, problem: Option<Problem>) -> AnswerReply {
+        let problem = problem.map(|Problem { code, message }| {
+            let message = format!("Answer in session {session} stored {message}");
+            log::warn(&self.host, log::VALUE, &[&message]);
+            Problem { code, message }
+        });
+        if problem.is_none() {
+            log::debug(&self.host, |line| {
+                line.push_str("Stored answer in session ");
+                line.push_str(session);
+            });
         }
+        AnswerReply { problem, ..AnswerReply::of(Effect::Stored) }
+    }
+
+    fn no_room(&self, session: &str) -> AnswerReply {
+        let limit = self.config.max_keys;
+        let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
+        log::warn(&self.host, log::LIMIT, &[&message]);
+        AnswerReply::with(Effect::Limited, Problem::limit(message))
+    }
+
+    fn failed(&self, session: &str, failure: &Failure) -> AnswerReply {
+        let problem = Problem::store(failure);
+        log::warn(&self.host, log::STORE, &["Answer not stored in session ", session, ": ", &problem.message]);
+        AnswerReply::with(Effect::Failed, problem)
     }
 }

@@ -9,8 +9,9 @@ mod bindings {
         path: "../wit",
         world: "memory-filter",
         generate_all,
-        // What goes to the store is borrowed: a transaction copies no text on this side.
-        ownership: Borrowing { duplicate_if_necessary: false },
+        // What goes to the store is borrowed: a transaction copies no text on this side. An entry goes down and comes
+        // up, so it is there twice.
+        ownership: Borrowing { duplicate_if_necessary: true },
     });
 
     export!(Component with_types_in self);
@@ -20,22 +21,24 @@ mod bindings {
 use std::cell::Cell;
 
 use bindings::Component;
-use bindings::exports::keepline::memory::{filter as lanes, sessions as operator};
-use bindings::keepline::memory::key_value as wit;
-use bindings::wasi::clocks::wall_clock;
+use bindings::exports::keepline::memory::{filter as lanes, maintenance, sessions as operator};
 use bindings::wasi::logging::logging;
 
-use crate::store::{
-    AllValues, BucketPage, Deletion, Description, Entry, Expectation, Failure, FailureCode, Host, Level,
-    LogDescription, LogEnd, Opening, Operation, Outcome, Receipt, Records, Status, TimeToLive,
+use crate::store::{Capabilities, FailureCode};
+use crate::{
+    AnswerEntry, Config, Effect, Filter, Problem, QuestionEntry, SessionProblem, SessionProblemCode as Code, Sessions,
 };
-use crate::{Config, Effect, Filter, Problem, SessionProblem, SessionProblemCode as Code, Sessions};
+use imports::Imports;
+
+mod imports;
 
 thread_local! {
-    /// All that an instance keeps between calls. None: the defaults.
+    /// What an instance keeps between calls. None: the defaults.
     static CONFIG: Cell<Option<Config>> = const { Cell::new(None) };
     /// The lowest level that the host wants.
     static LOG_FROM: Cell<logging::Level> = const { Cell::new(logging::Level::Debug) };
+    /// What the store can promise, once it was asked.
+    static CAPABILITIES: Cell<Option<Capabilities>> = const { Cell::new(None) };
 }
 
 fn config() -> Config {
@@ -52,33 +55,61 @@ fn sessions() -> Sessions<Imports> {
 
 impl lanes::Guest for Component {
     fn configure(options: String, log_from: logging::Level) -> Result<lanes::Configured, lanes::ConfigProblem> {
-        match Config::parse(&options) {
+        let log_before = LOG_FROM.replace(log_from);
+        match Config::parse_for(&Imports, &options) {
             Ok(config) => {
                 CONFIG.set(Some(config));
-                LOG_FROM.set(log_from);
-                Ok(lanes::Configured { effective: config.effective() })
+                Ok(lanes::Configured {
+                    effective: config.effective(),
+                    wants_vectors: false,
+                    wants_tokens: false,
+                    wants_turns: false,
+                })
             }
-            Err(problem) => Err(lanes::ConfigProblem { field: problem.field, message: problem.message }),
+            Err(problem) => {
+                LOG_FROM.set(log_before);
+                Err(lanes::ConfigProblem { field: problem.field, message: problem.message })
+            }
         }
     }
 
-    fn question(text: String, metadata: String) -> lanes::QuestionReply {
-        let reply = filter().question(&text, &metadata);
+    fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
+        let reply = filter().question(&QuestionEntry { text: &entry.text, metadata: &entry.metadata });
         lanes::QuestionReply {
             metadata: reply.metadata,
             turn: reply.turn,
             effect: reply.effect.into(),
             attached: reply.attached,
+            due: Vec::new(),
             problem: reply.problem.map(Into::into),
         }
     }
 
-    fn answer(text: String, metadata: String, turn: String) -> lanes::AnswerReply {
-        let reply = filter().answer(&text, &metadata, &turn);
+    fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
+        let reply = filter().answer(&AnswerEntry {
+            text: &entry.text,
+            metadata: &entry.metadata,
+            turn: &entry.turn,
+            message_id: entry.message_id.as_deref(),
+        });
         lanes::AnswerReply {
             metadata: reply.metadata,
             effect: reply.effect.into(),
+            due: Vec::new(),
             problem: reply.problem.map(Into::into),
+        }
+    }
+}
+
+impl maintenance::Guest for Component {
+    fn advance(job: maintenance::Job) -> maintenance::Progress {
+        let message = format!("This component has no deferred work called {}", crate::names::repr(&job.task.name));
+        let problem = lanes::Problem { code: FailureCode::Unsupported.as_str().to_owned(), message };
+        maintenance::Progress {
+            step: maintenance::Step::Failed,
+            task: job.task,
+            needs: Vec::new(),
+            problem: Some(problem),
         }
     }
 }
@@ -91,6 +122,7 @@ impl From<Effect> for lanes::Effect {
             Effect::Resumed => Self::Resumed,
             Effect::Enriched => Self::Enriched,
             Effect::Stored => Self::Stored,
+            Effect::Repeated => Self::Repeated,
             Effect::Limited => Self::Limited,
             Effect::Ended => Self::Ended,
             Effect::Failed => Self::Failed,
@@ -123,14 +155,14 @@ impl operator::Guest for Component {
         })
     }
 
-    fn list(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
+    fn list_sessions(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
         let page = sessions().list(&cursor, limit)?;
         Ok(operator::SessionPage { sessions: page.sessions, cursor: page.cursor })
     }
 
     fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let keys_cleared = sessions().delete(&session)?;
-        Ok(operator::SessionDeleted { session, keys_cleared })
+        let deleted = sessions().delete(&session)?;
+        Ok(operator::SessionDeleted { session, key_count: deleted.key_count, keys_cleared: deleted.keys_cleared })
     }
 
     fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
@@ -158,9 +190,15 @@ impl operator::Guest for Component {
         Ok(operator::KeyCounted { session, key, value })
     }
 
-    fn history(session: String, limit: u32) -> Reply<operator::HistoryPage> {
-        let entries = sessions().history(&session, limit)?;
-        Ok(operator::HistoryPage { session, entries })
+    fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
+        let page = sessions().history(&session, before, limit)?;
+        Ok(operator::HistoryPage {
+            session,
+            entries: page.entries,
+            first: page.first,
+            oldest: page.oldest,
+            next: page.next,
+        })
     }
 }
 
@@ -176,190 +214,14 @@ impl From<SessionProblem> for operator::SessionProblem {
                 Code::Expired => To::Expired,
                 Code::AlreadyExists => To::AlreadyExists,
                 Code::NotACounter => To::NotACounter,
+                Code::CounterOverflow => To::CounterOverflow,
                 Code::Limit => To::Limit,
                 Code::TooManySessions => To::TooManySessions,
+                Code::Conflict => To::Conflict,
                 Code::Store => To::Store,
             },
+            store_code: problem.store_code.to_owned(),
             message: problem.message,
-        }
-    }
-}
-
-/// What the host lends.
-#[derive(Clone, Copy)]
-struct Imports;
-
-impl Host for Imports {
-    fn transact(
-        &self,
-        bucket: &str,
-        opening: Opening<'_>,
-        expectations: &[Expectation<'_>],
-        operations: &[Operation<'_>],
-    ) -> Result<Receipt, Failure> {
-        let opening = match opening {
-            Opening::Existing { incarnation } => wit::Opening::Existing(wit::ExistingLife { incarnation }),
-            Opening::Create { time_to_live } => wit::Opening::Create(new_life(time_to_live)),
-            Opening::CreateNew { time_to_live } => wit::Opening::CreateNew(new_life(time_to_live)),
-        };
-        let expectations: Vec<_> = expectations.iter().map(lower_expectation).collect();
-        let operations: Vec<_> = operations.iter().map(lower_operation).collect();
-        let receipt = wit::transact(bucket, opening, &expectations, &operations)?;
-        Ok(Receipt {
-            status: receipt.status.into(),
-            created: receipt.created,
-            incarnation: receipt.incarnation,
-            outcomes: receipt.outcomes.into_iter().map(Into::into).collect(),
-        })
-    }
-
-    fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
-        let page = wit::list_buckets(cursor, limit)?;
-        Ok(BucketPage { buckets: page.buckets, cursor: page.cursor })
-    }
-
-    fn delete_bucket(&self, bucket: &str) -> Result<Deletion, Failure> {
-        let deletion = wit::delete_bucket(bucket)?;
-        Ok(Deletion { status: deletion.status.into(), keys: deletion.keys })
-    }
-
-    fn describe_bucket(&self, bucket: &str) -> Result<Description, Failure> {
-        let found = wit::describe_bucket(bucket)?;
-        let logs = found.logs.into_iter().map(|log| LogDescription { log: log.log, length: log.length });
-        Ok(Description {
-            status: found.status.into(),
-            incarnation: found.incarnation,
-            time_to_live: found
-                .time_to_live
-                .map(|life| TimeToLive { milliseconds: life.milliseconds, sliding: life.sliding }),
-            expires_in: found.expires_in,
-            keys: found.keys,
-            logs: logs.collect(),
-        })
-    }
-
-    fn now_micros(&self) -> u64 {
-        let now = wall_clock::now();
-        now.seconds.saturating_mul(1_000_000).saturating_add(u64::from(now.nanoseconds / 1000))
-    }
-
-    fn log(&self, level: Level, context: &str, message: &str) {
-        logging::log(level.into(), context, message);
-    }
-
-    fn logs(&self, level: Level) -> bool {
-        logging::Level::from(level) as u8 >= LOG_FROM.get() as u8
-    }
-}
-
-impl From<Level> for logging::Level {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Debug => Self::Debug,
-            Level::Warn => Self::Warn,
-        }
-    }
-}
-
-fn new_life(time_to_live: Option<TimeToLive>) -> wit::NewLife {
-    wit::NewLife {
-        time_to_live: time_to_live
-            .map(|life| wit::TimeToLive { milliseconds: life.milliseconds, sliding: life.sliding }),
-    }
-}
-
-fn lower_expectation<'a>(expectation: &Expectation<'a>) -> wit::Expectation<'a> {
-    match *expectation {
-        Expectation::Oldest { log, records } => wit::Expectation::Oldest(wit::ExpectedOldest { log, records }),
-        Expectation::Keys { keys } => wit::Expectation::Keys(wit::ExpectedKeys { keys }),
-        Expectation::Room { limit } => wit::Expectation::Room(wit::ExpectedRoom { limit }),
-    }
-}
-
-fn lower_operation<'a>(operation: &Operation<'a>) -> wit::Operation<'a> {
-    match *operation {
-        Operation::Get { key, max_bytes } => wit::Operation::Get(wit::GetOperation { key, max_bytes }),
-        Operation::GetAll { max_bytes, max_keys } => {
-            wit::Operation::GetAll(wit::GetAllOperation { max_bytes, max_keys })
-        }
-        Operation::ListKeys { max_keys } => wit::Operation::ListKeys(wit::ListKeysOperation { max_keys }),
-        Operation::Put { key, value } => wit::Operation::Put(wit::PutOperation { key, value }),
-        Operation::Increment { key, amount } => wit::Operation::Increment(wit::IncrementOperation { key, amount }),
-        Operation::Remove { key } => wit::Operation::Remove(wit::RemoveOperation { key }),
-        Operation::RemoveAll { max_names } => wit::Operation::RemoveAll(wit::RemoveAllOperation { max_names }),
-        Operation::Append { log, records } => wit::Operation::Append(wit::AppendOperation { log, records }),
-        Operation::Read { log, end, skip, max_records, max_bytes } => wit::Operation::Read(wit::ReadOperation {
-            log,
-            end: match end {
-                LogEnd::Oldest => wit::LogEnd::Oldest,
-                LogEnd::Newest => wit::LogEnd::Newest,
-            },
-            skip,
-            max_records,
-            max_bytes,
-        }),
-        Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
-            wit::Operation::Overflow(wit::OverflowOperation { log, limit, keep, max_records, max_bytes })
-        }
-        Operation::ReplaceOldest { log, count, records } => {
-            wit::Operation::ReplaceOldest(wit::ReplaceOldestOperation { log, count, records })
-        }
-    }
-}
-
-impl From<wit::Outcome> for Outcome {
-    fn from(outcome: wit::Outcome) -> Self {
-        match outcome {
-            wit::Outcome::Value(found) => Self::Value { json: found.json, unreadable: found.unreadable },
-            wit::Outcome::Values(all) => {
-                let entries = all.entries.into_iter().map(|entry| Entry { key: entry.key, json: entry.json });
-                Self::Values(AllValues { entries: entries.collect(), unreadable: all.unreadable })
-            }
-            wit::Outcome::Oversize(size) => Self::Oversize { bytes: size.bytes, keys: size.keys },
-            wit::Outcome::Names(keys) => Self::Names { names: keys.names, total: keys.total },
-            wit::Outcome::Done(done) => Self::Done { created: done.created },
-            wit::Outcome::Counter(counter) => Self::Counter(counter.value),
-            wit::Outcome::Extent(extent) => Self::Extent { first: extent.first, length: extent.length },
-            wit::Outcome::Records(found) => {
-                Self::Records(Records { first: found.first, length: found.length, records: found.records })
-            }
-        }
-    }
-}
-
-impl From<wit::Status> for Status {
-    fn from(status: wit::Status) -> Self {
-        match status {
-            wit::Status::Applied => Self::Applied,
-            wit::Status::Repeated => Self::Repeated,
-            wit::Status::Absent => Self::Absent,
-            wit::Status::Expired => Self::Expired,
-            wit::Status::Exists => Self::Exists,
-            wit::Status::AnotherLife => Self::AnotherLife,
-            wit::Status::Unmet => Self::Unmet,
-        }
-    }
-}
-
-impl From<wit::Failure> for Failure {
-    fn from(failure: wit::Failure) -> Self {
-        Self {
-            code: match failure.code {
-                wit::FailureCode::Invalid => FailureCode::Invalid,
-                wit::FailureCode::WrongType => FailureCode::WrongType,
-                wit::FailureCode::NotACounter => FailureCode::NotACounter,
-                wit::FailureCode::CounterOverflow => FailureCode::CounterOverflow,
-                wit::FailureCode::TooManyBuckets => FailureCode::TooManyBuckets,
-                wit::FailureCode::Full => FailureCode::Full,
-                wit::FailureCode::ReadOnly => FailureCode::ReadOnly,
-                wit::FailureCode::Denied => FailureCode::Denied,
-                wit::FailureCode::Unavailable => FailureCode::Unavailable,
-                wit::FailureCode::TimedOut => FailureCode::TimedOut,
-                wit::FailureCode::Other => FailureCode::Other,
-            },
-            subject: failure.subject,
-            limit: failure.limit,
-            message: failure.message,
         }
     }
 }

@@ -4,8 +4,9 @@
 //! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
 
 use crate::json::{self, scan};
+use crate::log;
 use crate::names::{cut, repr};
-use crate::store::{Opening, TimeToLive};
+use crate::store::{Host, Level, Opening, TimeToLive};
 
 /// When a session's time starts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,8 @@ const BESIDE_A_VALUE: u64 = 1 << 10;
 const MIN_KEYS: u64 = 2;
 /// Listing and clearing name every key of a session in one reply.
 pub(crate) const MAX_KEYS: u64 = 10_000;
+/// The bytes of so many keys.
+pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
                        unbound_context, max_value_bytes, max_context_bytes, max_keys";
@@ -109,6 +112,31 @@ impl Config {
             config.max_context_bytes = least.max(Self::default().max_context_bytes);
         }
         problem.map_or(Ok(config), Err)
+    }
+
+    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
+    /// can't promise is told.
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, ConfigProblem> {
+        let config = Self::parse(text)?;
+        let capabilities = host.capabilities();
+        if !capabilities.expiring && config.time_to_live().is_some() {
+            return Err(ConfigProblem {
+                field: "session_ttl_hours".to_owned(),
+                message: format!(
+                    "session_ttl_hours must be 0 (for ever), not {}: the store lets nothing expire",
+                    in_decimal(config.session_ttl_hours)
+                ),
+            });
+        }
+        if !capabilities.atomic {
+            let told = "The store does not apply transactions as a whole: counts may be off when several write at once";
+            log::warn(host, log::STORE, &[told]);
+        }
+        if !capabilities.exactly_once && host.logs(Level::Debug) {
+            let told = "The store can't tell a call that is sent again from a new one: the host must not retry writes";
+            host.log(Level::Debug, log::STORE, told);
+        }
+        Ok(config)
     }
 
     fn set(&mut self, raw_key: &str, raw: &str) -> Result<(), ConfigProblem> {
@@ -171,7 +199,7 @@ impl Config {
             "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
              \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"max_value_bytes\": {}, \
              \"max_context_bytes\": {}, \"max_keys\": {}}}",
-            self.session_ttl_hours,
+            in_decimal(self.session_ttl_hours),
             self.max_history,
             self.auto_summarize,
             self.max_value_bytes,
@@ -207,14 +235,25 @@ fn to_the_billionth(hours: f64) -> f64 {
         // -0 as well.
         return 0.0;
     }
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "positive, bounded by MAX_TTL_HOURS, and below 2^53"
-    )]
-    let billionths = ((hours * 1e9 + 0.5) as u64).max(1) as f64;
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53")]
+    let billionths = billionths(hours).max(1) as f64;
     billionths / 1e9
+}
+
+/// Hours with at most nine decimals. (The standard library's writer of floats would be a tenth of the component.)
+fn in_decimal(hours: f64) -> String {
+    let billionths = billionths(hours);
+    let text = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, bounded by MAX_TTL_HOURS, and below 2^53"
+)]
+fn billionths(hours: f64) -> u64 {
+    (hours * 1e9 + 0.5) as u64
 }
 
 /// One option as it was given.

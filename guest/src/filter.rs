@@ -10,19 +10,12 @@
 
 use crate::config::{Config, UnboundContext};
 use crate::json;
+use crate::log;
 use crate::metadata::{Metadata, Session};
 use crate::names::{is_key, repr};
-use crate::store::{AllValues, Failure, Host, Level, Operation, Outcome, Receipt};
+use crate::reply::{self, Found, Outcomes};
+use crate::store::{Failure, FoundEntries, Host, Operation, Transaction, VALUES};
 use crate::turn::Turn;
-
-pub(crate) const SESSION_LOG: &str = "keepline.session";
-pub(crate) const VALUE_LOG: &str = "keepline.value";
-pub(crate) const LIMIT_LOG: &str = "keepline.limit";
-pub(crate) const STORE_LOG: &str = "keepline.store";
-
-/// The filter's own keys.
-pub(crate) const LAST_ANSWER: &str = "last_answer";
-pub(crate) const ANSWER_COUNT: &str = "answer_count";
 
 /// A warning names no more keys than this.
 const NAMED_MAX: usize = 8;
@@ -40,6 +33,8 @@ pub enum Effect {
     Enriched,
     /// Answer: it is stored; with a problem: as far as what is broken in the session lets it be.
     Stored,
+    /// Answer: its message id is stored already.
+    Repeated,
     /// A limit kept it from being enriched or stored.
     Limited,
     /// Answer: the session that its question saw has ended.
@@ -65,6 +60,28 @@ impl Problem {
     pub(crate) fn store(failure: &Failure) -> Self {
         Self { code: failure.code.as_str(), message: failure.sentence() }
     }
+}
+
+/// A question, as far as the filter looks at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuestionEntry<'a> {
+    /// What is asked.
+    pub text: &'a str,
+    /// JSON text.
+    pub metadata: &'a str,
+}
+
+/// An answer, as far as the filter looks at it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnswerEntry<'a> {
+    /// What is said.
+    pub text: &'a str,
+    /// JSON text.
+    pub metadata: &'a str,
+    /// As the question's reply gave it; empty: none.
+    pub turn: &'a str,
+    /// None: that of the metadata.
+    pub message_id: Option<&'a str>,
 }
 
 /// What became of a question.
@@ -113,17 +130,17 @@ impl<H: Host> Filter<H> {
     }
 
     /// A question on its way to the model.
-    pub fn question(&self, _text: &str, metadata: &str) -> QuestionReply {
+    pub fn question(&self, entry: &QuestionEntry<'_>) -> QuestionReply {
         let strips = self.config.unbound_context == UnboundContext::Strip;
-        let metadata = Metadata::parse(metadata, strips);
+        let metadata = Metadata::parse(entry.metadata, strips);
         let session = match &metadata.session {
             Session::Named(session) => session,
             Session::None | Session::Malformed(_) => {
                 let effect = self.unbound(&metadata, "question");
                 if metadata.withheld {
                     let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
-                                memory_context";
-                    self.warn(SESSION_LOG, &[what]);
+                                memory_context or the like";
+                    log::warn(&self.host, log::SESSION, &[what]);
                 }
                 return QuestionReply {
                     metadata: if strips { metadata.stripped() } else { None },
@@ -135,7 +152,11 @@ impl<H: Host> Filter<H> {
         let mut reply = QuestionReply::untouched(Effect::Resumed);
         if let Err(failure) = self.remember(session, &metadata, &mut reply) {
             let problem = Problem::store(&failure);
-            self.warn(STORE_LOG, &["No memory for a question of session ", session, ": ", &problem.message]);
+            log::warn(
+                &self.host,
+                log::STORE,
+                &["No memory for a question of session ", session, ": ", &problem.message],
+            );
             reply.effect = Effect::Failed;
             reply.problem = Some(problem);
         }
@@ -150,19 +171,22 @@ impl<H: Host> Filter<H> {
 
     /// Open the session, or create it, and attach what it holds.
     fn remember(&self, session: &str, metadata: &Metadata<'_>, reply: &mut QuestionReply) -> Result<(), Failure> {
-        let read = Operation::GetAll { max_bytes: self.config.max_context_bytes, max_keys: self.config.max_keys };
-        let receipt = self.host.transact(session, self.config.create(), &[], &[read])?;
+        let Config { max_keys, max_context_bytes, .. } = self.config;
+        let read = Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes };
+        let opening = self.config.create();
+        let transaction = Transaction { session, opening, expectations: &[], operations: &[read] };
+        let mut receipt = reply::transact(&self.host, &transaction)?;
         // Creating opens what is there and makes what is not: any other status is the store's fault.
         if !receipt.is_applied() {
             return Err(Failure::out_of_turn());
         }
         reply.turn = Turn::write(session, &receipt.incarnation);
-        let Receipt { incarnation, outcomes, .. } = receipt;
-        match outcomes.into_iter().next() {
-            Some(Outcome::Values(values)) => self.enrich(session, metadata, values, reply),
-            Some(Outcome::Oversize { keys, .. }) => {
-                let mut message = self.oversize(session, keys);
-                let fitting = self.fitting(session, &incarnation)?;
+        let incarnation = std::mem::take(&mut receipt.incarnation);
+        match Outcomes::of(receipt).entries()? {
+            Found::Entries(values) => self.enrich(session, metadata, values, reply),
+            Found::Oversize { entries, .. } => {
+                let mut message = self.oversize(session, entries);
+                let fitting = self.fitting(session, &incarnation, entries)?;
                 self.enrich(session, metadata, fitting.values, reply);
                 if reply.effect != Effect::Enriched {
                     reply.effect = Effect::Limited;
@@ -173,33 +197,32 @@ impl<H: Host> Filter<H> {
                     message.push_str(" keys: ");
                     push_names(&mut message, &fitting.left_out);
                 }
-                self.warn(LIMIT_LOG, &[&message]);
+                log::warn(&self.host, log::LIMIT, &[&message]);
                 reply.problem = Some(Problem::limit(message));
             }
-            _ => return Err(Failure::out_of_turn()),
         }
         Ok(())
     }
 
     /// Attach what can be attached.
-    fn enrich(&self, session: &str, metadata: &Metadata<'_>, mut values: AllValues, reply: &mut QuestionReply) {
+    fn enrich(&self, session: &str, metadata: &Metadata<'_>, mut values: FoundEntries, reply: &mut QuestionReply) {
         let mut skipped = values.unreadable;
         values.entries.retain(|entry| {
-            let is_good = is_key(&entry.key) && json::value(&entry.json).is_some();
+            let is_good = is_key(&entry.key) && json::value(&entry.text).is_some();
             if !is_good {
                 skipped.push(entry.key.clone());
             }
             is_good
         });
         if !skipped.is_empty() {
-            self.warn(VALUE_LOG, &[&skipped_line(session, &skipped)]);
+            log::warn(&self.host, log::VALUE, &[&skipped_line(session, &skipped)]);
         }
         let entries = &mut values.entries;
         if entries.is_empty() {
             return;
         }
 
-        let size = entries.iter().map(|entry| entry.key.len() + entry.json.len() + "{\"\":".len()).sum::<usize>() + 1;
+        let size = entries.iter().map(|entry| entry.key.len() + entry.text.len() + "{\"\":".len()).sum::<usize>() + 1;
         reply.metadata = Some(metadata.enriched(size, |out| {
             let mut before = "{\"";
             for entry in entries.iter() {
@@ -207,14 +230,14 @@ impl<H: Host> Filter<H> {
                 // A key of ours has no character that must be escaped.
                 out.push_str(&entry.key);
                 out.push_str("\":");
-                push_line(out, entry.json.trim_matches([' ', '\t', '\n', '\r']));
+                push_line(out, entry.text.trim_matches([' ', '\t', '\n', '\r']));
                 before = ",\"";
             }
             out.push('}');
         }));
         reply.effect = Effect::Enriched;
         reply.attached = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-        self.debug(|line| {
+        log::debug(&self.host, |line| {
             line.push_str("Attached ");
             json::push_number(line, u64::from(reply.attached));
             line.push_str(" memory keys to question for session ");
@@ -226,7 +249,7 @@ impl<H: Host> Filter<H> {
     pub(crate) fn unbound(&self, metadata: &Metadata<'_>, lane: &str) -> Effect {
         match &metadata.session {
             Session::Malformed(shown) => {
-                self.debug(|line| {
+                log::debug(&self.host, |line| {
                     line.push_str("Ignoring invalid session_id in ");
                     line.push_str(lane);
                     line.push_str(" metadata: ");
@@ -236,7 +259,7 @@ impl<H: Host> Filter<H> {
             }
             Session::None | Session::Named(_) => {
                 if metadata.unreadable {
-                    self.debug(|line| {
+                    log::debug(&self.host, |line| {
                         line.push_str("No JSON object in ");
                         line.push_str(lane);
                         line.push_str(" metadata: no session");
@@ -254,20 +277,6 @@ impl<H: Host> Filter<H> {
         } else {
             // How far over is not known: a store stops counting bytes at the limit.
             format!("Memory of session {session} is over max_context_bytes ({max_context_bytes})")
-        }
-    }
-
-    pub(crate) fn debug(&self, write: impl FnOnce(&mut String)) {
-        if self.host.logs(Level::Debug) {
-            let mut line = String::with_capacity(192);
-            write(&mut line);
-            self.host.log(Level::Debug, SESSION_LOG, &line);
-        }
-    }
-
-    pub(crate) fn warn(&self, context: &str, parts: &[&str]) {
-        if self.host.logs(Level::Warn) {
-            self.host.log(Level::Warn, context, &parts.concat());
         }
     }
 }

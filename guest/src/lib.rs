@@ -6,11 +6,13 @@
 //!
 //! ```no_run
 //! # fn run(host: impl keepline_filter::store::Host) -> Result<(), keepline_filter::ConfigProblem> {
-//! use keepline_filter::{Config, Filter};
+//! use keepline_filter::{AnswerEntry, Config, Filter, QuestionEntry};
 //!
 //! let filter = Filter::new(host, Config::parse(r#"{"session_ttl_hours": 24}"#)?);
-//! let question = filter.question("What did I ask?", r#"{"session_id": "s1"}"#);
-//! let answer = filter.answer("Nothing yet.", "{}", &question.turn);
+//! let metadata = r#"{"session_id": "s1"}"#;
+//! let question = filter.question(&QuestionEntry { text: "What did I ask?", metadata });
+//! let turn = &question.turn;
+//! let answer = filter.answer(&AnswerEntry { text: "Nothing yet.", metadata: "{}", turn, message_id: None });
 //! # Ok(()) }
 //! ```
 
@@ -21,14 +23,19 @@ pub mod config;
 pub mod filter;
 pub mod history;
 pub mod json;
+mod log;
+mod message_id;
 pub mod metadata;
 pub mod names;
 mod oversize;
+mod reply;
 pub mod sessions;
 pub mod store;
 pub mod turn;
 
 pub use config::{Config, ConfigProblem};
-pub use filter::{AnswerReply, Effect, Filter, Problem, QuestionReply};
-pub use sessions::{SessionPage, SessionProblem, SessionProblemCode, SessionState, Sessions};
+pub use filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem, QuestionEntry, QuestionReply};
+pub use sessions::{
+    HistoryPage, SessionDeleted, SessionPage, SessionProblem, SessionProblemCode, SessionState, Sessions,
+};
 pub use store::Host;

@@ -11,7 +11,11 @@ use crate::json::{self, scan};
 use crate::names::{is_session, repr_json};
 
 const SESSION: &str = "session_id";
+const MESSAGE: &str = "message_id";
+/// What is attached.
 const CONTEXT: &str = "memory_context";
+/// How the members begin and go on that are the filter's to attach, whether it does so already or not.
+const OWN: (&str, [&str; 6]) = ("memory", ["context", "messages", "summary", "recall", "trace", "sections"]);
 
 /// What metadata say about the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +34,13 @@ pub struct Metadata<'a> {
     text: &'a str,
     /// The session it names.
     pub session: Session<'a>,
+    /// The id of the message, if it is a text and not an empty one.
+    pub message_id: Option<Cow<'a, str>>,
     /// Whether it was looked through and is not a JSON object.
     pub unreadable: bool,
     /// Whether it is not even JSON, and what a more lenient reader may find in it is not to be let through.
     pub withheld: bool,
-    /// Where the incoming `memory_context` members are, each with one comma next to it.
+    /// Where the incoming members are that are the filter's own, each with one comma next to it.
     cuts: Vec<Range<usize>>,
     /// Where another member can be put.
     end: usize,
@@ -43,13 +49,14 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// Look for a session, and for a `memory_context` if there is one or `unbound` asks for it anyway. Then
-    /// metadata that nobody can read, but that may hold a `memory_context` for a reader who guesses (one of
-    /// JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
+    /// Look for a session and a message id, and for members that are the filter's own if there is one or `unbound`
+    /// asks for them anyway. Then metadata that nobody can read, but that may hold such a member for a reader who
+    /// guesses (one of JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
     pub fn parse(text: &'a str, unbound: bool) -> Self {
         let mut metadata = Self {
             text,
             session: Session::None,
+            message_id: None,
             unreadable: false,
             withheld: false,
             cuts: Vec::new(),
@@ -58,20 +65,20 @@ impl<'a> Metadata<'a> {
         };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that JSON could escape otherwise than by its number.
-        let may_hide = || unbound && (mentions(text, CONTEXT, '_') || text.contains('\\'));
-        let may_matter = mentions(text, SESSION, '_') || mentions(text, "\\u", '\\') || may_hide();
+        let may_hide = || unbound && (mentions_own(text) || text.contains('\\'));
+        let may_matter = mentions_id(text) || mentions_escape(text) || may_hide();
         if !may_matter {
             return metadata;
         }
 
         // Just behind the opening brace, in case it has no member.
         let mut end = text.find('{').map_or(0, |at| at + 1);
-        let mut session = None;
+        let (mut session, mut message_id) = (None, None);
         let mut leading_cut: Option<usize> = None;
         let read = scan::members(text, |key, value| {
             let start = json::offset(text, key);
             let stop = json::offset(text, value) + value.len();
-            if json::key_is(key, CONTEXT) {
+            if is_own(key) {
                 // With the comma before it; without one, the comma after it goes, once it is met.
                 if metadata.has_members {
                     metadata.cuts.push(end..stop);
@@ -82,6 +89,8 @@ impl<'a> Metadata<'a> {
                 if json::key_is(key, SESSION) {
                     // The last one counts, as in Python.
                     session = Some(value);
+                } else if json::key_is(key, MESSAGE) {
+                    message_id = Some(value);
                 }
                 if let Some(from) = leading_cut.take() {
                     metadata.cuts.push(from..start);
@@ -101,10 +110,11 @@ impl<'a> Metadata<'a> {
         }
         metadata.end = end;
         metadata.session = session.map_or(Session::None, read_session);
+        metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
         metadata
     }
 
-    /// The metadata without a `memory_context`; none: there is none in it.
+    /// The metadata without the filter's own members; none: there is none in them.
     pub fn stripped(&self) -> Option<String> {
         if self.withheld {
             return Some("{}".to_owned());
@@ -147,15 +157,43 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Whether the text holds that name, found by a character in it that is rare elsewhere: one byte is sooner
-/// looked for than a word, for which a search by `str` is prepared anew each time.
-fn mentions(text: &str, name: &str, rare: char) -> bool {
-    name.split_once(rare).is_some_and(|(before, after)| {
-        text.match_indices(rare).any(|(at, found)| {
-            text.split_at_checked(at).is_some_and(|(head, tail)| {
-                head.ends_with(before) && tail.strip_prefix(found).is_some_and(|tail| tail.starts_with(after))
-            })
-        })
+/// Whether the raw key (with quotes) is one of the filter's own.
+fn is_own(raw: &str) -> bool {
+    let (before, after) = OWN;
+    let is_one = |key: &str| {
+        let key = key.strip_prefix(before).and_then(|rest| rest.strip_prefix('_'));
+        key.is_some_and(|key| after.contains(&key))
+    };
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(key) if key.starts_with(before) && is_one(key) => true,
+        Some(key) => key.contains('\\') && json::string(raw).is_some_and(|key| is_one(&key)),
+        None => false,
+    }
+}
+
+/// Whether the text may name a session or a message.
+fn mentions_id(text: &str) -> bool {
+    around(text, '_', |before, after| {
+        after.starts_with("id") && (before.ends_with("session") || before.ends_with("message"))
+    })
+}
+
+/// Whether the text may name one of the filter's own members.
+fn mentions_own(text: &str) -> bool {
+    around(text, '_', |before, after| before.ends_with(OWN.0) && OWN.1.iter().any(|name| after.starts_with(name)))
+}
+
+/// Whether a character in the text may be spelt by its number.
+fn mentions_escape(text: &str) -> bool {
+    around(text, '\\', |_, after| after.starts_with('u'))
+}
+
+/// Whether that is true of what is before and after one of these characters. One byte is sooner looked for than a
+/// word, for which a search by `str` is prepared anew each time.
+fn around(text: &str, rare: char, is_wanted: impl Fn(&str, &str) -> bool) -> bool {
+    text.match_indices(rare).any(|(at, found)| {
+        text.split_at_checked(at)
+            .is_some_and(|(before, rest)| rest.strip_prefix(found).is_some_and(|after| is_wanted(before, after)))
     })
 }
 
@@ -321,6 +359,35 @@ mod tests {
             assert_eq!(metadata.stripped().as_deref(), Some(after), "{before}");
         }
         assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true).stripped(), None);
+    }
+
+    #[test]
+    fn whatever_is_the_filters_own_is_cut_and_nothing_else() {
+        for name in ["context", "messages", "summary", "recall", "trace", "sections"] {
+            let before = format!("{{\"a\":1,\"memory_{name}\":[2],\"session_id\":\"s\",\"memory\\u005f{name}\":3}}");
+            for unbound in [false, true] {
+                let metadata = Metadata::parse(&before, unbound);
+                assert_eq!(metadata.stripped().as_deref(), Some(r#"{"a":1,"session_id":"s"}"#), "{name}");
+            }
+            let without = format!("{{\"memory_{name}\":1}}");
+            assert_eq!(Metadata::parse(&without, true).stripped().as_deref(), Some("{}"), "{name}");
+            assert_eq!(Metadata::parse(&without, false).stripped(), None, "{name}");
+            assert!(Metadata::parse(&format!("{{memory_{name}:1}}"), true).withheld, "{name}");
+        }
+        let kept = r#"{"session_id":"s","memory":1,"memory_":1,"memory_mode":1,"memory_question":1,"memory_contexts":1,"memorycontext":1,"my_memory_trace":1,"Memory_trace":1}"#;
+        assert_eq!(Metadata::parse(kept, true).stripped(), None);
+    }
+
+    #[test]
+    fn the_message_id_is_a_text_at_the_top_level() {
+        let id = |text: &str| Metadata::parse(text, false).message_id.map(Cow::into_owned);
+        assert_eq!(id(r#"{"message_id":"m"}"#).as_deref(), Some("m"));
+        assert_eq!(id(r#"{"message\u005fid":"\u006d","session_id":"s"}"#).as_deref(), Some("m"));
+        assert_eq!(id(r#"{"message_id":"a","message_id":"b"}"#).as_deref(), Some("b"));
+        for raw in ["null", "\"\"", "7", "{\"message_id\":\"m\"}", "[\"m\"]", "true"] {
+            assert_eq!(id(&format!("{{\"x\":{{\"message_id\":\"m\"}},\"message_id\":{raw}}}")), None, "{raw}");
+        }
+        assert_eq!(id(r#"{"message_id":"m""#), None);
     }
 
     #[test]

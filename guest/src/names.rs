@@ -3,7 +3,18 @@
 //! Promises the original node's rules and words, for the whole string: a trailing newline is refused.
 //! Refuses as keys all that both begins and ends with `__`: stores keep their bookkeeping there.
 
+use std::borrow::Cow;
+
+use sha2::{Digest, Sha256};
+
 use crate::json::push_hex;
+
+/// What the names begin with that are hashes.
+const HASHED: &str = "h-";
+
+/// The filter's own two keys.
+pub(crate) const LAST_ANSWER: &str = "last_answer";
+pub(crate) const ANSWER_COUNT: &str = "answer_count";
 
 const SESSION_MAX: usize = 128;
 const KEY_MAX: usize = 256;
@@ -29,6 +40,36 @@ pub(crate) fn is_key_shaped(name: &str) -> bool {
 
 fn is_reserved(name: &str) -> bool {
     name.starts_with("__") && name.ends_with("__")
+}
+
+/// A name for any text, as the key of a map that is not `values`: the text itself if it is 1 to 256 characters from
+/// `!` to `~` and does not begin with `h-`; else `h-` and its SHA-256 in lower-case base32.
+pub(crate) fn token(text: &str) -> Cow<'_, str> {
+    const DIGITS: [char; 32] = [
+        'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v',
+        'w', 'x', 'y', 'z', '2', '3', '4', '5', '6', '7',
+    ];
+    if is_token(text) && !text.starts_with(HASHED) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(HASHED.len() + 52);
+    out.push_str(HASHED);
+    let (mut bits, mut held) = (0_u16, 0_u8);
+    // A last zero byte makes the last digit whole: 256 bits are 51 digits and one bit.
+    for byte in Sha256::digest(text).into_iter().chain([0]).take(33) {
+        bits = bits << 8 | u16::from(byte);
+        held += 8;
+        while held >= 5 && out.len() < HASHED.len() + 52 {
+            held -= 5;
+            out.push(DIGITS.get(usize::from(bits >> held & 31)).copied().unwrap_or('a'));
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Whether this can be the key of a map that is not `values`.
+pub(crate) fn is_token(text: &str) -> bool {
+    (1..=KEY_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A session id, or what is wrong with it.
@@ -169,6 +210,21 @@ mod tests {
         for name in ["__a", "a__", "_a_", "a", "..", "a.b-c_d"] {
             assert!(check_key(name).is_ok(), "{name}");
         }
+    }
+
+    #[test]
+    fn any_text_has_a_token_of_its_own() {
+        let long = "x".repeat(256);
+        for kept in ["a", "msg_01!~", "{\"k\":1}", "h", &long] {
+            assert_eq!(token(kept), kept);
+        }
+        // The digests of "" and "h-" as `sha256sum | xxd -r -p | base32` has them.
+        assert_eq!(token(""), "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq");
+        let long = "x".repeat(257);
+        let others = ["h-", "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq", "a b", "é", "a\n", &long];
+        let tokens: std::collections::HashSet<_> = others.iter().map(|text| token(text)).collect();
+        assert_eq!(tokens.len(), others.len());
+        assert!(tokens.iter().all(|token| is_token(token) && token.len() == 54 && token.starts_with("h-")));
     }
 
     #[test]

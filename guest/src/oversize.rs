@@ -8,19 +8,17 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::config::MAX_KEYS;
-use crate::filter::{ANSWER_COUNT, Filter, LAST_ANSWER};
-use crate::names::is_key;
-use crate::store::{AllValues, Entry, Failure, FailureCode, Host, Opening, Operation, Outcome};
-
-/// How many keys of a wrong type, which fail a transaction that reads them, are put up with.
-const TRIES: u32 = 8;
+use crate::config::{KEYS_BYTES, MAX_KEYS};
+use crate::filter::Filter;
+use crate::names::{ANSWER_COUNT, LAST_ANSWER, is_key};
+use crate::reply::{self, Found, Outcomes};
+use crate::store::{Entry, Failure, FoundEntries, Host, KeyPage, Opening, Operation, Transaction, VALUES};
 
 /// A memory that fits.
 #[derive(Debug, Default)]
 pub(crate) struct Fitting {
     /// What is to be attached.
-    pub values: AllValues,
+    pub values: FoundEntries,
     /// Names of keys that found no room, sorted.
     pub left_out: Vec<String>,
     /// How many keys found none, those that were not even listed among them.
@@ -28,10 +26,11 @@ pub(crate) struct Fitting {
 }
 
 impl<H: Host> Filter<H> {
-    /// Read what fits from a session of this incarnation. Nothing fits when it has ended since.
+    /// Read what fits from a session of this incarnation, which was told to have so many entries. Nothing fits when it
+    /// has ended since.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fitting(&self, session: &str, incarnation: &str) -> Result<Fitting, Failure> {
+    pub(crate) fn fitting(&self, session: &str, incarnation: &str, entries: u64) -> Result<Fitting, Failure> {
         let mut memory = Memory {
             filter: self,
             session,
@@ -40,7 +39,7 @@ impl<H: Host> Filter<H> {
             keys: self.config.max_keys,
             slots: [LAST_ANSWER, ANSWER_COUNT].map(|key| (key.to_owned(), Slot::Unknown)).into(),
         };
-        Ok(memory.read()?.map_or_else(Fitting::default, |unlisted| memory.told(unlisted)))
+        Ok(memory.read(entries)?.map_or_else(Fitting::default, |unlisted| memory.told(unlisted)))
     }
 }
 
@@ -58,7 +57,7 @@ struct Memory<'a, H> {
 
 /// What is known of a key's value.
 enum Slot {
-    /// Nothing, or that it is gone, or of a wrong type.
+    /// Nothing, or that it is gone.
     Unknown,
     /// It has so many bytes, its key among them, and found no room yet.
     Sized(u64),
@@ -66,27 +65,24 @@ enum Slot {
     Read(String),
     /// It came and found room.
     Kept(String),
-    /// It is not UTF-8.
+    /// It is not UTF-8, or of a wrong type.
     Unreadable,
 }
 
-/// The names of a session's keys, and how many there are.
-type Names = Option<(Vec<String>, u64)>;
-
 impl<H: Host> Memory<'_, H> {
-    /// Read what is to be attached; how many keys there are that can't be listed. None: the session has ended.
-    fn read(&mut self) -> Result<Option<u64>, Failure> {
-        let Some(Some((names, total))) = self.get(vec![0, 1], self.room, true)? else { return Ok(None) };
+    /// Read what is to be attached, of so many entries; how many of them can't be listed. None: the session has ended.
+    fn read(&mut self, entries: u64) -> Result<Option<u64>, Failure> {
+        let Some(Some(page)) = self.get(vec![0, 1], self.room, true)? else { return Ok(None) };
         self.keep(0);
         self.keep(1);
         let mut own = std::mem::take(&mut self.slots);
-        // Fewer than were asked for are all, whatever the store counts beside them.
-        let listed = names.len() as u64;
-        let unlisted = if listed < MAX_KEYS { 0 } else { total.saturating_sub(listed) };
-        for name in names.into_iter().filter(|name| is_key(name)) {
-            let slot = own.iter_mut().find(|(key, _)| *key == name);
+        let listed = page.keys.len() as u64;
+        let unlisted = if page.cursor.is_empty() { 0 } else { entries.saturating_sub(listed) };
+        let most = usize::try_from(MAX_KEYS).unwrap_or(usize::MAX);
+        for key in page.keys.into_iter().filter(|key| is_key(key)).take(most) {
+            let slot = own.iter_mut().find(|(name, _)| *name == key);
             let slot = slot.map_or(Slot::Unknown, |(_, slot)| std::mem::replace(slot, Slot::Unknown));
-            self.slots.push((name, slot));
+            self.slots.push((key, slot));
         }
 
         // With equal shares all that is no longer than one fits, whatever it is.
@@ -147,58 +143,45 @@ impl<H: Host> Memory<'_, H> {
 
     /// Read values that have, with their keys, no more bytes than are known, or than `share`. With the names of
     /// all keys if they are wanted. None: the session has ended.
-    fn get(&mut self, mut wanted: Vec<usize>, share: u64, lists: bool) -> Result<Option<Names>, Failure> {
-        let mut tries = 0;
-        let receipt = loop {
-            if wanted.is_empty() && !lists {
-                return Ok(Some(None));
-            }
-            let mut operations = Vec::with_capacity(wanted.len() + 1);
-            for (key, slot) in wanted.iter().filter_map(|index| self.slots.get(*index)) {
-                let most = if let Slot::Sized(size) = slot { *size } else { share };
-                operations.push(Operation::Get { key, max_bytes: most.saturating_sub(key.len() as u64) });
-            }
-            if lists {
-                operations.push(Operation::ListKeys { max_keys: MAX_KEYS });
-            }
-            match self.filter.host.transact(self.session, self.opening, &[], &operations) {
-                Ok(receipt) => break receipt,
-                Err(failure) => {
-                    let before = wanted.len();
-                    wanted.retain(|index| self.slots.get(*index).is_some_and(|(key, _)| *key != failure.subject));
-                    tries += 1;
-                    if failure.code != FailureCode::WrongType || wanted.len() == before || tries > TRIES {
-                        return Err(failure);
-                    }
-                }
-            }
-        };
+    fn get(&mut self, wanted: Vec<usize>, share: u64, lists: bool) -> Result<Option<Option<KeyPage>>, Failure> {
+        if wanted.is_empty() && !lists {
+            return Ok(Some(None));
+        }
+        let mut operations = Vec::with_capacity(wanted.len() + 1);
+        for (key, slot) in wanted.iter().filter_map(|index| self.slots.get(*index)) {
+            let most = if let Slot::Sized(size) = slot { *size } else { share };
+            operations.push(Operation::Get { map: VALUES, key, max_bytes: most.saturating_sub(key.len() as u64) });
+        }
+        if lists {
+            let page = Operation::PageKeys { map: VALUES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+            operations.push(page);
+        }
+        let (session, opening) = (self.session, self.opening);
+        let transaction = Transaction { session, opening, expectations: &[], operations: &operations };
+        let receipt = reply::transact(&self.filter.host, &transaction)?;
         if !receipt.is_applied() {
             return Ok(None);
         }
-        let mut outcomes = receipt.outcomes.into_iter();
+        let mut outcomes = Outcomes::of(receipt);
         for index in wanted {
             let Some((key, slot)) = self.slots.get_mut(index) else { continue };
-            *slot = match outcomes.next() {
-                Some(Outcome::Value { json: Some(json), .. }) => Slot::Read(json),
-                Some(Outcome::Value { unreadable: true, .. }) => Slot::Unreadable,
-                Some(Outcome::Value { .. }) => Slot::Unknown,
-                Some(Outcome::Oversize { bytes, .. }) => Slot::Sized(bytes.saturating_add(key.len() as u64)),
-                _ => return Err(Failure::out_of_turn()),
+            *slot = match outcomes.entries()? {
+                Found::Oversize { bytes, .. } => Slot::Sized(bytes.saturating_add(key.len() as u64)),
+                Found::Entries(mut found) => match found.entries.pop() {
+                    Some(entry) => Slot::Read(entry.text),
+                    None if found.unreadable.is_empty() => Slot::Unknown,
+                    None => Slot::Unreadable,
+                },
             };
         }
-        match outcomes.next() {
-            Some(Outcome::Names { names, total }) if lists => Ok(Some(Some((names, total)))),
-            None if !lists => Ok(Some(None)),
-            _ => Err(Failure::out_of_turn()),
-        }
+        Ok(Some(if lists { Some(outcomes.keys()?) } else { None }))
     }
 
     fn told(self, unlisted: u64) -> Fitting {
         let mut fitting = Fitting::default();
         for (key, slot) in self.slots {
             match slot {
-                Slot::Kept(json) => fitting.values.entries.push(Entry { key, json }),
+                Slot::Kept(text) => fitting.values.entries.push(Entry { key, text }),
                 Slot::Unreadable => fitting.values.unreadable.push(key),
                 Slot::Sized(_) | Slot::Read(_) => fitting.left_out.push(key),
                 Slot::Unknown => {}

@@ -3,47 +3,23 @@
 //! Promises the lanes' rules for names, values, history and limits, and the original node's words when
 //! it refuses. Refuses to create a session by the way: all but `create` want one that is there.
 
-use crate::config::{Config, MAX_KEYS};
-use crate::filter::{ANSWER_COUNT, LIMIT_LOG};
-use crate::history::{self, LOG};
+use crate::config::{Config, KEYS_BYTES, MAX_KEYS};
+use crate::history;
 use crate::json;
-use crate::names::{check_key, check_session, is_session, repr};
-use crate::store::{Expectation, Failure, FailureCode, Host, Level, Opening, Operation, Outcome, Receipt, Status};
+use crate::log;
+use crate::names::{ANSWER_COUNT, check_key, check_session, is_key, is_session, repr};
+use crate::reply::{self, Found, Outcomes};
+use crate::store::{
+    Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, Opening, Operation, Status, Transaction, VALUES,
+};
 
+mod problem;
 mod read;
 
-/// Why a call was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the codes are those of the contract")]
-pub enum SessionProblemCode {
-    InvalidSession,
-    InvalidKey,
-    InvalidValue,
-    NotFound,
-    Expired,
-    AlreadyExists,
-    NotACounter,
-    Limit,
-    TooManySessions,
-    Store,
-}
+pub use problem::{SessionProblem, SessionProblemCode};
+pub use read::HistoryPage;
 
-use SessionProblemCode as Code;
-
-/// A refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionProblem {
-    /// Why.
-    pub code: SessionProblemCode,
-    /// For people.
-    pub message: String,
-}
-
-impl SessionProblem {
-    fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-}
+use problem::{Code, check_status, conflict, no_count, out_of_turn, store_problem};
 
 /// What a session looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +43,21 @@ pub struct SessionPage {
     pub cursor: String,
 }
 
-type Answer<T> = Result<T, SessionProblem>;
+/// A deleted session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionDeleted {
+    /// How many values it had.
+    pub key_count: u64,
+    /// The first of their keys, sorted.
+    pub keys_cleared: Vec<String>,
+}
 
-const ANY: Opening<'static> = Opening::Existing { incarnation: None };
+type Answer<T> = Result<T, SessionProblem>;
 
 /// How often to begin again when other writers come between two transactions.
 const TRIES: u32 = 8;
+/// Pages of keys that one reply may cost: of hosts that give a hundred keys at a time, and some slack.
+const KEY_PAGES: u32 = 120;
 /// A page when the caller does not say.
 const PAGE: u32 = 100;
 const PAGE_MAX: u32 = 10_000;
@@ -97,43 +82,46 @@ impl<H: Host> Sessions<H> {
     pub fn create(&self, session: &str) -> Answer<String> {
         valid_session(session)?;
         let opening = Opening::CreateNew { time_to_live: self.config.time_to_live() };
-        let receipt = self.transact(session, opening, &[], &[])?;
-        Ok(receipt.incarnation)
+        self.transact(session, opening, &[]).map(|(incarnation, _)| incarnation)
     }
 
     /// Look at a session, which counts as a use of it.
     pub fn resume(&self, session: &str) -> Answer<SessionState> {
         valid_session(session)?;
-        self.transact(session, ANY, &[], &[])?;
-        let found = self.host.describe_bucket(session);
-        let found = found.map_err(|failure| store_problem(session, &failure))?;
-        check_status(session, found.status)?;
-        let history = found.logs.iter().find(|log| log.log == LOG);
+        let describe = Operation::Describe { parts: true };
+        let (incarnation, mut outcomes) = self.transact(session, Opening::ANY, &[describe])?;
+        let found = outcomes.described().map_err(|failure| store_problem(session, &failure))?;
+        let history = found.logs.iter().find(|(log, _)| log == history::LOG);
         Ok(SessionState {
-            incarnation: found.incarnation,
-            key_count: found.keys,
-            history_length: history.map_or(0, |log| log.length),
+            incarnation,
+            key_count: found.values,
+            history_length: history.map_or(0, |(_, extent)| extent.length),
             expires_in: found.expires_in,
         })
     }
 
     /// A page of session ids, from the empty cursor on.
     pub fn list(&self, cursor: &str, limit: u32) -> Answer<SessionPage> {
+        if !self.host.capabilities().listing {
+            let failure = Failure::new(FailureCode::Unsupported, "The store can't list sessions");
+            return Err(store_problem("", &failure));
+        }
         let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
-        let page = self.host.list_buckets(cursor, limit);
+        let page = self.host.list_sessions(cursor, limit);
         let page = page.map_err(|failure| store_problem("", &failure))?;
-        let mut sessions = page.buckets;
+        let mut sessions = page.names;
         sessions.retain(|name| is_session(name));
+        reply::sort(&mut sessions);
         Ok(SessionPage { sessions, cursor: page.cursor })
     }
 
-    /// Delete a session; the keys it had.
-    pub fn delete(&self, session: &str) -> Answer<Vec<String>> {
+    /// Delete a session.
+    pub fn delete(&self, session: &str) -> Answer<SessionDeleted> {
         valid_session(session)?;
-        let deletion = self.host.delete_bucket(session);
+        let deletion = reply::delete(&self.host, session, PAGE_MAX);
         let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
         check_status(session, deletion.status)?;
-        Ok(deletion.keys)
+        Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
     }
 
     /// Store a value, which is JSON text.
@@ -153,39 +141,37 @@ impl<H: Host> Sessions<H> {
         if key == ANSWER_COUNT && !is_plain_count(value) {
             return Err(no_count(session));
         }
-        let put = Operation::Put { key, value };
-        self.write(session, key, put, "put").map(|_| ())
+        let put = Operation::Put { map: VALUES, key, text: value };
+        self.write(session, key, put, "put").map(drop)
     }
 
     /// The value of a key, as JSON text; none: there is no such key.
     pub fn get(&self, session: &str, key: &str) -> Answer<Option<String>> {
         valid_names(session, key)?;
         let limit = self.config.max_value_bytes;
-        let get = Operation::Get { key, max_bytes: limit };
-        let receipt = self.transact(session, ANY, &[], &[get])?;
-        let unreadable = || {
+        let get = Operation::Get { map: VALUES, key, max_bytes: limit };
+        let (_, mut outcomes) = self.transact(session, Opening::ANY, &[get])?;
+        let text = match outcomes.entries().map_err(|failure| store_problem(session, &failure))? {
+            Found::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
+            Found::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
+            Found::Oversize { .. } => {
+                return Err(self.limit(format!("Stored value of key {} is over max_value_bytes ({limit})", repr(key))));
+            }
+        };
+        let value = text.as_deref().and_then(json::value);
+        if value.is_some() && value.map(str::len) == text.as_ref().map(String::len) {
+            return Ok(text);
+        }
+        value.map(|value| Some(value.to_owned())).ok_or_else(|| {
             let message = format!("Stored value of key {} is not valid JSON", repr(key));
             SessionProblem::new(Code::InvalidValue, message)
-        };
-        match first(receipt) {
-            Some(Outcome::Value { unreadable: true, .. }) => Err(unreadable()),
-            Some(Outcome::Value { json: Some(text), .. }) => match json::value(&text) {
-                Some(value) if value.len() == text.len() => Ok(Some(text)),
-                Some(value) => Ok(Some(value.to_owned())),
-                None => Err(unreadable()),
-            },
-            Some(Outcome::Value { json: None, .. }) => Ok(None),
-            Some(Outcome::Oversize { .. }) => {
-                Err(self.limit(format!("Stored value of key {} is over max_value_bytes ({limit})", repr(key))))
-            }
-            _ => Err(out_of_turn(session)),
-        }
+        })
     }
 
     /// The keys of a session, sorted.
     pub fn keys(&self, session: &str) -> Answer<Vec<String>> {
         valid_session(session)?;
-        self.list_keys(session).map(|(keys, _)| keys)
+        self.list_keys(session, &[page_keys("")]).map(|(keys, ..)| keys)
     }
 
     /// Clear one key, or all; the keys that were cleared.
@@ -195,131 +181,177 @@ impl<H: Host> Sessions<H> {
             return self.clear_all(session);
         };
         valid_key(key)?;
-        let receipt = self.write(session, key, Operation::Remove { key }, "clear")?;
-        match first(receipt) {
-            Some(Outcome::Names { names, .. }) => Ok(names),
-            _ => Err(out_of_turn(session)),
-        }
+        let mut outcomes = self.write(session, key, Operation::Remove { map: VALUES, keys: &[key] }, "clear")?;
+        let removed = outcomes.changed().map_err(|failure| store_problem(session, &failure))?;
+        Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
     }
 
-    /// The record of it names the keys, so they are listed first and must still be those when they are
-    /// removed.
+    /// The record of it names the keys, so they are listed first. Every write appends to history: as long as that
+    /// stands where it stood, the keys are those that were listed.
     fn clear_all(&self, session: &str) -> Answer<Vec<String>> {
         for _ in 0..TRIES {
-            let (keys, incarnation) = self.list_keys(session)?;
-            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let (cleared, incarnation, mut outcomes) =
+                self.list_keys(session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
+            let history = outcomes.records().map_err(|failure| store_problem(session, &failure))?;
+            let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
             let stamp = history::timestamp(self.host.now_micros());
-            let opening = Opening::life(&incarnation);
-            let receipt = history::write(
-                &self.host,
-                &self.config,
+            let record = history::record_clear_all(&keys, &stamp);
+            let applied = self.apply(
                 session,
-                opening,
-                &[Expectation::Keys { keys: &keys }],
-                &[Operation::RemoveAll { max_names: MAX_KEYS }],
-                &[&history::record_clear_all(&keys, &stamp)],
-            )
-            .map_err(|failure| store_problem(session, &failure))?;
-            if matches!(receipt.status, Status::Unmet | Status::AnotherLife) {
-                continue;
+                Opening::life(&incarnation),
+                &[unmoved(history.extent)],
+                Operation::ResetMap { map: VALUES },
+                &record,
+                &stamp,
+            )?;
+            if applied.is_some() {
+                // A repeated call finds nothing left to remove: the expectation tells what was there.
+                return Ok(cleared);
             }
-            check_status(session, receipt.status)?;
-            history::tidy(&self.host, &self.config, session, opening, &receipt, &stamp);
-            // A repeated call finds nothing left to remove: the expectation tells what was there.
-            return Ok(keys.into_iter().map(str::to_owned).collect());
         }
-        Err(SessionProblem::new(
-            Code::Store,
-            format!("Session {} is written to faster than it can be cleared", repr(session)),
-        ))
+        Err(conflict(session))
     }
 
     /// Add to a counter; its new value.
     pub fn increment(&self, session: &str, key: &str, amount: i64) -> Answer<i64> {
         valid_names(session, key)?;
-        if key == ANSWER_COUNT {
-            self.check_count(session, amount)?;
-        }
-        let increment = Operation::Increment { key, amount };
-        let receipt = self.write(session, key, increment, "increment")?;
-        match first(receipt) {
-            Some(Outcome::Counter(value)) => Ok(value),
-            _ => Err(out_of_turn(session)),
-        }
-    }
-
-    /// The count of answers must stay one. Who changes it between this look and the increment can at worst
-    /// make it leave its bounds by as much: answers still are counted.
-    fn check_count(&self, session: &str, amount: i64) -> Answer<()> {
-        let get = Operation::Get { key: ANSWER_COUNT, max_bytes: self.config.max_value_bytes };
-        let count = match first(self.transact(session, ANY, &[], &[get])?) {
-            Some(Outcome::Value { json: None, unreadable: false }) => Some(0),
-            Some(Outcome::Value { json: Some(text), .. }) => text.parse::<i64>().ok(),
-            _ => None,
+        let increment = Operation::Increment { map: VALUES, key, amount };
+        let outcomes = if key == ANSWER_COUNT {
+            self.increment_count(session, increment, amount)
+        } else {
+            self.write(session, key, increment, "increment")
         };
-        // What is no counter, the increment itself will say so.
-        let sum = count.map(|count| count.checked_add(amount));
-        if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
-            return Err(no_count(session));
-        }
-        Ok(())
+        outcomes?.counter().map_err(|failure| store_problem(session, &failure))
     }
 
-    fn list_keys(&self, session: &str) -> Answer<(Vec<String>, String)> {
-        let list = Operation::ListKeys { max_keys: MAX_KEYS };
-        let receipt = self.transact(session, ANY, &[], &[list])?;
-        let incarnation = receipt.incarnation.clone();
-        match first(receipt) {
-            // Fewer than were asked for are all that have a name of ours, whatever the store counts beside them.
-            Some(Outcome::Names { names, total }) if total > MAX_KEYS && names.len() as u64 >= MAX_KEYS => Err(self
-                .limit(format!(
-                    "Session {} holds {total} keys, more than the {MAX_KEYS} that can be listed",
-                    repr(session)
-                ))),
-            Some(Outcome::Names { names, .. }) => Ok((names, incarnation)),
-            _ => Err(out_of_turn(session)),
+    /// The count of answers must stay one: look at it, and add to it if nobody has written since.
+    fn increment_count(&self, session: &str, increment: Operation<'_>, amount: i64) -> Answer<Outcomes> {
+        let get = Operation::Get { map: VALUES, key: ANSWER_COUNT, max_bytes: self.config.max_value_bytes };
+        for _ in 0..TRIES {
+            let (incarnation, mut outcomes) = self.transact(session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
+            let looked = outcomes.entries().and_then(|found| Ok((found, outcomes.records()?.extent)));
+            let (found, extent) = looked.map_err(|failure| store_problem(session, &failure))?;
+            let count = match &found {
+                Found::Entries(found) => match &*found.entries {
+                    [] if found.unreadable.is_empty() => Some(0),
+                    [entry] => entry.text.parse::<i64>().ok(),
+                    _ => None,
+                },
+                Found::Oversize { .. } => None,
+            };
+            // What is no counter, the increment itself will say so.
+            let sum = count.map(|count| count.checked_add(amount));
+            if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
+                return Err(no_count(session));
+            }
+            let stamp = history::timestamp(self.host.now_micros());
+            let record = history::record("increment", ANSWER_COUNT, &stamp);
+            let expectations = [unmoved(extent), self.room()];
+            let opening = Opening::life(&incarnation);
+            if let Some(outcomes) = self.apply(session, opening, &expectations, increment, &record, &stamp)? {
+                return Ok(outcomes);
+            }
         }
+        Err(conflict(session))
+    }
+
+    /// The keys of a session, sorted; its incarnation; and what came with the first page of them, by these operations.
+    fn list_keys(&self, session: &str, operations: &[Operation<'_>]) -> Answer<(Vec<String>, String, Outcomes)> {
+        let (incarnation, mut outcomes) = self.transact(session, Opening::ANY, operations)?;
+        let mut found = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+        let mut keys = found.keys;
+        // A host may give less at a time than is asked for.
+        for _ in 0..KEY_PAGES {
+            if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
+                break;
+            }
+            let (_, mut outcomes) = self.transact(session, Opening::life(&incarnation), &[page_keys(&found.cursor)])?;
+            let next = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+            found.cursor = next.cursor;
+            keys.extend(next.keys);
+        }
+        keys.retain(|key| is_key(key));
+        reply::sort(&mut keys);
+        if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
+            let session = repr(session);
+            return Err(self.limit(format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed")));
+        }
+        Ok((keys, incarnation, outcomes))
     }
 
     /// Write to one key, with its history record.
-    fn write(&self, session: &str, key: &str, write: Operation<'_>, op: &str) -> Answer<Receipt> {
-        let limit = self.config.max_keys;
-        let room = [Expectation::Room { limit }];
+    fn write(&self, session: &str, key: &str, write: Operation<'_>, op: &str) -> Answer<Outcomes> {
         let stamp = history::timestamp(self.host.now_micros());
         let record = history::record(op, key, &stamp);
-        let receipt = history::write(&self.host, &self.config, session, ANY, &room, &[write], &[&record])
-            .map_err(|failure| store_problem(session, &failure))?;
-        if receipt.status == Status::Unmet {
-            let session = repr(session);
-            return Err(self.limit(format!("Session {session} holds max_keys ({limit}) keys")));
-        }
-        check_status(session, receipt.status)?;
-        history::tidy(&self.host, &self.config, session, ANY, &receipt, &stamp);
-        Ok(receipt)
+        let applied = self.apply(session, Opening::ANY, &[self.room()], write, &record, &stamp)?;
+        applied.ok_or_else(|| out_of_turn(session))
     }
 
-    fn transact(
+    /// Write to a session, with a history record. None: its history has moved, or it is another session by now.
+    fn apply(
         &self,
         session: &str,
         opening: Opening<'_>,
         expectations: &[Expectation<'_>],
+        write: Operation<'_>,
+        record: &str,
+        stamp: &str,
+    ) -> Answer<Option<Outcomes>> {
+        let records = [record];
+        let mut operations = Vec::with_capacity(3);
+        operations.push(write);
+        history::append(&mut operations, &self.config, &records);
+        let transaction = Transaction { session, opening, expectations, operations: &operations };
+        let receipt = reply::transact(&self.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
+        match receipt.status {
+            Status::AnotherLife => return Ok(None),
+            Status::Unmet if matches!(reply::unmet(&receipt, &transaction), Some(Expectation::Room { .. })) => {
+                let (session, limit) = (repr(session), self.config.max_keys);
+                return Err(self.limit(format!("Session {session} holds max_keys ({limit}) keys")));
+            }
+            Status::Unmet => return Ok(None),
+            status => check_status(session, status)?,
+        }
+        history::tidy(&self.host, &self.config, &transaction, &receipt, stamp);
+        Ok(Some(Outcomes::of(receipt)))
+    }
+
+    /// Read from a session, or create it: its incarnation, and what was found.
+    fn transact(
+        &self,
+        session: &str,
+        opening: Opening<'_>,
         operations: &[Operation<'_>],
-    ) -> Answer<Receipt> {
-        let receipt = self
-            .host
-            .transact(session, opening, expectations, operations)
-            .map_err(|failure| store_problem(session, &failure))?;
+    ) -> Answer<(String, Outcomes)> {
+        let transaction = Transaction { session, opening, expectations: &[], operations };
+        let mut receipt =
+            reply::transact(&self.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
         check_status(session, receipt.status)?;
-        Ok(receipt)
+        Ok((std::mem::take(&mut receipt.incarnation), Outcomes::of(receipt)))
+    }
+
+    fn room(&self) -> Expectation<'static> {
+        Expectation::Room { map: VALUES, limit: self.config.max_keys }
     }
 
     /// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
     fn limit(&self, message: String) -> SessionProblem {
-        if self.host.logs(Level::Warn) {
-            self.host.log(Level::Warn, LIMIT_LOG, &message);
-        }
+        log::warn(&self.host, log::LIMIT, &[&message]);
         SessionProblem::new(Code::Limit, message)
     }
+}
+
+/// No record is read, only where the log stands.
+const WHERE_HISTORY_STANDS: Operation<'static> =
+    Operation::Read { log: history::LOG, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+fn page_keys(cursor: &str) -> Operation<'_> {
+    Operation::PageKeys { map: VALUES, cursor, max_entries: MAX_KEYS, max_bytes: KEYS_BYTES }
+}
+
+/// History still stands there.
+fn unmoved(extent: LogExtent) -> Expectation<'static> {
+    Expectation::Log { log: history::LOG, first: None, next: Some(extent.next()) }
 }
 
 fn valid_session(session: &str) -> Answer<()> {
@@ -339,49 +371,4 @@ fn valid_names(session: &str, key: &str) -> Answer<()> {
 fn is_plain_count(value: &str) -> bool {
     let is_canonical = value == "0" || value.starts_with(|digit: char| matches!(digit, '1'..='9'));
     is_canonical && value.parse::<i64>().is_ok_and(|count| count <= MAX_COUNT)
-}
-
-fn no_count(session: &str) -> SessionProblem {
-    let message = format!(
-        "Key '{ANSWER_COUNT}' in session {} counts the answers: it must be an integer from 0 to {MAX_COUNT}",
-        repr(session)
-    );
-    SessionProblem::new(Code::InvalidValue, message)
-}
-
-fn first(receipt: Receipt) -> Option<Outcome> {
-    receipt.outcomes.into_iter().next()
-}
-
-fn check_status(session: &str, status: Status) -> Answer<()> {
-    let (code, what) = match status {
-        Status::Applied | Status::Repeated => return Ok(()),
-        // Another life of it is not the session that the call began with.
-        Status::Absent | Status::AnotherLife => (Code::NotFound, "not found"),
-        Status::Expired => (Code::Expired, "has expired"),
-        Status::Exists => (Code::AlreadyExists, "already exists"),
-        Status::Unmet => return Err(out_of_turn(session)),
-    };
-    Err(SessionProblem::new(code, format!("Session {} {what}", repr(session))))
-}
-
-fn out_of_turn(session: &str) -> SessionProblem {
-    store_problem(session, &Failure::out_of_turn())
-}
-
-fn store_problem(session: &str, failure: &Failure) -> SessionProblem {
-    let subject = repr(&failure.subject);
-    match failure.code {
-        FailureCode::TooManyBuckets => SessionProblem::new(Code::TooManySessions, failure.sentence()),
-        FailureCode::NotACounter => SessionProblem::new(
-            Code::NotACounter,
-            format!("Value of key {subject} in session {} is not a counter", repr(session)),
-        ),
-        // The contract has no better code: for this amount, it is none.
-        FailureCode::CounterOverflow => SessionProblem::new(
-            Code::NotACounter,
-            format!("Counter {subject} in session {} would leave the range of a signed 64-bit integer", repr(session)),
-        ),
-        _ => SessionProblem::new(Code::Store, failure.sentence()),
-    }
 }

@@ -4,11 +4,10 @@
 //! never a trap. Refuses to be a secret: it grants nothing that naming the session would not grant.
 
 use crate::names::is_session;
+use crate::reply::is_incarnation;
 
 /// Tells our states from other text, and a later form from this one.
 const MARK: &str = "k1:";
-/// Stamps are the store's; this bounds what we carry for it.
-const INCARNATION_MAX: usize = 256;
 
 /// A turn state, read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +23,7 @@ impl<'a> Turn<'a> {
     pub fn parse(state: &'a str) -> Option<Self> {
         let rest = state.strip_prefix(MARK)?;
         let (session, incarnation) = match rest.split_once(':') {
-            Some((session, incarnation)) if is_stamp(incarnation) => (session, Some(incarnation)),
+            Some((session, incarnation)) if is_incarnation(incarnation) => (session, Some(incarnation)),
             Some(_) => return None,
             None => (rest, None),
         };
@@ -36,16 +35,12 @@ impl<'a> Turn<'a> {
         let mut state = String::with_capacity(MARK.len() + session.len() + incarnation.len() + 1);
         state.push_str(MARK);
         state.push_str(session);
-        if is_stamp(incarnation) {
+        if is_incarnation(incarnation) {
             state.push(':');
             state.push_str(incarnation);
         }
         state
     }
-}
-
-fn is_stamp(text: &str) -> bool {
-    (1..=INCARNATION_MAX).contains(&text.len()) && !text.contains(|c: char| c.is_control())
 }
 
 #[cfg(test)]
@@ -54,7 +49,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (session, incarnation) in [("s", "17:3-é"), ("a-b_C", ""), ("x", "1")] {
+        for (session, incarnation) in [("s", "17:3-~"), ("a-b_C", ""), ("x", "1")] {
             let state = Turn::write(session, incarnation);
             let incarnation = Some(incarnation).filter(|text| !text.is_empty());
             assert_eq!(Turn::parse(&state), Some(Turn { session, incarnation }));
@@ -64,7 +59,8 @@ mod tests {
     #[test]
     fn garbage_is_no_session() {
         let long = format!("k1:s:{}", "9".repeat(257));
-        for state in ["", "s", "k1:", "k1:a b", "k1:s:", "k1::1", "k1:s:\n", "k2:s", "{}", &long] {
+        for state in ["", "s", "k1:", "k1:a b", "k1:s:", "k1::1", "k1:s:\n", "k1:s:é", "k1:s:a b", "k2:s", "{}", &long]
+        {
             assert_eq!(Turn::parse(state), None, "{state}");
         }
     }

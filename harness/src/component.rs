@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use keepline::plugin::BUNDLED;
 
-use crate::{cli::ComponentArguments, setup::Usage, terminal};
+use crate::{cli::ComponentArguments, error::Usage, terminal};
 
 /// Run it.
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {

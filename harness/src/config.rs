@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{ConfigArguments, Global},
-    setup::{self, Usage},
-    terminal,
+    error::Usage,
+    runtime, setup, terminal,
 };
 
 /// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.
@@ -19,7 +19,7 @@ const ACL_USER: &str = "keepline";
 pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
     let plugin = setup::plugin(global, &config)?;
-    let keepline = setup::single_runtime()?.block_on(setup::keepline(plugin, &config))?;
+    let keepline = runtime::single()?.block_on(setup::keepline(plugin, &config))?;
     if arguments.acl {
         let command = acl_command(&config, arguments.scan)?;
         let line = if arguments.json { json!(command).to_string() } else { quoted(&command)? };

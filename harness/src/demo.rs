@@ -25,8 +25,9 @@ use serde_json::Value;
 use crate::{
     cli::{DemoArguments, Global},
     ending,
+    error::Usage,
     run::entry::{Entry, Lane},
-    setup::{self, Usage},
+    runtime, setup,
     terminal::{self, printable},
 };
 
@@ -53,7 +54,7 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     introduce(plugin_file.as_deref(), started.elapsed())?;
 
     ending::stop_servers_at_a_signal()?;
-    let runtime = setup::single_runtime()?;
+    let runtime = runtime::single()?;
     let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
     let over_redis = match &redis {
@@ -84,7 +85,7 @@ fn introduce(plugin_file: Option<&Path>, took: Duration) -> Result<()> {
         Some(path) => inspect(&fs::read(path).with_context(|| path.display().to_string())?)?,
         None => inspect(BUNDLED)?,
     };
-    // "keepline:memory/key-value@0.1.0": the name is enough here.
+    // "keepline:memory/key-value@0.2.0": the name is enough here.
     let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
     let imports: Vec<String> = found.imports.iter().map(name).collect();
     say(&format!(

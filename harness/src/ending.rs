@@ -6,10 +6,7 @@ use anyhow::{Context, Result};
 use keepline_local_redis as local_redis;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::{setup, terminal};
-
-/// How long a signalled process may take to finish what it has begun.
-pub const GRACE: Duration = Duration::from_secs(5);
+use crate::{runtime, terminal};
 
 /// Hears the signals. Without it they end the process at once, which is right for whoever only reads.
 pub struct Ending {
@@ -44,7 +41,7 @@ impl Ending {
 
 /// For a command that keeps nothing but starts servers: a signal ends it at once, and them with it.
 pub fn stop_servers_at_a_signal() -> Result<()> {
-    let runtime = setup::single_runtime()?;
+    let runtime = runtime::single()?;
     let mut ending = runtime.block_on(async { Ending::listen(Duration::ZERO) })?;
     let stop = move || {
         runtime.block_on(ending.signal());

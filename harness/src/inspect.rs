@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The world that this host lends itself to; the contract's, in `wit/world.wit`.
-const WORLD: &str = "keepline:memory/memory-filter@0.1.0";
+const WORLD: &str = "keepline:memory/memory-filter@0.2.0";
 
 /// Run it. A component that would not be loaded ends with the exit code of that.
 pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {

@@ -10,10 +10,12 @@ mod component;
 mod config;
 mod demo;
 mod ending;
+mod error;
 mod inspect;
 mod json_text;
 mod migrate;
 mod run;
+mod runtime;
 mod session;
 mod setup;
 mod terminal;
@@ -47,11 +49,11 @@ fn main() -> ExitCode {
     };
     done.unwrap_or_else(|error| {
         // The reader has what it wanted: `keepline session list | head -1` is no failure.
-        if setup::is_closed_output(&error) {
+        if error::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::error_with_code(&setup::error_code(&error), &format!("{error:#}"));
-        setup::exit_code(&error)
+        terminal::error_with_code(&error::error_code(&error), &format!("{error:#}"));
+        error::exit_code(&error)
     })
 }
 

@@ -1,4 +1,4 @@
-//! `keepline migrate`: sessions from one Redis to another, a single server or a cluster each.
+//! `keepline migrate`: buckets of all kinds from one Redis to another, a single server or a cluster each.
 //!
 //! What is there already is left alone, so a migration that was broken off goes on where it was. Nothing is done
 //! before both sides are known to be apart, and nothing is deleted but what is the same on both at that moment.
@@ -11,8 +11,8 @@ use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 use keepline::{
     config::Config,
     store::{
-        Arrival, Deadline, Failure, FailureCode, NotApart, RedisOptions, RedisStore, Removed, Store, Transfer,
-        Transferred,
+        Arrival, BucketId, BucketKind, Deadline, Failure, FailureCode, NotApart, RedisOptions, RedisStore, Removed,
+        Store, Transfer, Transferred,
     },
 };
 use serde_json::json;
@@ -20,11 +20,11 @@ use serde_json::json;
 use crate::{
     cli::{Global, MigrateArguments},
     ending::Ending,
-    setup::{self, Usage},
-    terminal,
+    error::Usage,
+    runtime, setup, terminal,
 };
 
-/// Sessions that are copied side by side.
+/// Buckets that are copied side by side.
 const SIDE_BY_SIDE: usize = 16;
 /// Names of a page of the list.
 const PAGE: u32 = 1000;
@@ -38,7 +38,7 @@ pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
     if same_place(&source.redis_options(), &target.redis_options()) {
         return Err(same("source and target are the same").into());
     }
-    setup::single_runtime()?.block_on(migrate(&transfer, arguments))
+    runtime::single()?.block_on(migrate(&transfer, arguments))
 }
 
 fn same(what: &str) -> Usage {
@@ -66,16 +66,18 @@ fn same_place(one: &RedisOptions, other: &RedisOptions) -> bool {
         == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
 }
 
-/// The sessions to carry.
+/// The buckets to carry.
 struct Found {
-    names: Vec<String>,
+    buckets: Vec<BucketId>,
     /// Of those, the ones that the source's list does not have; none: it was not looked for them.
     unlisted: Option<u64>,
 }
 
-/// What became of the sessions.
+/// What became of the buckets.
 #[derive(Default)]
 struct Tally {
+    /// Whether there are others than sessions among them.
+    of_other_kinds: bool,
     unlisted: Option<u64>,
     copied: u64,
     bytes: u64,
@@ -83,7 +85,7 @@ struct Tally {
     gone: u64,
     deleted: u64,
     /// With why, for people.
-    left: Vec<(String, String)>,
+    left: Vec<(BucketId, String)>,
 }
 
 async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<ExitCode> {
@@ -96,17 +98,17 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
         NotApart::Same => same(&not_apart.to_string()).into(),
         not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
     })?;
-    let Found { names: sessions, unlisted } = find(&transfer.from, arguments.scan).await?;
-    let bar = bar(sessions.len() as u64);
-    let mut tally = Tally { unlisted, ..Tally::default() };
-    let mut done = HashMap::with_capacity(sessions.len());
+    let Found { buckets, unlisted } = find(&transfer.from, arguments.scan).await?;
+    let bar = bar(buckets.len() as u64);
+    let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
+    let mut tally = Tally { of_other_kinds, unlisted, ..Tally::default() };
+    let mut done = HashMap::with_capacity(buckets.len());
     {
-        let work =
-            stream::iter(&sessions).map(async |session| (session, carry(transfer, session, arguments.delete).await));
+        let work = stream::iter(&buckets).map(async |bucket| (bucket, carry(transfer, bucket, arguments.delete).await));
         let mut work = std::pin::pin!(work.buffer_unordered(SIDE_BY_SIDE));
         let mut stopped = std::pin::pin!(Ending::listen(Duration::ZERO)?.told(|| ()));
         loop {
-            let (session, outcome) = tokio::select! {
+            let (bucket, outcome) = tokio::select! {
                 biased;
                 next = work.next() => match next {
                     Some(next) => next,
@@ -116,9 +118,10 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
                     bar.finish_and_clear();
                     tell(&tally, arguments.json)?;
                     bail!(
-                        "stopped after {} of {} sessions; run the same command again to resume",
+                        "stopped after {} of {} {}; run the same command again to resume",
                         done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
-                        sessions.len()
+                        buckets.len(),
+                        tally.noun()
                     );
                 }
             };
@@ -133,10 +136,10 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
                     tally.bytes += bytes;
                     tally.deleted += u64::from(is_deleted);
                     if !matches!(outcome, Outcome::Gone) {
-                        done.insert(session.as_str(), expires_at);
+                        done.insert(bucket, expires_at);
                     }
                 }
-                Err(why) => tally.left.push((session.clone(), why)),
+                Err(why) => tally.left.push((bucket.clone(), why)),
             }
         }
     }
@@ -146,23 +149,29 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
     Ok(if tally.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Each session whose contents were compared must be in the target's list, too, unless its time is over.
-async fn count(transfer: &Transfer, mut done: HashMap<&str, Option<u64>>, tally: &mut Tally) -> Result<()> {
-    for there in names(&transfer.to).await.context("can't list the sessions of the target")? {
-        done.remove(there.as_str());
+impl Tally {
+    fn noun(&self) -> &'static str {
+        if self.of_other_kinds { "buckets" } else { "sessions" }
     }
-    for (session, expires_at) in done {
-        let why = match transfer.arrival(session, expires_at).await.map_err(|failure| told(&failure))? {
+}
+
+/// Each bucket whose contents were compared must be in the target's list, too, unless its time is over.
+async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, tally: &mut Tally) -> Result<()> {
+    for there in listed(&transfer.to).await.context("can't list the sessions of the target")? {
+        done.remove(&there);
+    }
+    for (bucket, expires_at) in done {
+        let why = match transfer.arrival(bucket, expires_at).await.map_err(|failure| told(&failure))? {
             Arrival::There | Arrival::Expired => continue,
             Arrival::NotListed => "it is in the target but missing from its session list",
             _ => "its copy in the target was verified but has disappeared since",
         };
-        tally.left.push((session.to_owned(), why.to_owned()));
+        tally.left.push((bucket.clone(), why.to_owned()));
     }
     Ok(())
 }
 
-/// What became of a session.
+/// What became of a bucket.
 struct Carried {
     outcome: Outcome,
     bytes: u64,
@@ -176,18 +185,16 @@ enum Outcome {
     Gone,
 }
 
-async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carried, String> {
+async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<Carried, String> {
     let failed = |failure: Failure| failure.message;
-    let (outcome, bytes, expires_at) = match transfer.bucket(session).await.map_err(failed)? {
+    let (outcome, bytes, expires_at) = match transfer.bucket(bucket).await.map_err(failed)? {
         Transferred::Copied { bytes, expires_at } => (Outcome::Copied, bytes, expires_at),
         Transferred::AlreadyThere { expires_at } => (Outcome::AlreadyThere, 0, expires_at),
         Transferred::Gone => {
             return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
         }
         Transferred::Conflict => {
-            return Err(
-                "the target has a session of that name with different contents; use --overwrite to replace it".into()
-            );
+            return Err("the target has one of that name with different contents; use --overwrite to replace it".into());
         }
         Transferred::Changing => {
             return Err("it kept changing while it was copied; stop the pipes and run again with --overwrite".into());
@@ -196,7 +203,7 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
     };
     let mut is_deleted = false;
     if delete {
-        is_deleted = match transfer.remove(session).await.map_err(failed)? {
+        is_deleted = match transfer.remove(bucket).await.map_err(failed)? {
             Removed::Done => true,
             Removed::Gone => false,
             Removed::Differs => {
@@ -212,9 +219,9 @@ async fn carry(transfer: &Transfer, session: &str, delete: bool) -> Result<Carri
 
 /// What the source's list names, and on request also what it does not.
 async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
-    let listed = names(source).await.context("can't list the sessions of the source")?;
+    let listed = listed(source).await.context("can't list the sessions of the source")?;
     if !scan {
-        return Ok(Found { names: listed, unlisted: None });
+        return Ok(Found { buckets: listed, unlisted: None });
     }
     let scanned = source.scan_buckets().await.map_err(|failure| match failure.code {
         FailureCode::Denied => anyhow::anyhow!(
@@ -222,26 +229,32 @@ async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
         ),
         _ => anyhow::anyhow!("can't scan the keys of the source: {}", failure.message),
     })?;
-    let unlisted = scanned.iter().filter(|name| listed.binary_search(name).is_err()).count() as u64;
-    let mut names = [listed, scanned].concat();
-    names.sort_unstable();
-    names.dedup();
-    Ok(Found { names, unlisted: Some(unlisted) })
+    let unlisted = scanned.iter().filter(|bucket| listed.binary_search(bucket).is_err()).count() as u64;
+    let mut buckets = [listed, scanned].concat();
+    buckets.sort_unstable();
+    buckets.dedup();
+    Ok(Found { buckets, unlisted: Some(unlisted) })
 }
 
-async fn names(store: &RedisStore) -> Result<Vec<String>> {
-    let (mut names, mut cursor) = (Vec::new(), String::new());
-    loop {
-        let page = store.list_buckets(&cursor, PAGE, Deadline::NEVER).await.map_err(|failure| told(&failure))?;
-        names.extend(page.buckets);
-        cursor = page.cursor;
-        if cursor.is_empty() {
-            // A name may come twice.
-            names.sort_unstable();
-            names.dedup();
-            return Ok(names);
+/// All buckets that a store lists, in order.
+async fn listed(store: &RedisStore) -> Result<Vec<BucketId>> {
+    let mut buckets = Vec::new();
+    for kind in BucketKind::ALL {
+        let mut cursor = String::new();
+        loop {
+            let page = store.list_buckets(kind, &cursor, PAGE, Deadline::NEVER).await;
+            let page = page.map_err(|failure| told(&failure))?;
+            buckets.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                break;
+            }
         }
     }
+    // A name may come twice.
+    buckets.sort_unstable();
+    buckets.dedup();
+    Ok(buckets)
 }
 
 fn told(failure: &Failure) -> anyhow::Error {
@@ -250,7 +263,7 @@ fn told(failure: &Failure) -> anyhow::Error {
 
 fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {rate}/s  {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {rate}/s  {eta} left") {
         let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
             // A bar that can't be drawn is no reason to stop.
             let _ = write!(out, "{:.0}", state.per_sec());
@@ -262,11 +275,13 @@ fn bar(length: u64) -> ProgressBar {
 }
 
 fn tell(tally: &Tally, as_json: bool) -> Result<()> {
-    for (session, why) in &tally.left {
-        terminal::error(&format!("session {session}: {why}"));
+    for (bucket, why) in &tally.left {
+        terminal::error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
     }
     if as_json {
-        let left: Vec<_> = tally.left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
+        // A session is told as {"session": …, "why": …}, any other bucket by its kind.
+        let told = |(bucket, why): &(BucketId, String)| json!({bucket.kind.name(): bucket.name, "why": why});
+        let left: Vec<_> = tally.left.iter().map(told).collect();
         let all = json!({
             "copied": tally.copied,
             "bytes": tally.bytes,
@@ -279,7 +294,7 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
         return Ok(terminal::print_line(&all.to_string())?);
     }
     let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
-    let mut line = format!("{copied} sessions copied ({})", HumanBytes(tally.bytes));
+    let mut line = format!("{copied} {} copied ({})", tally.noun(), HumanBytes(tally.bytes));
     for (count, what) in [
         (*already_there, "already there"),
         (*gone, "gone in the meantime"),

@@ -14,19 +14,19 @@ use std::{
 use anyhow::{Context, Result};
 use keepline::{
     Sessions,
-    sessions::{SessionError, SessionProblemCode},
+    sessions::{HistoryPage, SessionError, SessionErrorCode},
 };
 use keepline_filter::json::scan::members;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{Global, SessionArguments, SessionCommand},
-    ending::{Ending, GRACE},
+    cli::{GRACE, Global, SessionArguments, SessionCommand},
+    ending::Ending,
+    error::{Coded, Usage},
     json_text::{self, Stored},
-    run::entry::decoded,
-    setup::{self, Coded, Usage},
-    terminal,
+    run::members::decoded,
+    runtime, setup, terminal,
 };
 
 /// Run it.
@@ -44,7 +44,7 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
              be kept; for Redis, add --profile redis, or set KEEPLINE_PROFILE=redis and KEEPLINE_REDIS_URL",
         );
     }
-    setup::single_runtime()?.block_on(async {
+    runtime::single()?.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
         let mut desk = Desk { sessions: keepline.sessions(), json: arguments.json, put };
         let served = desk.serve(&arguments.command);
@@ -83,8 +83,14 @@ impl Desk {
             }
             SessionCommand::Delete { session } => {
                 let deleted = self.sessions.delete(session).await?;
-                let json = json!({"session": deleted.session, "keys_cleared": deleted.keys_cleared});
-                self.answer(&json, &deleted.keys_cleared.join("\n"))
+                let (count, keys) = (deleted.key_count, deleted.keys_cleared);
+                let json = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
+                self.answer(&json, &keys.join("\n"))?;
+                let unnamed = count.saturating_sub(keys.len() as u64);
+                if unnamed > 0 && !self.json {
+                    terminal::note(&format!("{unnamed} more keys are not named"));
+                }
+                Ok(())
             }
             SessionCommand::Put { session, key, .. } => {
                 let stored = self.sessions.put(session, key, &self.put).await?;
@@ -105,7 +111,7 @@ impl Desk {
                 let json = json!({"session": counted.session, "key": counted.key, "value": counted.value});
                 self.answer(&json, &counted.value.to_string())
             }
-            SessionCommand::History { session, limit } => self.history(session, *limit).await,
+            SessionCommand::History { session, limit, before } => self.history(session, *before, *limit).await,
         }
     }
 
@@ -160,9 +166,7 @@ impl Desk {
                     }
                 }
                 Err(SessionError {
-                    code: Some(SessionProblemCode::InvalidValue | SessionProblemCode::Limit),
-                    message,
-                    ..
+                    code: SessionErrorCode::InvalidValue | SessionErrorCode::Limit, message, ..
                 }) => {
                     terminal::warning(&format!("key '{key}' is left out: {message}"));
                     unreadable.push(key);
@@ -218,19 +222,44 @@ impl Desk {
         }?)
     }
 
-    async fn history(&mut self, session: &str, limit: u32) -> Result<()> {
-        let page = self.sessions.history(session, limit).await?;
+    async fn history(&mut self, session: &str, before: Option<u64>, limit: u32) -> Result<()> {
+        let page = self.whole_history(session, before, limit).await?;
+        let HistoryPage { session, entries, first, oldest, next, .. } = &page;
         if self.json {
-            let entries = page.entries.iter().map(|entry| Stored(entry)).collect();
-            return self.answer(&ShownHistory { session: &page.session, entries }, "");
+            let entries = entries.iter().map(|entry| Stored(entry)).collect();
+            return self.answer(&ShownHistory { session, entries, first: *first, oldest: *oldest, next: *next }, "");
         }
-        if !terminal::is_for_people() {
-            let lines: Vec<_> = page.entries.iter().map(|entry| json_text::on_one_line(entry)).collect();
-            return self.answer(&(), &lines.join("\n"));
+        if terminal::is_for_people() {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let rows = entries.iter().map(|entry| record_row(entry, now)).collect();
+            terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?;
+        } else {
+            let lines: Vec<_> = entries.iter().map(|entry| json_text::on_one_line(entry)).collect();
+            self.answer(&(), &lines.join("\n"))?;
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let rows = page.entries.iter().map(|entry| record_row(entry, now)).collect();
-        Ok(terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?)
+        if first > oldest {
+            terminal::note(&format!("older records precede: use --before {first} for them, or --limit 0 for all"));
+        }
+        Ok(())
+    }
+
+    /// So many records, in as many pages as it takes; a reply of the component is bounded.
+    async fn whole_history(&mut self, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
+        let mut whole = self.sessions.history(session, before, limit).await?;
+        loop {
+            let missing = limit.saturating_sub(u32::try_from(whole.entries.len()).unwrap_or(u32::MAX));
+            let is_enough = limit > 0 && missing == 0;
+            if is_enough || whole.first <= whole.oldest || whole.entries.is_empty() {
+                return Ok(whole);
+            }
+            let mut older = self.sessions.history(session, Some(whole.first), missing).await?;
+            if older.entries.is_empty() {
+                // They were summarised, or the session is another one by now.
+                return Ok(HistoryPage { oldest: whole.first, ..whole });
+            }
+            older.entries.append(&mut whole.entries);
+            whole = HistoryPage { entries: older.entries, first: older.first, oldest: older.oldest, ..whole };
+        }
     }
 }
 
@@ -257,6 +286,10 @@ struct ShownValue<'a> {
 struct ShownHistory<'a> {
     session: &'a str,
     entries: Vec<Stored<'a>>,
+    /// The position of the first one, and of the oldest that there is; the one that the next record gets.
+    first: u64,
+    oldest: u64,
+    next: u64,
 }
 
 /// A stored value in a table, still the same value.

@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use tracing::Level;
 
-pub use crate::contract::wasi::logging::logging::Level as LogLevel;
+pub use crate::contract::logging::LogLevel;
 
 /// The longest message of a component, and the longest name of its making, that people see.
 pub(crate) const MAX_MESSAGE: usize = 4096;

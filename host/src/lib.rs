@@ -43,31 +43,46 @@
 //! # }
 //! ```
 //!
+//! More than a text and its metadata can be handed in with [`Pipe::ask`] and [`Pipe::reply`]: message ids, vectors, what
+//! tools did. What a filter wants done off an entry's path it names as tasks, which [`Keepline::advance`] works on, step
+//! by step.
+//!
 //! An entry takes no longer than it may ([`Options::entry_timeout`], or a [`Deadline`] of the caller's), whatever the
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
-//! and replaced ([`Sandbox`]). [`Keepline::counters`] tells how often.
+//! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
 #[cfg(feature = "redis")]
 pub mod config;
-pub mod contract;
+mod contract;
+mod counters;
+mod entry;
+mod filter_options;
 mod keepline;
 pub mod lend;
+pub mod maintenance;
+mod memory;
+mod metrics;
+mod options;
 pub mod pipe;
 pub mod plugin;
 mod runtime;
+mod sandbox;
 pub mod sessions;
+mod shared;
 
 /// What the component is lent as `key-value`, and everything that a store of one's own needs.
 pub use keepline_stores as store;
 
-/// For tests, which are a host of their own.
-#[doc(hidden)]
-pub use self::runtime::Convert;
-
 pub use self::{
-    keepline::{Counters, Keepline, KeeplineError, OnStoreError, Options},
+    counters::Counters,
+    filter_options::{FilterOptions, TtlMode, UnboundContext},
+    keepline::{Keepline, KeeplineError},
+    memory::Memory,
+    metrics::Metrics,
+    options::{OnStoreError, Options},
     pipe::{EntryError, Passed, Pipe},
-    plugin::{CodeCache, Plugin, PluginError, Sandbox},
+    plugin::{Plugin, PluginError},
+    sandbox::{CodeCache, Sandbox},
     sessions::{SessionError, Sessions},
     store::Deadline,
 };

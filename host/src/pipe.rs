@@ -1,46 +1,18 @@
 //! A pipe: questions and answers pass, and the turn between them is carried.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
-use crate::{
-    contract::filter::{AnswerReply, Problem, QuestionReply},
-    keepline::{OnStoreError, Shared},
-    lend::{LogLevel, MAX_MESSAGE, MAX_NAME, tame},
-    runtime::{Due, Fault, Instance, Refusal, Taken},
-    store::{Deadline, Writer},
+pub use crate::entry::{
+    Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, ToolActivity, Vector,
 };
-
-pub use crate::contract::filter::Effect;
-
-/// The longest turn state that is carried: there is one a pipe, and ours has some 150 bytes.
-const MAX_TURN: usize = 64 << 10;
-
-/// What the filter made of an entry. The text is the caller's and stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Passed {
-    /// The metadata to send on; none: as they came.
-    pub metadata: Option<String>,
-    /// What was done.
-    pub effect: Effect,
-    /// Keys attached to a question.
-    pub attached: u32,
-    /// What kept the entry from its memory, or from a part of it: a question may be enriched, and an answer stored,
-    /// with a problem that names what was left out.
-    pub problem: Option<Problem>,
-}
-
-/// An entry whose memory failed, under [`OnStoreError::Fail`]. The entry itself is unharmed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct EntryError {
-    /// A failure code of `key-value`; `plugin`: it was stopped; `busy`: no instance came free in time;
-    /// `timed-out`: its time was over before the store had answered; `closed`: after [`Keepline::shutdown`](crate::Keepline::shutdown).
-    pub code: String,
-    /// One sentence without a full stop.
-    pub message: String,
-}
+use crate::{
+    contract::filter::{AnswerReply, QuestionReply},
+    lend::LogLevel,
+    options::OnStoreError,
+    runtime::{Instance, Refusal},
+    shared::Shared,
+    store::{Deadline, FailureCode, Guard, Writer},
+};
 
 /// The lanes of one conversation at a time: what remembers, between a question and its answers, whose
 /// they are. A pipe is used by one task at a time; many pipes work side by side.
@@ -49,19 +21,32 @@ pub struct EntryError {
 /// instance leaves the line, one that has an instance takes it along.
 pub struct Pipe {
     shared: Arc<Shared>,
+    store: Arc<Guard>,
+    /// Of the question at hand: the filter's own.
     turn: String,
+    /// What goes with the next answer, if the filter wants turns.
+    staged: Staged,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
     writer: Option<Writer>,
 }
 
+/// What is known of a turn before its answer.
+#[derive(Default)]
+struct Staged {
+    question_text: Option<String>,
+    activity: Vec<ToolActivity>,
+    activity_bytes: usize,
+}
+
 impl Pipe {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, turn: String::new(), writer: None }
+    pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
+        Self { shared, store, turn: String::new(), staged: Staged::default(), writer: None }
     }
 
     /// A new object begins: what follows has nothing to do with the question before.
     pub fn open(&mut self) {
         self.turn.clear();
+        self.staged = Staged::default();
     }
 
     /// A question on its way to the model, within [`Options::entry_timeout`](crate::Options::entry_timeout). Cost: one
@@ -72,43 +57,65 @@ impl Pipe {
     ///
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
-    pub fn question(&mut self, text: &str, metadata: &str) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        self.turn.clear();
-        self.ask(text, metadata, None)
+    pub fn question<'a>(
+        &mut self,
+        text: &'a str,
+        metadata: &'a str,
+    ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
+        self.ask(Question { text, metadata, ..Question::default() }, None)
     }
 
-    /// As [`Self::question`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
+    /// As [`Self::question`], with more that is known of it, and perhaps by a deadline of the caller's.
+    /// [`Deadline::NEVER`]: only the store's own limits hold.
     ///
     /// # Errors
     /// As [`Self::question`].
-    pub fn question_by(
+    pub fn ask(
         &mut self,
-        text: &str,
-        metadata: &str,
-        deadline: Deadline,
+        question: Question<'_>,
+        by: Option<Deadline>,
     ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        self.turn.clear();
-        self.ask(text, metadata, Some(deadline))
+        self.open();
+        self.pass_question(question, by)
     }
 
-    async fn ask(&mut self, text: &str, metadata: &str, deadline: Option<Deadline>) -> Result<Passed, EntryError> {
-        if let Some(refused) = self.too_large(text, metadata) {
+    async fn pass_question(&mut self, question: Question<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+        if let Some(refused) = self.too_large(question.size()) {
             return Ok(refused);
         }
-        let due = self.shared.due(deadline);
-        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, text, metadata).await;
-        match self.shared.call(&mut self.writer, due, call).await {
-            Ok(QuestionReply { metadata, turn, effect, attached, problem }) => {
-                if turn.len() > MAX_TURN {
-                    let refusal = Refusal::from(Fault::of(format!("its turn state is over {MAX_TURN} bytes")));
-                    self.shared.report(&refusal);
-                    return self.conclude(without_memory(&refusal));
-                }
+        let due = self.shared.due(by);
+        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, question).await;
+        let began = Instant::now();
+        let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
+        self.shared.tally.questions.record(began.elapsed());
+        match called {
+            Ok(QuestionReply { metadata, turn, effect, attached, due, problem }) => {
                 self.turn = turn;
-                self.conclude(Passed { metadata, effect, attached, problem })
+                if self.shared.pool.wants_turns() {
+                    self.staged.question_text = Some(question.text.to_owned());
+                }
+                self.conclude(Passed { metadata, effect, attached, due, problem: problem.map(Problem::from) })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
+    }
+
+    /// What a tool did since the question: it goes with the next answer, if the filter keeps such things, else it is
+    /// forgotten at once. No more than [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one
+    /// answer.
+    pub fn tool(&mut self, activity: ToolActivity) {
+        if !self.shared.pool.wants_turns() {
+            return;
+        }
+        let bytes = self.staged.activity_bytes.saturating_add(activity.size());
+        let limit = self.shared.max_entry_bytes;
+        if bytes > limit {
+            let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
+            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
+            return;
+        }
+        self.staged.activity_bytes = bytes;
+        self.staged.activity.push(activity);
     }
 
     /// An answer on its way back, within [`Options::entry_timeout`](crate::Options::entry_timeout): stored in the session
@@ -122,104 +129,144 @@ impl Pipe {
     /// # Errors
     /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
     pub async fn answer(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
-        self.reply(text, metadata, None).await
+        self.reply(Answer { text, metadata, ..Answer::default() }, None).await
     }
 
-    /// As [`Self::answer`], by a deadline of the caller's. [`Deadline::NEVER`]: only the store's own limits hold.
+    /// As [`Self::answer`], with more that is known of it, and perhaps by a deadline of the caller's.
+    /// [`Deadline::NEVER`]: only the store's own limits hold.
     ///
     /// # Errors
     /// As [`Self::answer`].
-    pub async fn answer_by(&mut self, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
-        self.reply(text, metadata, Some(deadline)).await
-    }
-
-    async fn reply(&mut self, text: &str, metadata: &str, deadline: Option<Deadline>) -> Result<Passed, EntryError> {
-        if let Some(refused) = self.too_large(text, metadata) {
+    pub async fn reply(&mut self, answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+        if let Some(refused) = self.too_large(answer.size()) {
             return Ok(refused);
         }
-        let turn = &self.turn;
-        let due = self.shared.due(deadline);
-        let call =
-            async |instance: &mut Instance, writer, due| instance.answer(writer, due, text, metadata, turn).await;
-        match self.shared.call(&mut self.writer, due, call).await {
-            Ok(AnswerReply { metadata, effect, problem }) => {
-                self.conclude(Passed { metadata, effect, attached: 0, problem })
+        let staged = &self.staged;
+        let joined;
+        let activity = match (staged.activity.as_slice(), answer.activity) {
+            ([], activity) | (activity, []) => activity,
+            (before, after) => {
+                joined = [before, after].concat();
+                &joined
+            }
+        };
+        let entry = answer.entry(&self.turn, staged.question_text.as_deref(), activity);
+        let due = self.shared.due(by);
+        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, entry).await;
+        let began = Instant::now();
+        let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
+        self.shared.tally.answers.record(began.elapsed());
+        match called {
+            Ok(AnswerReply { metadata, effect, due, problem }) => {
+                if effect != Effect::Failed {
+                    // What follows goes on from here, or is another answer to the same question.
+                    self.staged = Staged::default();
+                }
+                self.conclude(Passed { metadata, effect, attached: 0, due, problem: problem.map(Problem::from) })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
     }
 
     /// The sandbox's business, not the filter's: what is over the limit never enters an instance.
-    fn too_large(&self, text: &str, metadata: &str) -> Option<Passed> {
+    fn too_large(&self, size: usize) -> Option<Passed> {
         let limit = self.shared.max_entry_bytes;
-        let size = text.len().saturating_add(metadata.len());
         if size <= limit {
             return None;
         }
         let message = format!("an entry of {size} bytes is over max_entry_bytes ({limit}); it is forwarded unchanged");
         self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
         self.shared.tally.count(Effect::Limited);
-        let problem = Some(Problem { code: "limit".into(), message });
-        Some(Passed { metadata: None, effect: Effect::Limited, attached: 0, problem })
+        Some(unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message }))
     }
 
-    fn conclude(&self, mut passed: Passed) -> Result<Passed, EntryError> {
-        if let Some(problem) = &mut passed.problem {
-            tame(&mut problem.code, MAX_NAME);
-            tame(&mut problem.message, MAX_MESSAGE);
-        }
+    fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect);
         if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
-            let problem =
-                passed.problem.unwrap_or(Problem { code: "other".into(), message: "the store failed".into() });
-            return Err(EntryError { code: problem.code, message: problem.message });
+            let unknown =
+                || Problem { code: ProblemCode::Store(FailureCode::Other), message: "the store failed".into() };
+            return Err(passed.problem.unwrap_or_else(unknown).into());
         }
         Ok(passed)
     }
 }
 
 fn without_memory(refusal: &Refusal) -> Passed {
-    let code = match refusal {
-        Refusal::Full(_) | Refusal::Late(_) => "busy",
-        Refusal::Closed => "closed",
-        Refusal::Fault(_) => "plugin",
-    };
-    let problem = Some(Problem { code: code.into(), message: refusal.to_string() });
-    Passed { metadata: None, effect: Effect::Failed, attached: 0, problem }
+    unchanged(Effect::Failed, refusal.into())
 }
 
-impl Shared {
-    /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted
-    /// is not used again.
-    pub(crate) async fn call<R>(
-        &self,
-        writer: &mut Option<Writer>,
-        mut due: Due,
-        call: impl AsyncFnOnce(&mut Instance, Writer, Due) -> Result<(R, Writer), Fault>,
-    ) -> Result<R, Refusal> {
-        let called = async {
-            let mut taken: Taken<'_> = self.pool.take(&mut due).await?;
-            // Not before there is an instance: a call that never had one has used no number.
-            let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default(), due).await?;
-            *writer = Some(returned);
-            self.pool.give_back(taken);
-            Ok(reply)
-        };
-        called.await.inspect_err(|refusal| self.report(refusal))
+fn unchanged(effect: Effect, problem: Problem) -> Passed {
+    Passed { metadata: None, effect, attached: 0, due: Vec::new(), problem: Some(problem) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Keepline, Options, Plugin, Sandbox,
+        maintenance::{Job, Step},
+        store::MemoryStore,
+    };
+
+    const ANNA: &str = r#"{"session_id":"anna"}"#;
+
+    async fn keepline(options: Options) -> Keepline {
+        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
     }
 
-    fn report(&self, refusal: &Refusal) {
-        let (level, context) = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) => {
-                self.tally.count_busy();
-                (LogLevel::Warn, "keepline.busy")
-            }
-            Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
-            Refusal::Fault(_) => {
-                self.tally.count_fault();
-                (LogLevel::Error, "keepline.plugin")
-            }
-        };
-        self.pool.lent().log.report(level, context, &refusal.to_string());
+    fn activity(output: &str) -> ToolActivity {
+        ToolActivity { call_id: "1".into(), output: Some(output.into()), ..ToolActivity::default() }
+    }
+
+    #[tokio::test]
+    async fn an_answer_with_an_id_counts_once() {
+        let keepline = keepline(Options::default()).await;
+        let mut pipe = keepline.pipe();
+        let question = Question { text: "?", metadata: ANNA, tokens: Some(1), ..Question::default() };
+        assert_eq!(pipe.ask(question, None).await.unwrap().effect, Effect::Resumed);
+        let answer = Answer { text: "!", message_id: Some("m1"), ..Answer::default() };
+        assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
+        assert_eq!(pipe.reply(answer, Some(Deadline::NEVER)).await.unwrap().effect, Effect::Repeated);
+        let counters = keepline.counters();
+        assert_eq!((counters.stored, counters.repeated), (1, 1));
+        assert_eq!(keepline.sessions().get("anna", "answer_count").await.unwrap().value.as_deref(), Some("1"));
+    }
+
+    #[tokio::test]
+    async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
+        let keepline = keepline(Options { max_entry_bytes: 200, ..Options::default() }).await;
+        let mut pipe = keepline.pipe();
+        pipe.question("?", ANNA).await.unwrap();
+        pipe.tool(activity("sunny"));
+        assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+
+        pipe.shared.pool.want_turns();
+        pipe.question("?", ANNA).await.unwrap();
+        pipe.tool(activity("sunny"));
+        pipe.tool(activity(&"x".repeat(200)));
+        assert_eq!(pipe.staged.question_text.as_deref(), Some("?"));
+        assert_eq!(pipe.staged.activity, [activity("sunny")]);
+        // One that was not passed on leaves them to the next one.
+        assert_eq!(pipe.answer(&"x".repeat(200), "{}").await.unwrap().effect, Effect::Limited);
+        assert_eq!(pipe.staged.activity.len(), 1);
+        let answer = Answer { text: "!", activity: &[activity("windy")], ..Answer::default() };
+        assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
+        assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_task_that_nobody_knows_fails() {
+        let keepline = keepline(Options::default()).await;
+        let task = Task { subject: "session/anna".into(), name: "dance".into(), state: String::new() };
+        let job = Job { task: task.clone(), holder: "h".into(), lease_milliseconds: 1000, results: Vec::new() };
+        let progress = keepline.advance(&job, None).await;
+        assert_eq!((progress.step, progress.task), (Step::Failed, task.clone()));
+        assert_eq!(progress.problem.unwrap().code, ProblemCode::Store(FailureCode::Unsupported));
+
+        keepline.shutdown(std::time::Duration::ZERO).await;
+        let progress = keepline.advance(&job, None).await;
+        assert_eq!((progress.step, progress.task), (Step::Failed, task));
+        assert_eq!(progress.problem.unwrap().code, ProblemCode::Closed);
     }
 }

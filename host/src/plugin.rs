@@ -6,75 +6,16 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
 };
 
 use sha2::{Digest, Sha256};
-use wasmtime::{
-    Cache, CacheConfig, Config, Engine, Inlining,
-    component::{Component, HasSelf, Linker},
-};
+use wasmtime::{Cache, CacheConfig, Config, Engine, Inlining, component::Component};
 
-use crate::{
-    contract::{MemoryFilter, MemoryFilterPre},
-    runtime::{InstanceState, start_ticking},
-};
+use crate::runtime::{Program, start_ticking};
+pub use crate::sandbox::{CodeCache, Sandbox};
 
 /// The bundled filter, as a component.
-pub const BUNDLED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline.wasm"));
-
-/// What a component may use of the machine. The defaults suit the bundled filter with room to spare.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sandbox {
-    /// Linear memory of one instance, bytes. Default 64 MiB.
-    pub memory_bytes: usize,
-    /// Elements in an instance's tables. Default 10,000.
-    pub table_elements: usize,
-    /// Time that an instance may compute between two calls of the store. Default 1 s; checked every 10 ms,
-    /// when it also makes way for other tasks. Waiting does not count.
-    pub cpu_time: Duration,
-    /// Bytes that an instance can make the host copy in one call. Default 32 MiB.
-    pub copy_bytes: usize,
-    /// Calls of the store that one entry may cause. Default 64; the filter needs one or two.
-    pub store_calls_per_entry: u32,
-    /// Messages that one entry may log. Default 64; further ones are dropped.
-    pub log_lines_per_entry: u32,
-    /// Calls after which an instance is replaced by a fresh one. Default 10,000.
-    pub calls_per_instance: u64,
-    /// Where compiled code is kept between processes.
-    pub cache: CodeCache,
-}
-
-impl Default for Sandbox {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 64 << 20,
-            table_elements: 10_000,
-            cpu_time: Duration::from_secs(1),
-            copy_bytes: 32 << 20,
-            store_calls_per_entry: 64,
-            log_lines_per_entry: 64,
-            calls_per_instance: 10_000,
-            cache: CodeCache::Default,
-        }
-    }
-}
-
-/// Where compiled code is kept between processes: by the component's digest, wasmtime's version and its
-/// settings. An entry that can't be read is compiled anew. Beyond that it is trusted as a program on disk
-/// is: who can write there can make the host run anything, so it must be nobody's but the host's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CodeCache {
-    /// In the user's cache directory.
-    #[default]
-    Default,
-    /// Nowhere: each process compiles.
-    Off,
-    /// In this directory.
-    At(PathBuf),
-}
+pub use keepline_component::FILTER as BUNDLED;
 
 /// Why a plugin can't be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +45,7 @@ pub enum PluginError {
 
 /// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
 const LENT: [&str; 3] =
-    ["keepline:memory/key-value@0.1.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
+    ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
 
 fn is_lent(import: &str) -> bool {
     LENT.iter().any(|lent| import == *lent || (lent.ends_with("@0.2") && import.starts_with(&format!("{lent}."))))
@@ -139,15 +80,14 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, PluginError> {
     let component = compile(&engine, bytes)?;
     let (imports, exports) = interfaces(&component, &engine);
     let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    let refusal = link(&engine, &component).err().map(|error| error.to_string());
+    let refusal = link(&engine, &component, &Sandbox::default()).err().map(|error| error.to_string());
     Ok(Inspection { size: bytes.len(), sha256, imports, exports, refusal })
 }
 
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.
 #[derive(Clone)]
 pub struct Plugin {
-    pub(crate) pre: MemoryFilterPre<InstanceState>,
-    pub(crate) sandbox: Arc<Sandbox>,
+    program: Program,
 }
 
 impl Plugin {
@@ -176,15 +116,19 @@ impl Plugin {
     pub fn from_bytes(bytes: &[u8], sandbox: &Sandbox) -> Result<Self, PluginError> {
         let engine = engine(sandbox)?;
         let component = compile(&engine, bytes)?;
-        let pre = link(&engine, &component)?;
+        let program = link(&engine, &component, sandbox)?;
         start_ticking(&engine).map_err(|error| PluginError::Sandbox(error.to_string()))?;
-        Ok(Self { pre, sandbox: Arc::new(sandbox.clone()) })
+        Ok(Self { program })
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
     }
 }
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Plugin").field("sandbox", &self.sandbox).finish_non_exhaustive()
+        f.debug_struct("Plugin").field("sandbox", self.program.sandbox()).finish_non_exhaustive()
     }
 }
 
@@ -238,14 +182,11 @@ fn interfaces(component: &Component, engine: &Engine) -> (Vec<String>, Vec<Strin
     (imports, exports)
 }
 
-fn link(engine: &Engine, component: &Component) -> Result<MemoryFilterPre<InstanceState>, PluginError> {
+fn link(engine: &Engine, component: &Component, sandbox: &Sandbox) -> Result<Program, PluginError> {
     let (imports, _) = interfaces(component, engine);
     let forbidden: Vec<_> = imports.into_iter().filter(|import| !is_lent(import)).collect();
     if !forbidden.is_empty() {
         return Err(PluginError::ForbiddenImports(forbidden));
     }
-    let misfit = |error: wasmtime::Error| PluginError::Misfit(format!("{error:#}"));
-    let mut linker = Linker::new(engine);
-    MemoryFilter::add_to_linker::<_, HasSelf<InstanceState>>(&mut linker, |state| state).map_err(misfit)?;
-    MemoryFilterPre::new(linker.instantiate_pre(component).map_err(misfit)?).map_err(misfit)
+    Program::link(engine, component, sandbox).map_err(|error| PluginError::Misfit(format!("{error:#}")))
 }

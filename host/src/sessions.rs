@@ -1,34 +1,117 @@
 //! What an operator, or another part of a pipeline, does to sessions: the component's `sessions` export.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use crate::{
-    contract::sessions::{
-        Guest, HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage,
-        SessionProblem, SessionState, ValueFound, ValueStored,
-    },
-    keepline::Shared,
-    lend::{MAX_MESSAGE, tame},
-    store::{Deadline, Writer},
+pub use crate::contract::sessions::{
+    HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
+    ValueFound, ValueStored,
 };
-
-pub use crate::contract::sessions::SessionProblemCode;
+use crate::{
+    contract::sessions::{SessionProblem, ToldCode},
+    lend::{MAX_MESSAGE, tame},
+    runtime::Refusal,
+    shared::Shared,
+    store::{Deadline, FailureCode, Guard, Writer},
+};
 
 /// Why a call on a session failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct SessionError {
-    /// What kind of problem; none: the plugin itself was stopped, or no instance of it was to be had.
-    pub code: Option<SessionProblemCode>,
+    /// What kind of problem.
+    pub code: SessionErrorCode,
     /// One sentence.
     pub message: String,
 }
 
+/// What kind of problem. Displayed as the contract spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionErrorCode {
+    /// This can't be a session's id.
+    InvalidSession,
+    /// This can't be a key.
+    InvalidKey,
+    /// This can't be a value, or what is stored is none.
+    InvalidValue,
+    /// There is no such session.
+    NotFound,
+    /// The session's time has run out.
+    Expired,
+    /// There is a session of that id.
+    AlreadyExists,
+    /// What is under that key can't be counted.
+    NotACounter,
+    /// The counter would leave its range.
+    CounterOverflow,
+    /// A limit of the configuration, which the message names.
+    Limit,
+    /// The store takes no more sessions.
+    TooManySessions,
+    /// Others kept writing in between; nothing was changed.
+    Conflict,
+    /// The store failed.
+    Store(FailureCode),
+    /// The plugin was stopped.
+    Plugin,
+    /// No instance of the plugin came free in time.
+    Busy,
+    /// After [`Keepline::shutdown`](crate::Keepline::shutdown).
+    Closed,
+}
+
+impl fmt::Display for SessionErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidSession => "invalid-session",
+            Self::InvalidKey => "invalid-key",
+            Self::InvalidValue => "invalid-value",
+            Self::NotFound => "not-found",
+            Self::Expired => "expired",
+            Self::AlreadyExists => "already-exists",
+            Self::NotACounter => "not-a-counter",
+            Self::CounterOverflow => "counter-overflow",
+            Self::Limit => "limit",
+            Self::TooManySessions => "too-many-sessions",
+            Self::Conflict => "conflict",
+            Self::Store(_) => "store",
+            Self::Plugin => "plugin",
+            Self::Busy => "busy",
+            Self::Closed => "closed",
+        })
+    }
+}
+
 impl From<SessionProblem> for SessionError {
-    fn from(mut problem: SessionProblem) -> Self {
-        tame(&mut problem.message, MAX_MESSAGE);
-        Self { code: Some(problem.code), message: problem.message }
+    fn from(SessionProblem { code, store_code, mut message }: SessionProblem) -> Self {
+        tame(&mut message, MAX_MESSAGE);
+        let code = match code {
+            ToldCode::InvalidSession => SessionErrorCode::InvalidSession,
+            ToldCode::InvalidKey => SessionErrorCode::InvalidKey,
+            ToldCode::InvalidValue => SessionErrorCode::InvalidValue,
+            ToldCode::NotFound => SessionErrorCode::NotFound,
+            ToldCode::Expired => SessionErrorCode::Expired,
+            ToldCode::AlreadyExists => SessionErrorCode::AlreadyExists,
+            ToldCode::NotACounter => SessionErrorCode::NotACounter,
+            ToldCode::CounterOverflow => SessionErrorCode::CounterOverflow,
+            ToldCode::Limit => SessionErrorCode::Limit,
+            ToldCode::TooManySessions => SessionErrorCode::TooManySessions,
+            ToldCode::Conflict => SessionErrorCode::Conflict,
+            ToldCode::Store => SessionErrorCode::Store(FailureCode::named(&store_code).unwrap_or(FailureCode::Other)),
+        };
+        Self { code, message }
+    }
+}
+
+impl From<Refusal> for SessionError {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::Full(_) | Refusal::Late(_) => SessionErrorCode::Busy,
+            Refusal::Closed => SessionErrorCode::Closed,
+            Refusal::Fault(_) => SessionErrorCode::Plugin,
+        };
+        Self { code, message: refusal.to_string() }
     }
 }
 
@@ -37,6 +120,7 @@ impl From<SessionProblem> for SessionError {
 /// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
     shared: Arc<Shared>,
+    store: Arc<Guard>,
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
     writer: Option<Writer>,
@@ -52,13 +136,10 @@ macro_rules! calls {
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                     let due = self.shared.due(self.deadline);
-                    let called = self.shared.call(&mut self.writer, due, async |instance, writer, due| {
-                        let call = async |guest: &Guest, store: &mut _| guest.$call(store, $($argument),*).await;
-                        instance.sessions(writer, due, call).await
+                    let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+                        instance.$call(writer, due, $($argument),*).await
                     });
-                    let reply =
-                        called.await.map_err(|refusal| SessionError { code: None, message: refusal.to_string() })?;
-                    Ok(reply?)
+                    Ok(called.await??)
                 }
             )*
         }
@@ -67,30 +148,31 @@ macro_rules! calls {
 
 calls! {
     /// Create a session that must not be there.
-    create = call_create(session: &str) -> SessionCreated;
+    create = create(session: &str) -> SessionCreated;
     /// Look at a session. It counts as a use of it.
-    resume = call_resume(session: &str) -> SessionState;
-    /// A page of session ids, from the empty cursor on.
-    list = call_list(cursor: &str, limit: u32) -> SessionPage;
+    resume = resume(session: &str) -> SessionState;
+    /// A page of session ids, from the empty cursor on; a limit of 0 means 100.
+    list = list_sessions(cursor: &str, limit: u32) -> SessionPage;
     /// Delete a session and all that it holds.
-    delete = call_delete(session: &str) -> SessionDeleted;
+    delete = delete(session: &str) -> SessionDeleted;
     /// Store a JSON text under a key.
-    put = call_put(session: &str, key: &str, value: &str) -> ValueStored;
+    put = put(session: &str, key: &str, value: &str) -> ValueStored;
     /// The JSON text under a key.
-    get = call_get(session: &str, key: &str) -> ValueFound;
+    get = get(session: &str, key: &str) -> ValueFound;
     /// The session's keys, sorted.
-    keys = call_keys(session: &str) -> KeyList;
+    keys = keys(session: &str) -> KeyList;
     /// Clear one key, or all.
-    clear = call_clear(session: &str, key: Option<&str>) -> KeysCleared;
+    clear = clear(session: &str, key: Option<&str>) -> KeysCleared;
     /// Add to a counter.
-    increment = call_increment(session: &str, key: &str, amount: i64) -> KeyCounted;
-    /// The newest `limit` history records, oldest first; 0: all.
-    history = call_history(session: &str, limit: u32) -> HistoryPage;
+    increment = increment(session: &str, key: &str, amount: i64) -> KeyCounted;
+    /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
+    /// 0: as many as fit in one reply.
+    history = history(session: &str, before: Option<u64>, limit: u32) -> HistoryPage;
 }
 
 impl Sessions {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, deadline: None, writer: None }
+    pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
+        Self { shared, store, deadline: None, writer: None }
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

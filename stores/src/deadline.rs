@@ -4,6 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// Longer than any process lives, and not too long for any clock.
+const FAR: Duration = Duration::from_secs(30 * 366 * 24 * 3600);
+
+/// So much later, or far in the future where the clock can't tell that.
+pub(crate) fn later(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time.min(FAR)).unwrap_or(now)
+}
+
 /// The moment by which a call must have ended, whatever it needs on the way: an instance, its transactions, their
 /// retries. It is set once, where an entry comes in, and handed down; nothing prolongs it. The clock is tokio's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

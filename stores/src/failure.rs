@@ -20,11 +20,30 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// As the contract spells it.
-impl fmt::Display for FailureCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl FailureCode {
+    /// All that there are, in the order of the contract.
+    pub const ALL: [Self; 13] = [
+        Self::Invalid,
+        Self::TooLarge,
+        Self::Unsupported,
+        Self::WrongType,
+        Self::NotACounter,
+        Self::CounterOverflow,
+        Self::TooManyBuckets,
+        Self::Full,
+        Self::ReadOnly,
+        Self::Denied,
+        Self::Unavailable,
+        Self::TimedOut,
+        Self::Other,
+    ];
+
+    /// As the contract spells it.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Invalid => "invalid",
+            Self::TooLarge => "too-large",
+            Self::Unsupported => "unsupported",
             Self::WrongType => "wrong-type",
             Self::NotACounter => "not-a-counter",
             Self::CounterOverflow => "counter-overflow",
@@ -35,7 +54,18 @@ impl fmt::Display for FailureCode {
             Self::Unavailable => "unavailable",
             Self::TimedOut => "timed-out",
             Self::Other => "other",
-        })
+        }
+    }
+
+    /// The code that the contract spells like this.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| code.name() == name)
+    }
+}
+
+impl fmt::Display for FailureCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -4,19 +4,24 @@
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`tests/`) holds every store to them.
 
+mod breaker;
+mod bucket;
 pub mod contract;
 mod deadline;
 mod failure;
+pub mod guard;
+mod histogram;
 mod memory;
 pub mod names;
 #[cfg(feature = "redis")]
 mod redis;
-mod request;
+pub mod request;
 mod secret;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::join_all;
 
 #[doc(inline)]
 pub use self::contract::*;
@@ -27,7 +32,10 @@ pub use self::redis::fuzzing;
 #[cfg(feature = "redis")]
 pub use self::redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred};
 pub use self::{
+    breaker::BreakerOptions,
     deadline::Deadline,
+    guard::{Guard, StoreCounters},
+    histogram::{Histogram, Latencies},
     memory::{MemoryClock, MemoryLimits, MemoryStore},
     secret::{Secret, masked_url},
 };
@@ -37,7 +45,7 @@ pub use self::{
 /// A writer has one transaction outstanding at a time and numbers them upwards. One pipe is one writer.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    /// Random, 64 bits in base 16. Shared by all clones, so that a store in this process can tell when the last
+    /// Random, 96 bits in base 16. Shared by all clones, so that a store in this process can tell when the last
     /// of them is gone; none: nobody.
     id: Option<Arc<str>>,
     sequence: u64,
@@ -46,7 +54,7 @@ pub struct Writer {
 impl Writer {
     /// A writer that nobody else is.
     pub fn new() -> Self {
-        Self { id: Some(format!("{:016x}", fastrand::u64(..)).into()), sequence: 0 }
+        Self { id: Some(format!("{:024x}", fastrand::u128(..) >> 32).into()), sequence: 0 }
     }
 
     /// A stand-in that costs nothing to make, for where no transaction is possible.
@@ -78,19 +86,6 @@ impl Default for Writer {
     }
 }
 
-/// One call of `transact`.
-#[derive(Clone, Debug)]
-pub struct Transaction {
-    /// The bucket that all of it is about.
-    pub bucket: String,
-    /// What is asked of the bucket first.
-    pub opening: Opening,
-    /// What must hold for anything to be applied.
-    pub expectations: Vec<Expectation>,
-    /// What is applied, in order.
-    pub operations: Vec<Operation>,
-}
-
 /// A store of buckets. See the module `wit/key-value.wit` for what each method promises.
 ///
 /// Each call has a deadline, by which it has to end, with [`FailureCode::TimedOut`] if need be; a store may have
@@ -109,17 +104,48 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         deadline: Deadline,
     ) -> Result<Receipt, Failure>;
 
-    /// A page of the names of the buckets.
-    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure>;
+    /// Apply independent transactions, each on a bucket of its own, and wait once: one answer for each, in the order
+    /// given. All carry the same writer and sequence, which are about their buckets. Side by side unless told.
+    async fn transact_each(
+        &self,
+        writer: &Writer,
+        transactions: &[Transaction],
+        deadline: Deadline,
+    ) -> Vec<Result<Receipt, Failure>> {
+        if let Err(failure) = request::check_each(transactions) {
+            return vec![Err(failure); transactions.len()];
+        }
+        join_all(transactions.iter().map(|transaction| self.transact(writer, transaction, deadline))).await
+    }
 
-    /// Delete a bucket and all that is in it.
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure>;
+    /// A page of the names of the buckets of a kind; a limit of 0 means 100.
+    async fn list_buckets(
+        &self,
+        kind: BucketKind,
+        cursor: &str,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<BucketPage, Failure>;
 
-    /// Tell about a bucket without using it.
-    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure>;
+    /// Delete a bucket, or just this incarnation of it, with all that is in it, and name at most so many of the keys
+    /// of its values.
+    async fn delete_bucket(
+        &self,
+        writer: &Writer,
+        bucket: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+        deadline: Deadline,
+    ) -> Result<Deletion, Failure>;
 
     /// What this store can promise.
     fn capabilities(&self) -> StoreCapabilities;
+
+    /// Whether the store has a circuit breaker of its own, as one over several servers should. Else its caller's
+    /// [`Guard`] has one.
+    fn has_breaker(&self) -> bool {
+        false
+    }
 
     /// How many requests this store has sent over a network in its life, retries included. 0 unless told.
     fn round_trips(&self) -> u64 {

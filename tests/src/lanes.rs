@@ -2,7 +2,6 @@
 //! still, a log that is kept, and a store that is watched and can be made to fail.
 
 use std::{
-    ops::Deref,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -10,18 +9,19 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use keepline::{
-    Counters, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, Sandbox, Sessions,
+    Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, Sandbox, Sessions,
     lend::{Clock, Log, LogLevel},
-    pipe::Effect,
-    store::{
-        BucketPage, Deadline, Deletion, Description, Failure, FailureCode, Receipt, Store, StoreCapabilities,
-        Transaction, Writer,
-    },
+    pipe::{Answer, Effect, ProblemCode, Question},
+    store::{Failure, FailureCode, Receipt, Store, Writer},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
+
+use crate::{
+    between::{Between, With},
+    requests::{describe, transaction, unused},
+};
 
 /// The bundled filter, compiled once a process.
 pub fn plugin() -> Plugin {
@@ -66,13 +66,15 @@ impl Node {
         filter: &str,
         change: impl FnOnce(&mut Options),
     ) -> Result<Self, KeeplineError> {
-        let store = Arc::new(Watched::new(store.clone()));
+        let store = Arc::new(With::new(store.clone(), Watch::default()));
         let (log, clock) = (Arc::new(KeptLog::default()), Arc::new(StillClock::default()));
         let mut options = Options::default();
         options.filter = filter.into();
         (options.log, options.clock) = (log.clone(), clock.clone());
         // However busy the machine is: who tests the time that an entry has sets it.
         options.entry_timeout = Duration::from_secs(60);
+        // Nor is a store left alone because it fails: who tests that sets it.
+        options.breaker.failures = u32::MAX;
         change(&mut options);
         let keepline = Keepline::new(plugin, store.clone(), options).await?;
         Ok(Self { pipe: keepline.pipe(), sessions: keepline.sessions(), keepline, store, log, clock })
@@ -115,7 +117,8 @@ impl Node {
 
     /// The whole history of a session, parsed.
     pub async fn history(&self, session: &str) -> Vec<Value> {
-        let page = self.keepline.sessions().history(session, 0).await.unwrap();
+        let page = self.keepline.sessions().history(session, None, 0).await.unwrap();
+        assert_eq!(page.first, page.oldest, "it fits on one page");
         page.entries.iter().map(|entry| serde_json::from_str(entry).unwrap()).collect()
     }
 
@@ -134,6 +137,14 @@ impl Drop for Node {
     }
 }
 
+/// Looks at a session without using it: what it takes to reach the store, and nothing else.
+///
+/// # Errors
+/// When the store fails.
+pub async fn look(store: &Arc<dyn Store>, session: &str, deadline: Deadline) -> Result<Receipt, Failure> {
+    store.transact(Writer::new().advance(), &transaction(session, unused(), [describe()]), deadline).await
+}
+
 /// Metadata that name a session, and nothing else.
 pub fn metadata_of(session: &str) -> String {
     format!("{{\"session_id\":\"{session}\"}}")
@@ -141,12 +152,44 @@ pub fn metadata_of(session: &str) -> String {
 
 /// An entry that passed just as it came.
 pub fn untouched(effect: Effect, passed: &Passed) -> bool {
-    passed.effect == effect && passed.metadata.is_none() && passed.attached == 0 && passed.problem.is_none()
+    passed.effect == effect
+        && passed.metadata.is_none()
+        && passed.attached == 0
+        && passed.due.is_empty()
+        && passed.problem.is_none()
 }
 
-/// The code of the problem that an entry met with.
+/// The code of the problem that an entry met with, as it is displayed.
 pub fn problem_code(passed: &Passed) -> &str {
-    passed.problem.as_ref().map_or("", |problem| &problem.code)
+    passed.problem.as_ref().map_or("", |problem| spelled(&problem.code))
+}
+
+/// A code, as it is displayed.
+fn spelled(code: &ProblemCode) -> &str {
+    match code {
+        ProblemCode::Store(code) => code.name(),
+        ProblemCode::Limit => "limit",
+        ProblemCode::Busy => "busy",
+        ProblemCode::Closed => "closed",
+        ProblemCode::Plugin => "plugin",
+        ProblemCode::Other(code) => code,
+        unknown => panic!("{unknown:?}"),
+    }
+}
+
+/// A question with a deadline.
+pub async fn question_by(
+    pipe: &mut Pipe,
+    text: &str,
+    metadata: &str,
+    deadline: Deadline,
+) -> Result<Passed, EntryError> {
+    pipe.ask(Question { text, metadata, ..Question::default() }, Some(deadline)).await
+}
+
+/// An answer with a deadline.
+pub async fn answer_by(pipe: &mut Pipe, text: &str, metadata: &str, deadline: Deadline) -> Result<Passed, EntryError> {
+    pipe.reply(Answer { text, metadata, ..Answer::default() }, Some(deadline)).await
 }
 
 /// What the problem says that an entry met with.
@@ -161,7 +204,7 @@ pub fn operations_told(history: &[Value]) -> u64 {
 
 /// Whether a failed entry was refused with this code.
 pub fn refused_with(code: &str, result: &Result<Passed, EntryError>) -> bool {
-    matches!(result, Err(error) if error.code == code)
+    matches!(result, Err(error) if spelled(&error.code) == code)
 }
 
 /// A clock that shows one moment until it is set.
@@ -224,18 +267,16 @@ impl Log for KeptLog {
 }
 
 /// A store, with its calls counted, that can be made to fail.
-#[derive(Debug)]
-pub struct Watched {
-    inner: Arc<dyn Store>,
+pub type Watched = With<Watch>;
+
+/// Counts calls of a store, and fails them when it is told to.
+#[derive(Debug, Default)]
+pub struct Watch {
     calls: AtomicU64,
     failure: Mutex<Option<FailureCode>>,
 }
 
-impl Watched {
-    fn new(inner: Arc<dyn Store>) -> Self {
-        Self { inner, calls: AtomicU64::new(0), failure: Mutex::new(None) }
-    }
-
+impl Watch {
     /// From now on every call fails like this; none: no more.
     pub fn fail(&self, code: Option<FailureCode>) {
         *self.failure.lock() = code;
@@ -245,8 +286,10 @@ impl Watched {
     pub fn calls(&self) -> u64 {
         self.calls.swap(0, Ordering::Relaxed)
     }
+}
 
-    fn called(&self) -> Result<(), Failure> {
+impl Between for Watch {
+    fn before(&self) -> Result<(), Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match *self.failure.lock() {
             None => Ok(()),
@@ -254,53 +297,5 @@ impl Watched {
                 Err(Failure { code, subject: String::new(), limit: 0, message: "the store is out of order".into() })
             }
         }
-    }
-}
-
-impl Deref for Watched {
-    type Target = Arc<dyn Store>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.inner
-    }
-}
-
-#[async_trait]
-impl Store for Watched {
-    async fn transact(
-        &self,
-        writer: &Writer,
-        transaction: &Transaction,
-        deadline: Deadline,
-    ) -> Result<Receipt, Failure> {
-        self.called()?;
-        self.inner.transact(writer, transaction, deadline).await
-    }
-
-    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
-        self.called()?;
-        self.inner.list_buckets(cursor, limit, deadline).await
-    }
-
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
-        self.called()?;
-        self.inner.delete_bucket(writer, bucket, deadline).await
-    }
-
-    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
-        self.called()?;
-        self.inner.describe_bucket(bucket, deadline).await
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn round_trips(&self) -> u64 {
-        self.inner.round_trips()
-    }
-
-    async fn check(&self) -> Result<(), Failure> {
-        self.inner.check().await
     }
 }

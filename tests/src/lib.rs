@@ -1,11 +1,10 @@
 //! What the black-box tests share. A helper that can't do its part ends the test.
 
+pub mod between;
 pub mod guests;
 pub mod lanes;
 pub mod original;
 pub mod programs;
-pub mod proxy;
-pub mod requests;
-pub mod servers;
-pub mod stores;
 pub mod watch;
+
+pub use keepline_stores_tests::{on_every_store, proxy, requests, servers, stores};

@@ -3,40 +3,27 @@
 //!
 //! Cases that were found are kept in `proptest-regressions/` and tried first.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    sync::{Arc, OnceLock},
-};
+#[path = "bad_input/bare.rs"]
+mod bare;
+#[path = "bad_input/liar.rs"]
+mod liar;
 
-use async_trait::async_trait;
+use std::{collections::BTreeMap, future::Future, sync::Arc};
+
+use bare::Bare;
 use keepline::{
-    Convert as _, KeeplineError, Passed,
-    contract::{
-        MemoryFilter, key_value,
-        wasi::{
-            clocks::wall_clock::{self, Datetime},
-            logging::logging::{self, Level},
-        },
-    },
-    pipe::Effect,
-    plugin::BUNDLED,
-    store::{
-        AllValues, BucketPage, CounterValue, Deadline, Deletion, Description, Entry, Failure, FailureCode, FoundValue,
-        KeyNames, LogDescription, LogExtent, LogRecords, MemoryLimits, MemoryStore, Operation, Outcome, Receipt, Size,
-        Status, Store, StoreCapabilities, TimeToLive, Transaction, WriteDone, Writer,
-    },
+    KeeplineError, Passed,
+    pipe::{Answer, Effect},
+    sessions::SessionErrorCode,
+    store::{MemoryLimits, MemoryStore, Store},
 };
 use keepline_tests::{
     lanes::{Node, plugin},
     stores::StoreUnderTest,
 };
+use liar::Liar;
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use serde_json::{Value, value::RawValue};
-use wasmtime::{
-    Config, Engine,
-    component::{Component, HasSelf, Linker},
-};
 
 fn cases(cases: u32) -> ProptestConfig {
     const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/bad_input.txt");
@@ -48,7 +35,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-// What comes in. --------------------------------------------------------------------------------------
+// What comes in. ----------------------------------------------------------------------------------
 
 fn lossy_bytes() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<u8>(), 0..80).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -60,7 +47,7 @@ fn name() -> impl Strategy<Value = String> {
         1 => prop::sample::select(vec![
             "session_id", "memory_context", "last_answer", "answer_count", "__keys__", "__meta__", "op", "key",
             "cleared", "summarized_count", "op_counts", "keys_touched", "max_history", "max_keys",
-            "session_ttl_hours", "session_ttl_mode", "auto_summarize", "unbound_context", "max_value_bytes",
+            "session_ttl_hours", "session_ttl_mode", "auto_summarize", "unbound_context", "max_value_bytes", "message_id",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
         1 => lossy_bytes(),
@@ -136,6 +123,8 @@ enum Step {
     Open,
     Question(String, String),
     Answer(String, String),
+    /// With the id of a message.
+    Told(String, String, String),
     Call(u8, String, String, String, i64),
 }
 
@@ -144,13 +133,14 @@ fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Open),
         4 => (text(), metadata()).prop_map(|(text, metadata)| Step::Question(text, metadata)),
         4 => (text(), metadata()).prop_map(|(text, metadata)| Step::Answer(text, metadata)),
+        2 => (text(), metadata(), name()).prop_map(|(text, metadata, id)| Step::Told(text, metadata, id)),
         6 => (0..10_u8, name(), name(), text(), any::<i64>())
             .prop_map(|(call, session, key, text, number)| Step::Call(call, session, key, text, number)),
     ];
     prop::collection::vec(step, 1..length)
 }
 
-// What must hold. -------------------------------------------------------------------------------------
+// What must hold. ---------------------------------------------------------------------------------
 
 /// An object's members as they stand there, without the memory; none: it is no object, or one whose keys
 /// are no texts. What Python writes beside JSON comes as null.
@@ -196,6 +186,10 @@ async fn play(node: &mut Node, steps: &[Step]) {
                 assert_eq!(passed.metadata, None);
                 check(metadata, &passed);
             }
+            Step::Told(text, metadata, id) => {
+                let answer = Answer { text, metadata, message_id: Some(id), ..Answer::default() };
+                check(metadata, &node.pipe.reply(answer, None).await.unwrap());
+            }
             Step::Call(call, session, key, text, number) => {
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "any number will do")]
                 let limit = *number as u32;
@@ -210,10 +204,10 @@ async fn play(node: &mut Node, steps: &[Step]) {
                     6 => sessions.keys(session).await.err(),
                     7 => sessions.clear(session, (number % 2 == 0).then_some(key)).await.err(),
                     8 => sessions.increment(session, key, *number).await.err(),
-                    _ => sessions.history(session, limit).await.err(),
+                    _ => sessions.history(session, None, limit).await.err(),
                 };
                 if let Some(problem) = problem {
-                    assert!(problem.code.is_some(), "the plugin was stopped: {problem}");
+                    assert!(problem.code != SessionErrorCode::Plugin, "the plugin was stopped: {problem}");
                     assert!(!problem.message.is_empty() && problem.message.len() < 2000, "{problem}");
                 }
             }
@@ -254,7 +248,7 @@ proptest! {
     #[test]
     fn whatever_a_store_says_is_answered(seed in any::<u64>(), options in options(), steps in steps(12)) {
         block_on(async {
-            let store: Arc<dyn Store> = Arc::new(Liar(parking_lot::Mutex::new(fastrand::Rng::with_seed(seed))));
+            let store: Arc<dyn Store> = Arc::new(Liar::with_seed(seed));
             let mut node = Node::new(&store, &options).await;
             play(&mut node, &steps).await;
         });
@@ -266,14 +260,12 @@ proptest! {
         said in text(),
         metadata in metadata(),
     ) {
-        block_on(async {
-            let mut bare = Bare::new().await;
-            bare.answer(&said, &metadata, &turn).await;
-            let carried = bare.question(&said, &metadata).await;
-            bare.answer(&said, &metadata, &carried).await;
-            bare.answer(&said, "{}", &format!("{carried}{turn}")).await;
-            bare.answer(&said, "{}", &carried.chars().take(turn.len()).collect::<String>()).await;
-        });
+        let mut bare = Bare::new();
+        bare.answer(&said, &metadata, &turn, None);
+        let carried = bare.question(&said, &metadata);
+        bare.answer(&said, &metadata, &carried, Some(&turn));
+        bare.answer(&said, "{}", &format!("{carried}{turn}"), Some(&said));
+        bare.answer(&said, "{}", &carried.chars().take(turn.len()).collect::<String>(), None);
     }
 }
 
@@ -287,274 +279,5 @@ proptest! {
             let mut node = Node::new(&given.store, &options).await;
             play(&mut node, &steps).await;
         });
-    }
-}
-
-// A store that nobody should trust. -------------------------------------------------------------------
-
-/// Answers anything, whether it was asked for or not.
-#[derive(Debug)]
-struct Liar(parking_lot::Mutex<fastrand::Rng>);
-
-impl Liar {
-    fn with<T>(&self, say: impl FnOnce(&mut Tongue) -> T) -> T {
-        say(&mut Tongue(&mut self.0.lock()))
-    }
-
-    fn fail_at_times(&self) -> Result<(), Failure> {
-        self.with(|tongue| if tongue.0.u8(..8) == 0 { Err(tongue.failure()) } else { Ok(()) })
-    }
-}
-
-struct Tongue<'a>(&'a mut fastrand::Rng);
-
-impl Tongue<'_> {
-    fn number(&mut self) -> u64 {
-        match self.0.u8(..4) {
-            0 => u64::MAX - self.0.u64(..3),
-            1 => self.0.u64(..),
-            _ => self.0.u64(..4),
-        }
-    }
-
-    fn text(&mut self) -> String {
-        let known = [
-            "",
-            "1",
-            "\"x\"",
-            "{",
-            "[1,\n2]",
-            "null",
-            "a\0b",
-            "k",
-            "last_answer",
-            "__keys__",
-            "not json",
-            "\u{2028}",
-            "{\"op\": \"summary\", \"summarized_count\": 1e400, \"op_counts\": {\"\": -1}, \"keys_touched\": 5}",
-            "{\"op\": \"summary\", \"summarized_count\": 3}",
-            "{\"op\": \"put\", \"key\": \"k\"}",
-        ];
-        match self.0.u8(..8) {
-            0 => (0..self.0.usize(..300)).map(|_| self.0.char(..)).collect(),
-            1 => "[".repeat(self.0.usize(..5000)),
-            _ => known[self.0.usize(..known.len())].to_owned(),
-        }
-    }
-
-    fn many<T>(&mut self, one: impl Fn(&mut Self) -> T) -> Vec<T> {
-        (0..self.0.usize(..6)).map(|_| one(self)).collect()
-    }
-
-    fn status(&mut self) -> Status {
-        use Status::{Absent, AnotherLife, Applied, Exists, Expired, Repeated, Unmet};
-        let all = [Applied, Applied, Applied, Applied, Repeated, Absent, Expired, Exists, AnotherLife, Unmet];
-        all[self.0.usize(..all.len())]
-    }
-
-    fn failure(&mut self) -> Failure {
-        use FailureCode::{CounterOverflow, Full, Invalid, NotACounter, Other, TooManyBuckets, Unavailable, WrongType};
-        let all = [CounterOverflow, Full, Invalid, NotACounter, Other, TooManyBuckets, Unavailable, WrongType];
-        Failure {
-            code: all[self.0.usize(..all.len())],
-            subject: self.text(),
-            limit: self.number(),
-            message: String::new(),
-        }
-    }
-
-    fn outcome(&mut self) -> Outcome {
-        match self.0.u8(..8) {
-            0 => Outcome::Value(FoundValue { json: self.0.bool().then(|| self.text()), unreadable: self.0.bool() }),
-            1 => Outcome::Values(AllValues {
-                entries: self.many(|tongue| Entry { key: tongue.text(), json: tongue.text() }),
-                unreadable: self.many(Self::text),
-            }),
-            2 => Outcome::Oversize(Size { bytes: self.number(), keys: self.number() }),
-            3 => Outcome::Names(KeyNames { names: self.many(Self::text), total: self.number() }),
-            4 => Outcome::Done(WriteDone { created: self.0.bool() }),
-            #[allow(clippy::cast_possible_wrap, reason = "any number will do")]
-            5 => Outcome::Counter(CounterValue { value: self.number() as i64 }),
-            6 => Outcome::Extent(LogExtent { first: self.number(), length: self.number() }),
-            _ => Outcome::Records(LogRecords {
-                first: self.number(),
-                length: self.number(),
-                records: self.many(Self::text),
-            }),
-        }
-    }
-
-    /// What was asked for, in form at least.
-    fn fitting(&mut self, operation: &Operation) -> Outcome {
-        loop {
-            let outcome = self.outcome();
-            let fits = match operation {
-                Operation::Get(_) => matches!(outcome, Outcome::Value(_) | Outcome::Oversize(_)),
-                Operation::GetAll(_) => matches!(outcome, Outcome::Values(_) | Outcome::Oversize(_)),
-                Operation::ListKeys(_) | Operation::Remove(_) | Operation::RemoveAll(_) => {
-                    matches!(outcome, Outcome::Names(_))
-                }
-                Operation::Put(_) => matches!(outcome, Outcome::Done(_)),
-                Operation::Increment(_) => matches!(outcome, Outcome::Counter(_)),
-                Operation::Read(_) | Operation::Overflow(_) => matches!(outcome, Outcome::Records(_)),
-                _ => matches!(outcome, Outcome::Extent(_)),
-            };
-            if fits {
-                return outcome;
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Store for Liar {
-    async fn transact(&self, _: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
-        self.fail_at_times()?;
-        Ok(self.with(|tongue| {
-            let outcomes = if tongue.0.u8(..4) > 0 {
-                transaction.operations.iter().map(|operation| tongue.fitting(operation)).collect()
-            } else {
-                tongue.many(Tongue::outcome)
-            };
-            Receipt { status: tongue.status(), created: tongue.0.bool(), incarnation: tongue.text(), outcomes }
-        }))
-    }
-
-    async fn list_buckets(&self, _: &str, _: u32, _: Deadline) -> Result<BucketPage, Failure> {
-        self.fail_at_times()?;
-        Ok(self.with(|tongue| BucketPage { buckets: tongue.many(Tongue::text), cursor: tongue.text() }))
-    }
-
-    async fn delete_bucket(&self, _: &Writer, _: &str, _: Deadline) -> Result<Deletion, Failure> {
-        self.fail_at_times()?;
-        Ok(self.with(|tongue| Deletion { status: tongue.status(), keys: tongue.many(Tongue::text) }))
-    }
-
-    async fn describe_bucket(&self, _: &str, _: Deadline) -> Result<Description, Failure> {
-        self.fail_at_times()?;
-        Ok(self.with(|tongue| Description {
-            status: tongue.status(),
-            incarnation: tongue.text(),
-            time_to_live: tongue
-                .0
-                .bool()
-                .then(|| TimeToLive { milliseconds: tongue.number(), sliding: tongue.0.bool() }),
-            expires_in: tongue.0.bool().then(|| tongue.number()),
-            keys: tongue.number(),
-            logs: tongue.many(|tongue| LogDescription { log: tongue.text(), length: tongue.number() }),
-        }))
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        StoreCapabilities { atomic: false, expiring: false, exactly_once: false, listing: false }
-    }
-
-    fn round_trips(&self) -> u64 {
-        0
-    }
-
-    async fn check(&self) -> Result<(), Failure> {
-        Ok(())
-    }
-}
-
-// A host of one's own, which can hand back any turn. --------------------------------------------------
-
-struct Bare {
-    store: wasmtime::Store<Lent>,
-    filter: MemoryFilter,
-}
-
-struct Lent {
-    store: MemoryStore,
-    writer: Writer,
-}
-
-impl Bare {
-    async fn new() -> Self {
-        static COMPILED: OnceLock<(Engine, Component)> = OnceLock::new();
-        let (engine, component) = COMPILED.get_or_init(|| {
-            let mut config = Config::new();
-            config.concurrency_support(false);
-            let engine = Engine::new(&config).unwrap();
-            let component = Component::from_binary(&engine, BUNDLED).unwrap();
-            (engine, component)
-        });
-        let mut linker = Linker::new(engine);
-        MemoryFilter::add_to_linker::<_, HasSelf<Lent>>(&mut linker, |lent| lent).unwrap();
-        let lent = Lent { store: MemoryStore::default(), writer: Writer::new() };
-        let mut store = wasmtime::Store::new(engine, lent);
-        let filter = MemoryFilter::instantiate_async(&mut store, component, &linker).await.unwrap();
-        Self { store, filter }
-    }
-
-    /// The turn that it gives.
-    async fn question(&mut self, text: &str, metadata: &str) -> String {
-        self.filter.keepline_memory_filter().call_question(&mut self.store, text, metadata).await.unwrap().turn
-    }
-
-    async fn answer(&mut self, text: &str, metadata: &str, turn: &str) {
-        let reply = self.filter.keepline_memory_filter().call_answer(&mut self.store, text, metadata, turn).await;
-        assert_eq!(reply.unwrap().metadata, None);
-    }
-}
-
-impl key_value::Host for Lent {
-    async fn transact(
-        &mut self,
-        bucket: String,
-        opening: key_value::Opening,
-        expectations: Vec<key_value::Expectation>,
-        operations: Vec<key_value::Operation>,
-    ) -> wasmtime::Result<Result<key_value::Receipt, key_value::Failure>> {
-        let transaction = Transaction {
-            bucket,
-            opening: opening.convert(),
-            expectations: expectations.convert(),
-            operations: operations.convert(),
-        };
-        Ok(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER).await.convert())
-    }
-
-    async fn list_buckets(
-        &mut self,
-        cursor: String,
-        limit: u32,
-    ) -> wasmtime::Result<Result<key_value::BucketPage, key_value::Failure>> {
-        Ok(self.store.list_buckets(&cursor, limit, Deadline::NEVER).await.convert())
-    }
-
-    async fn delete_bucket(
-        &mut self,
-        bucket: String,
-    ) -> wasmtime::Result<Result<key_value::Deletion, key_value::Failure>> {
-        Ok(self.store.delete_bucket(self.writer.advance(), &bucket, Deadline::NEVER).await.convert())
-    }
-
-    async fn describe_bucket(
-        &mut self,
-        bucket: String,
-    ) -> wasmtime::Result<Result<key_value::Description, key_value::Failure>> {
-        Ok(self.store.describe_bucket(&bucket, Deadline::NEVER).await.convert())
-    }
-
-    async fn capabilities(&mut self) -> wasmtime::Result<key_value::StoreCapabilities> {
-        Ok(self.store.capabilities().convert())
-    }
-}
-
-impl wall_clock::Host for Lent {
-    fn now(&mut self) -> wasmtime::Result<Datetime> {
-        Ok(Datetime { seconds: u64::MAX, nanoseconds: u32::MAX })
-    }
-
-    fn resolution(&mut self) -> wasmtime::Result<Datetime> {
-        Ok(Datetime { seconds: 0, nanoseconds: 0 })
-    }
-}
-
-impl logging::Host for Lent {
-    fn log(&mut self, _: Level, _: String, _: String) -> wasmtime::Result<()> {
-        Ok(())
     }
 }

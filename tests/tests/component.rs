@@ -32,16 +32,16 @@ fn it_asks_for_a_store_a_clock_and_a_log_and_nothing_else() {
     let (resolve, world) = decoded();
     let imports = names(&resolve, resolve.worlds[world].imports.iter());
     let [store, clock, log] = &*imports else { panic!("{imports:?}") };
-    assert_eq!(store, "keepline:memory/key-value@0.1.0");
+    assert_eq!(store, "keepline:memory/key-value@0.2.0");
     assert!(clock.starts_with("wasi:clocks/wall-clock@0.2."), "{clock}");
     assert_eq!(log, "wasi:logging/logging@0.1.0-draft");
 }
 
 #[test]
-fn it_offers_the_filter_and_the_sessions_and_nothing_else() {
+fn it_offers_the_filter_its_maintenance_and_the_sessions_and_nothing_else() {
     let (resolve, world) = decoded();
     let exports = names(&resolve, resolve.worlds[world].exports.iter());
-    assert_eq!(exports, ["keepline:memory/filter@0.1.0", "keepline:memory/sessions@0.1.0"]);
+    assert_eq!(exports, ["filter", "maintenance", "sessions"].map(|name| format!("keepline:memory/{name}@0.2.0")));
 }
 
 #[test]
@@ -74,6 +74,6 @@ fn it_is_below_200_kib() {
 fn this_host_would_load_it() {
     let inspection = inspect(BUNDLED).unwrap();
     assert_eq!(inspection.refusal, None);
-    assert_eq!((inspection.imports.len(), inspection.exports.len()), (3, 2));
+    assert_eq!((inspection.imports.len(), inspection.exports.len()), (3, 3));
     assert_eq!(inspection.size, BUNDLED.len());
 }

@@ -6,7 +6,7 @@
 use std::{env, fmt::Debug, time::Duration};
 
 use fastrand::Rng;
-use keepline::{Passed, Pipe, SessionError, sessions::SessionProblemCode as Code};
+use keepline::{Passed, Pipe, SessionError, pipe::ProblemCode, sessions::SessionErrorCode as Code};
 use keepline_tests::{lanes::Node, stores::StoreUnderTest};
 
 const STEPS: usize = 150;
@@ -148,7 +148,7 @@ impl Side {
             Step::Keys(session) => said(sessions.keys(session).await),
             Step::Clear(session, key) => said(sessions.clear(session, key.as_deref()).await),
             Step::Increment(session, key, amount) => said(sessions.increment(session, key, *amount).await),
-            Step::History(session, limit) => said(sessions.history(session, *limit).await),
+            Step::History(session, limit) => said(sessions.history(session, None, *limit).await),
             Step::List => {
                 let mut all = self.given.list(3).await;
                 all.sort_unstable();
@@ -182,9 +182,9 @@ impl Side {
 
 /// The words about a failed store are the store's own, its code is not.
 fn told(passed: &Passed) -> String {
-    let problem = passed.problem.as_ref().map(|problem| match &*problem.code {
-        "limit" => problem.message.clone(),
-        code => code.to_owned(),
+    let problem = passed.problem.as_ref().map(|problem| match &problem.code {
+        ProblemCode::Limit => problem.message.clone(),
+        code => code.to_string(),
     });
     format!("{:?} {:?} {} {problem:?}", passed.effect, passed.metadata, passed.attached)
 }
@@ -192,13 +192,13 @@ fn told(passed: &Passed) -> String {
 /// Which call is told that a session has expired, and which that it is not there, is left to the store.
 fn said<T: Debug>(result: Result<T, SessionError>) -> String {
     match result {
-        Err(SessionError { code: Some(Code::Expired), message, .. }) => {
+        Err(SessionError { code: Code::Expired, message, .. }) => {
             format!("Err(NotFound, {})", message.replace("has expired", "not found"))
         }
-        Err(SessionError { code, message, .. }) => format!("Err({:?}, {message})", code.unwrap()),
+        Err(SessionError { code, message, .. }) => format!("Err({:?}, {message})", code),
         Ok(reply) => format!("{reply:?}"),
     }
-    .replace("SessionProblemCode::", "")
+    .replace("SessionErrorCode::", "")
 }
 
 fn options(random: &mut Rng) -> String {

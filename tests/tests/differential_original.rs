@@ -13,7 +13,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use keepline::{Pipe, SessionError, Sessions, sessions::SessionProblemCode as Code};
+use keepline::{Pipe, SessionError, Sessions, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::Node,
     original::{Metadata, Model, Rules, Said, Turn, without_timestamp},
@@ -127,7 +127,10 @@ impl Call {
             Self::Resume(session) => {
                 sessions.resume(session).await.map(|state| json!([state.key_count, state.history_length]))
             }
-            Self::Delete(session) => sessions.delete(session).await.map(|deleted| json!(deleted.keys_cleared)),
+            Self::Delete(session) => sessions.delete(session).await.map(|deleted| {
+                assert_eq!(deleted.key_count, deleted.keys_cleared.len() as u64);
+                json!(deleted.keys_cleared)
+            }),
             Self::Put(session, key, value) => sessions.put(session, key, value).await.map(|stored| json!(stored.key)),
             Self::Get(session, key) => sessions.get(session, key).await.map(|found| json!(found.value)),
             Self::Keys(session) => sessions.keys(session).await.map(|list| json!(list.keys)),
@@ -138,7 +141,7 @@ impl Call {
                 sessions.increment(session, key, *amount).await.map(|counted| json!(counted.value))
             }
             Self::History(session, limit) => {
-                let page = sessions.history(session, *limit).await;
+                let page = sessions.history(session, None, *limit).await;
                 page.map(|page| page.entries.iter().map(|entry| without_timestamp(entry)).collect())
             }
             Self::List => {
@@ -148,7 +151,7 @@ impl Call {
                 Ok(json!(all))
             }
         };
-        said.map_err(|error: SessionError| match error.code.unwrap() {
+        said.map_err(|error: SessionError| match error.code {
             // Which call is told that a session has expired, and which that it is not there, is left to the store.
             Code::Expired => Code::NotFound,
             code => code,

@@ -6,6 +6,8 @@
 mod deadlines;
 #[path = "embedding/pool.rs"]
 mod pool;
+#[path = "embedding/records.rs"]
+mod records;
 #[path = "embedding/replacement.rs"]
 mod replacement;
 #[path = "embedding/service.rs"]
@@ -25,10 +27,8 @@ use std::{
 
 use async_trait::async_trait;
 use futures::poll;
-use keepline::store::{
-    BucketPage, Deadline, Deletion, Description, Failure, MemoryStore, Receipt, Store, StoreCapabilities, Transaction,
-    Writer,
-};
+use keepline::store::{Deadline, Failure, MemoryStore, Receipt, Store, Transaction, Writer};
+use keepline_tests::between::{Between, With};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -46,9 +46,10 @@ async fn begin<'a, F: Future + Unpin + 'a>(calls: impl IntoIterator<Item = &'a m
 }
 
 /// A store before which transactions wait until it is opened.
+type Gated = With<Gate>;
+
 #[derive(Debug)]
 struct Gate {
-    inner: MemoryStore,
     gate: Semaphore,
     arrived: Mutex<Vec<String>>,
     /// Who sent them, and by when they have to end.
@@ -58,15 +59,15 @@ struct Gate {
 }
 
 impl Gate {
-    fn closed() -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryStore::default(),
+    fn closed() -> Arc<Gated> {
+        let gate = Self {
             gate: Semaphore::new(0),
             arrived: Mutex::default(),
             seen: Mutex::default(),
             at_work: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
-        })
+        };
+        Arc::new(With::new(Arc::new(MemoryStore::default()), gate))
     }
 
     /// For so many transactions.
@@ -113,44 +114,21 @@ impl Drop for AtWork<'_> {
 }
 
 #[async_trait]
-impl Store for Gate {
+impl Between for Gate {
     async fn transact(
         &self,
+        store: &dyn Store,
         writer: &Writer,
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        self.arrived.lock().push(transaction.bucket.clone());
+        self.arrived.lock().push(transaction.bucket.name.clone());
         self.seen.lock().push((writer.clone(), deadline));
         self.most.fetch_max(self.at_work.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let _at_work = AtWork(&self.at_work);
         if let Ok(admitted) = self.gate.acquire().await {
             admitted.forget();
         }
-        self.inner.transact(writer, transaction, deadline).await
-    }
-
-    async fn list_buckets(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
-        self.inner.list_buckets(cursor, limit, deadline).await
-    }
-
-    async fn delete_bucket(&self, writer: &Writer, bucket: &str, deadline: Deadline) -> Result<Deletion, Failure> {
-        self.inner.delete_bucket(writer, bucket, deadline).await
-    }
-
-    async fn describe_bucket(&self, bucket: &str, deadline: Deadline) -> Result<Description, Failure> {
-        self.inner.describe_bucket(bucket, deadline).await
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        self.inner.capabilities()
-    }
-
-    fn round_trips(&self) -> u64 {
-        self.inner.round_trips()
-    }
-
-    async fn check(&self) -> Result<(), Failure> {
-        self.inner.check().await
+        store.transact(writer, transaction, deadline).await
     }
 }

@@ -4,11 +4,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use keepline::{SessionError, sessions::SessionProblemCode as Code};
+use keepline::{SessionError, sessions::SessionErrorCode as Code};
 use keepline_tests::stores::StoreUnderTest;
 
 #[path = "filter_rules/answers.rs"]
 mod answers;
+#[path = "filter_rules/capabilities.rs"]
+mod capabilities;
 #[path = "filter_rules/counters.rs"]
 mod counters;
 #[path = "filter_rules/expiry.rs"]
@@ -17,6 +19,10 @@ mod expiry;
 mod history;
 #[path = "filter_rules/limits.rs"]
 mod limits;
+#[path = "filter_rules/maintenance.rs"]
+mod maintenance;
+#[path = "filter_rules/message_ids.rs"]
+mod message_ids;
 #[path = "filter_rules/metadata.rs"]
 mod metadata;
 #[path = "filter_rules/operator_calls.rs"]
@@ -38,7 +44,19 @@ type Given = Arc<StoreUnderTest>;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn refusal(code: Code, message: &str) -> SessionError {
-    let mut error = Err::<(), _>(keepline::contract::sessions::SessionProblem { code, message: message.into() });
-    SessionError::from(std::mem::replace(&mut error, Ok(())).unwrap_err())
+fn refusal(code: Code, message: &str) -> Refusal {
+    Refusal { code, message: message.into() }
+}
+
+/// What a call of an operator is refused with.
+#[derive(Clone, Debug)]
+struct Refusal {
+    code: Code,
+    message: String,
+}
+
+impl PartialEq<Refusal> for SessionError {
+    fn eq(&self, refusal: &Refusal) -> bool {
+        (self.code, &self.message) == (refusal.code, &refusal.message)
+    }
 }

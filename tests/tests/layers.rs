@@ -24,8 +24,23 @@ const COMMAND_LINE: [&str; 7] =
 
 #[test]
 fn a_store_knows_neither_wasmtime_nor_the_filter() {
-    assert_none_of("keepline-stores", &["--all-features"], &["wasmtime", "keepline", "keepline-filter", "serde_json"]);
-    assert_none_of("keepline-stores", &["--all-features"], &COMMAND_LINE);
+    let foreign = ["keepline", "keepline-filter", "serde_json"];
+    assert_none_of("keepline-stores", &["--features", "redis"], &["wasmtime"]);
+    assert_none_of("keepline-stores", &["--features", "redis"], &foreign);
+    assert_none_of("keepline-stores", &["--features", "redis"], &COMMAND_LINE);
+    // Only who lends it to a component asks for the component's types.
+    let lent = compiled_with("keepline-stores", &["--features", "component"]);
+    assert!(lent.contains("wasmtime") && !lent.contains("keepline"));
+}
+
+/// A package carries the component; only the repository has what builds it.
+#[test]
+fn the_library_takes_no_tools_that_make_components_unless_it_makes_one() {
+    // wasmtime's macros know it, for whoever writes bindings with them.
+    let builds = ["--edges", "normal,build", "--no-default-features", "--prune", "wasmtime"];
+    assert_none_of("keepline", &builds, &["wit-component"]);
+    let making = [&builds[..], &["--features", "from-source"]].concat();
+    assert!(compiled_with("keepline", &making).contains("wit-component"));
 }
 
 #[test]

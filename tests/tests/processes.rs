@@ -140,9 +140,73 @@ fn a_process_that_is_killed_leaves_nothing_half_done() {
     });
 }
 
+/// What a child does: it sends the same answers as all others, from its own place on round and round.
+#[tokio::main]
+async fn send_again_and_again(rounds: u64) {
+    let node = node(env::var(PORT).unwrap().parse().unwrap()).await;
+    let lanes = (0..PIPES).map(|number| {
+        let mut pipe = node.keepline.pipe();
+        async move {
+            let first = fastrand::u64(..MESSAGES);
+            for message in (0..rounds * MESSAGES).map(|n| (first + n) % MESSAGES) {
+                let metadata = format!(r#"{{"session_id":"shared","message_id":"m-{message}"}}"#);
+                let answer = pipe.answer(&format!("{number}/{message}"), &metadata).await.unwrap();
+                assert!(matches!(answer.effect, Effect::Stored | Effect::Repeated), "{answer:?}");
+            }
+        }
+    });
+    join_all(lanes).await;
+}
+
+/// Fewer than a session keeps the ids of.
+const MESSAGES: u64 = 300;
+
+#[test]
+fn answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed() {
+    let name = "answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed";
+    if is_child() {
+        return send_again_and_again(
+            env::var(ROUNDS_TO_GO).map_or(u64::MAX / MESSAGES, |rounds| rounds.parse().unwrap()),
+        );
+    }
+    let server = servers::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let node = node(server.port()).await;
+        for _ in 0..4 {
+            let before = operations(&node).await;
+            let mut doomed = [start(name, server.port()), start(name, server.port())];
+            while operations(&node).await < (before + 60).min(2 * MESSAGES) {
+                assert!(doomed.iter_mut().all(|child| child.try_wait().unwrap().is_none()));
+                tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10))).await;
+            }
+            for child in &mut doomed {
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        }
+    });
+    // Now all of them, to the end, by several at a time.
+    let port = server.port().to_string();
+    let variables = [(PORT, &*port), (ROUNDS_TO_GO, "1")];
+    let children: Vec<_> =
+        (0..PROCESSES).map(|_| child(name, &variables).stdout(Stdio::null()).spawn().unwrap()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    runtime.block_on(async {
+        let mut node = node(server.port()).await;
+        let count = node.sessions.get("shared", "answer_count").await.unwrap().value.unwrap();
+        assert_eq!(count, MESSAGES.to_string());
+        assert_eq!(operations(&node).await, 2 * MESSAGES);
+    });
+}
+
+const ROUNDS_TO_GO: &str = "KEEPLINE_TEST_ROUNDS";
+
 /// Of the shared session, by its history; 0 while it is not there.
 async fn operations(node: &Node) -> u64 {
-    let Ok(page) = node.keepline.sessions().history("shared", 0).await else { return 0 };
+    let Ok(page) = node.keepline.sessions().history("shared", None, 0).await else { return 0 };
     let records: Vec<_> = page.entries.iter().map(|record| serde_json::from_str(record).unwrap()).collect();
     operations_told(&records)
 }

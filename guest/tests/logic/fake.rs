@@ -11,9 +11,19 @@ pub struct Bucket {
     pub incarnation: String,
     pub expires_at: Option<u64>,
     pub time_to_live: Option<TimeToLive>,
-    pub values: BTreeMap<String, Vec<u8>>,
+    pub maps: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// First position, records.
     pub logs: BTreeMap<String, (u64, Vec<String>)>,
+}
+
+impl Bucket {
+    fn map(&mut self, name: &str) -> &mut BTreeMap<String, Vec<u8>> {
+        self.maps.entry(name.to_owned()).or_default()
+    }
+
+    fn log(&self, name: &str) -> (u64, Vec<String>) {
+        self.logs.get(name).cloned().unwrap_or_default()
+    }
 }
 
 type Hook = Box<dyn FnMut(&Fake, usize)>;
@@ -26,10 +36,11 @@ pub struct Fake {
     pub max_buckets: Cell<usize>,
     pub transactions: Cell<usize>,
     pub fails: RefCell<Option<Failure>>,
-    /// Keys and logs of every bucket under which something of a wrong type is stored.
+    /// Keys of values, logs and other maps of every bucket under which something of a wrong type is stored.
     pub wrong: RefCell<HashSet<String>>,
-    /// Keys that are counted with the names, and have none that could be told.
-    pub unnamed: Cell<u64>,
+    /// Keys on a page, at most.
+    pub page: Cell<usize>,
+    pub capabilities: Cell<Option<Capabilities>>,
     /// Called before each transaction with its number, from 1: another writer's chance.
     pub hook: RefCell<Option<Hook>>,
     pub lines: RefCell<Vec<(Level, String, String)>>,
@@ -40,6 +51,7 @@ impl Fake {
         let fake = Self::default();
         fake.micros.set(1_795_186_917_032_595);
         fake.max_buckets.set(1000);
+        fake.page.set(10_000);
         fake
     }
 
@@ -51,12 +63,12 @@ impl Fake {
         let mut buckets = self.buckets.borrow_mut();
         let bucket =
             buckets.entry(bucket.to_owned()).or_insert_with(|| Bucket { incarnation: "0".into(), ..Bucket::default() });
-        bucket.values.insert(key.to_owned(), value.into());
+        bucket.map(VALUES).insert(key.to_owned(), value.into());
     }
 
     pub fn get(&self, bucket: &str, key: &str) -> Option<String> {
         let buckets = self.buckets.borrow();
-        let value = buckets.get(bucket)?.values.get(key)?;
+        let value = buckets.get(bucket)?.maps.get(VALUES)?.get(key)?;
         Some(String::from_utf8(value.clone()).unwrap())
     }
 
@@ -64,6 +76,13 @@ impl Fake {
         let buckets = self.buckets.borrow();
         let log = buckets.get(bucket).and_then(|b| b.logs.get("history"));
         log.map_or_else(Vec::new, |(_, records)| records.clone())
+    }
+
+    /// Change the records of a bucket's history.
+    pub fn rewrite(&self, bucket: &str, change: impl FnOnce(&mut u64, &mut Vec<String>)) {
+        let mut buckets = self.buckets.borrow_mut();
+        let (first, records) = buckets.get_mut(bucket).unwrap().logs.get_mut("history").unwrap();
+        change(first, records);
     }
 
     pub fn push(&self, bucket: &str, record: &str) {
@@ -128,7 +147,7 @@ impl Fake {
 }
 
 fn unapplied(status: Status) -> Receipt {
-    Receipt { status, created: false, incarnation: String::new(), outcomes: Vec::new() }
+    Receipt { status, incarnation: String::new(), unmet: None, outcomes: Vec::new() }
 }
 
 /// As many from the front as the limits allow, but at least one.
@@ -136,7 +155,7 @@ fn fitting(records: &[String], max_records: u64, max_bytes: u64) -> &[String] {
     let mut bytes = 0;
     let count = records
         .iter()
-        .take(usize::try_from(max_records).unwrap_or(usize::MAX))
+        .take(usize::try_from(max_records.min(10_000)).unwrap())
         .take_while(|record| {
             let is_first = bytes == 0;
             bytes += record.len() as u64;
@@ -146,154 +165,228 @@ fn fitting(records: &[String], max_records: u64, max_bytes: u64) -> &[String] {
     &records[..count]
 }
 
-fn apply(bucket: &mut Bucket, operation: &Operation<'_>) -> Result<Outcome, Failure> {
-    Ok(match *operation {
-        Operation::Get { key, max_bytes } => match bucket.values.get(key) {
-            Some(value) if value.len() as u64 > max_bytes => Outcome::Oversize { bytes: value.len() as u64, keys: 1 },
-            value => {
-                let json = value.and_then(|value| String::from_utf8(value.clone()).ok());
-                Outcome::Value { unreadable: value.is_some() && json.is_none(), json }
-            }
-        },
-        Operation::GetAll { max_bytes, max_keys } => {
-            let keys = bucket.values.len() as u64;
-            let size = |(key, value): (&String, &Vec<u8>)| (key.len() + value.len()) as u64;
-            let bytes = bucket.values.iter().map(size).sum();
-            if keys > max_keys || bytes > max_bytes {
-                return Ok(Outcome::Oversize { bytes, keys });
-            }
-            let mut all = AllValues::default();
-            for (key, value) in &bucket.values {
-                match String::from_utf8(value.clone()) {
-                    Ok(json) => all.entries.push(Entry { key: key.clone(), json }),
-                    Err(_) => all.unreadable.push(key.clone()),
-                }
-            }
-            Outcome::Values(all)
-        }
-        Operation::ListKeys { max_keys } => Outcome::Names {
-            names: bucket.values.keys().take(max_keys as usize).cloned().collect(),
-            total: bucket.values.len() as u64,
-        },
-        Operation::Put { key, value } => {
-            Outcome::Done { created: bucket.values.insert(key.into(), value.into()).is_none() }
-        }
-        Operation::Increment { key, amount } => {
-            let old = match bucket.values.get(key) {
-                None => 0,
-                Some(value) => std::str::from_utf8(value)
-                    .ok()
-                    .and_then(|text| text.parse::<i64>().ok())
-                    .ok_or_else(|| Fake::failure(FailureCode::NotACounter, key))?,
-            };
-            let new = old.checked_add(amount).ok_or_else(|| Fake::failure(FailureCode::CounterOverflow, key))?;
-            bucket.values.insert(key.into(), new.to_string().into());
-            Outcome::Counter(new)
-        }
-        Operation::Remove { key } => {
-            let names: Vec<_> = bucket.values.remove_entry(key).map(|e| e.0).into_iter().collect();
-            Outcome::Names { total: names.len() as u64, names }
-        }
-        Operation::RemoveAll { max_names } => {
-            let all = std::mem::take(&mut bucket.values);
-            Outcome::Names { total: all.len() as u64, names: all.into_keys().take(max_names as usize).collect() }
-        }
-        Operation::Append { log, records } => {
-            let (first, all) = bucket.logs.entry(log.into()).or_default();
-            all.extend(records.iter().map(|&record| record.to_owned()));
-            Outcome::Extent { first: *first, length: all.len() as u64 }
-        }
-        Operation::Read { log, end, skip, max_records, max_bytes } => {
-            let (first, all) = bucket.logs.get(log).cloned().unwrap_or_default();
-            let skip = all.len().min(skip as usize);
-            let (at, records) = match end {
-                LogEnd::Oldest => (skip, fitting(&all[skip..], max_records, max_bytes).to_vec()),
-                LogEnd::Newest => {
-                    let rest: Vec<_> = all[..all.len() - skip].iter().rev().cloned().collect();
-                    let mut taken = fitting(&rest, max_records, max_bytes).to_vec();
-                    taken.reverse();
-                    (all.len() - skip - taken.len(), taken)
-                }
-            };
-            Outcome::Records(Records { first: first + at as u64, length: all.len() as u64, records })
-        }
-        Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
-            let (first, all) = bucket.logs.get(log).cloned().unwrap_or_default();
-            let mut records = Vec::new();
-            if all.len() as u64 > limit {
-                let surplus = all.len().saturating_sub(keep as usize);
-                records = fitting(&all[..surplus], max_records, max_bytes).to_vec();
-            }
-            Outcome::Records(Records { first, length: all.len() as u64, records })
-        }
-        Operation::ReplaceOldest { log, count, records } => {
-            let (first, all) = bucket.logs.entry(log.into()).or_default();
-            let count = all.len().min(count as usize);
-            assert!(records.len() <= count, "more records than are replaced");
-            all.splice(..count, records.iter().map(|&record| record.to_owned()));
-            *first += (count - records.len()) as u64;
-            Outcome::Extent { first: *first, length: all.len() as u64 }
-        }
-    })
+fn extent(first: u64, records: &[String]) -> LogExtent {
+    LogExtent { first, length: records.len() as u64 }
 }
 
-fn holds(bucket: &Bucket, expectation: &Expectation<'_>, operations: &[Operation<'_>]) -> bool {
-    match *expectation {
-        Expectation::Oldest { log, records } => {
-            bucket.logs.get(log).is_some_and(|(_, all)| all.len() >= records.len() && all[..records.len()] == *records)
+impl Fake {
+    fn is_wrong(&self, map: &str, key: &str) -> bool {
+        self.wrong.borrow().contains(if map == VALUES { key } else { map })
+    }
+
+    fn entries<'a>(&self, map: &str, found: impl Iterator<Item = (&'a String, &'a Vec<u8>)>) -> FoundEntries {
+        let mut all = FoundEntries::default();
+        for (key, value) in found {
+            match String::from_utf8(value.clone()) {
+                Ok(text) if !self.is_wrong(map, key) => all.entries.push(Entry { key: key.clone(), text }),
+                _ => all.unreadable.push(key.clone()),
+            }
         }
-        Expectation::Keys { keys } => {
-            let wanted: HashSet<&str> = keys.iter().copied().collect();
-            bucket.values.keys().map(String::as_str).collect::<HashSet<_>>() == wanted
+        all
+    }
+
+    fn apply(&self, bucket: &mut Bucket, operation: &Operation<'_>) -> Result<Outcome, Failure> {
+        Ok(match *operation {
+            Operation::Get { map, key, max_bytes } => {
+                let found = self.entries(map, bucket.map(map).iter().filter(|(name, _)| *name == key));
+                match found.entries.first() {
+                    Some(entry) if entry.text.len() as u64 > max_bytes => {
+                        Outcome::Oversize { bytes: entry.text.len() as u64, entries: 1 }
+                    }
+                    _ => Outcome::Entries(found),
+                }
+            }
+            Operation::GetAll { map, max_entries, max_bytes } => {
+                let all = bucket.map(map);
+                let entries = all.len() as u64;
+                let bytes = all.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
+                if entries > max_entries || bytes > max_bytes {
+                    return Ok(Outcome::Oversize { bytes, entries });
+                }
+                Outcome::Entries(self.entries(map, all.iter()))
+            }
+            Operation::PageKeys { map, cursor, max_entries, .. } => {
+                let at: usize = cursor.parse().unwrap_or(0);
+                let all = bucket.map(map);
+                let keys: Vec<_> =
+                    all.keys().skip(at).take(self.page.get().min(max_entries as usize)).cloned().collect();
+                let end = at + keys.len();
+                let cursor = if end < all.len() { end.to_string() } else { String::new() };
+                // In no particular order.
+                Outcome::Page(KeyPage { keys: keys.into_iter().rev().collect(), cursor })
+            }
+            Operation::Put { map, key, text } => {
+                Outcome::Changed(bucket.map(map).insert(key.into(), text.into()).is_none().into())
+            }
+            Operation::Increment { map, key, amount } => {
+                let old = match bucket.map(map).get(key) {
+                    None => 0,
+                    Some(value) => std::str::from_utf8(value)
+                        .ok()
+                        .and_then(|text| text.parse::<i64>().ok())
+                        .ok_or_else(|| Self::failure(FailureCode::NotACounter, key))?,
+                };
+                let new = old.checked_add(amount).ok_or_else(|| Self::failure(FailureCode::CounterOverflow, key))?;
+                bucket.map(map).insert(key.into(), new.to_string().into());
+                Outcome::Counter(new)
+            }
+            Operation::Remove { map, keys } => {
+                Outcome::Changed(keys.iter().filter(|key| bucket.map(map).remove(**key).is_some()).count() as u64)
+            }
+            Operation::ResetMap { map } => Outcome::Changed(std::mem::take(bucket.map(map)).len() as u64),
+            Operation::Append { log, records, mark } => {
+                let (first, all) = bucket.logs.entry(log.into()).or_default();
+                let next = *first + all.len() as u64;
+                all.extend(records.iter().map(|&record| record.to_owned()));
+                let extent = extent(*first, all);
+                if let Some(mark) = mark {
+                    let position = next + u64::from(mark.record_index);
+                    bucket.map(mark.map).insert(mark.key.into(), position.to_string().into());
+                }
+                Outcome::Extent(extent)
+            }
+            Operation::Read { log, end, max_records, max_bytes } => {
+                let (first, mut all) = bucket.log(log);
+                let extent = extent(first, &all);
+                let records = match end {
+                    LogEnd::Oldest => fitting(&all, max_records, max_bytes).to_vec(),
+                    LogEnd::Newest => {
+                        all.reverse();
+                        fitting(&all, max_records, max_bytes).iter().rev().cloned().collect()
+                    }
+                };
+                let first = match end {
+                    LogEnd::Oldest if !records.is_empty() => first,
+                    _ => extent.next() - records.len() as u64,
+                };
+                Outcome::Records(LogRecords { extent, first, records })
+            }
+            Operation::ReadAt { log, position, count, max_bytes } => {
+                let (first, all) = bucket.log(log);
+                let extent = extent(first, &all);
+                let index = |position: u64| (position.saturating_sub(first) as usize).min(all.len());
+                let run = &all[index(position)..index(position.saturating_add(u64::from(count)))];
+                let records = fitting(run, u64::MAX, max_bytes).to_vec();
+                let first = if records.is_empty() { extent.next() } else { position.max(first) };
+                Outcome::Span(LogRecords { extent, first, records })
+            }
+            Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
+                let (first, all) = bucket.log(log);
+                let extent = extent(first, &all);
+                let mut records = Vec::new();
+                if all.len() as u64 > limit {
+                    let surplus = all.len().saturating_sub(keep as usize);
+                    records = fitting(&all[..surplus], max_records, max_bytes).to_vec();
+                }
+                let first = if records.is_empty() { extent.next() } else { first };
+                Outcome::Records(LogRecords { extent, first, records })
+            }
+            Operation::ReplaceOldest { log, count, records } => {
+                let (first, all) = bucket.logs.entry(log.into()).or_default();
+                let count = all.len().min(count as usize);
+                assert!(records.len() <= count, "more records than are replaced");
+                all.splice(..count, records.iter().map(|&record| record.to_owned()));
+                *first += (count - records.len()) as u64;
+                Outcome::Extent(extent(*first, all))
+            }
+            Operation::Describe { .. } => Outcome::Described(Description {
+                expires_in: bucket.expires_at.map(|at| at - self.millis()),
+                values: bucket.map(VALUES).len() as u64,
+                logs: bucket.logs.iter().map(|(log, (first, all))| (log.clone(), extent(*first, all))).collect(),
+            }),
+        })
+    }
+
+    /// What of a wrong type an operation can't do with.
+    fn spoilt<'a>(&self, operation: &Operation<'a>) -> Option<&'a str> {
+        let wrong = self.wrong.borrow();
+        let is_wrong = |name: &&str| wrong.contains(*name);
+        match *operation {
+            Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
+                Some(if map == VALUES { key } else { map }).filter(is_wrong)
+            }
+            Operation::Append { log, mark, .. } => {
+                [Some(log), mark.map(|mark| mark.map)].into_iter().flatten().find(is_wrong)
+            }
+            Operation::Read { log, .. }
+            | Operation::ReadAt { log, .. }
+            | Operation::Overflow { log, .. }
+            | Operation::ReplaceOldest { log, .. } => Some(log).filter(is_wrong),
+            _ => None,
         }
-        Expectation::Room { limit } => {
-            let is_new = |operation: &&Operation<'_>| match **operation {
-                Operation::Put { key, .. } | Operation::Increment { key, .. } => !bucket.values.contains_key(key),
-                _ => false,
-            };
-            let created = operations.iter().filter(is_new).count();
-            created == 0 || (bucket.values.len() + created) as u64 <= limit
-        }
+    }
+
+    fn holds(
+        &self,
+        bucket: &Bucket,
+        expectation: &Expectation<'_>,
+        operations: &[Operation<'_>],
+    ) -> Result<bool, Failure> {
+        let has = |map: &str, key: &str| bucket.maps.get(map).is_some_and(|entries| entries.contains_key(key));
+        Ok(match *expectation {
+            Expectation::Absent { map, .. } if self.wrong.borrow().contains(map) => {
+                return Err(Self::failure(FailureCode::WrongType, map));
+            }
+            Expectation::Absent { map, key } => !has(map, key),
+            Expectation::Log { log, first, next } => {
+                let (at, all) = bucket.log(log);
+                let extent = extent(at, &all);
+                first.is_none_or(|first| first == at) && next.is_none_or(|next| next == extent.next())
+            }
+            Expectation::Room { map: room, limit } => {
+                let is_new = |operation: &&Operation<'_>| match **operation {
+                    Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
+                        map == room && !has(map, key)
+                    }
+                    _ => false,
+                };
+                let created = operations.iter().filter(is_new).count();
+                created == 0 || (bucket.maps.get(room).map_or(0, BTreeMap::len) + created) as u64 <= limit
+            }
+        })
     }
 }
 
-/// The key or log that an operation can't do with when it is of a wrong type.
-fn touched<'a>(operation: &Operation<'a>) -> Option<&'a str> {
-    match *operation {
-        Operation::Get { key, .. } | Operation::Put { key, .. } | Operation::Increment { key, .. } => Some(key),
-        Operation::Append { log, .. }
-        | Operation::Read { log, .. }
-        | Operation::Overflow { log, .. }
-        | Operation::ReplaceOldest { log, .. } => Some(log),
-        _ => None,
-    }
-}
-
-/// A transaction may write each key once and each log once.
-fn assert_single_writes(operations: &[Operation<'_>]) {
+/// A transaction writes each key once and each log once, and is of a bounded size.
+fn assert_allowed(transaction: &Transaction<'_>) {
     let mut seen = HashSet::new();
-    for operation in operations {
-        let written = match operation {
-            Operation::Put { key, .. } | Operation::Increment { key, .. } | Operation::Remove { key } => {
-                format!("key {key}")
+    let mut pieces = transaction.expectations.len();
+    for operation in transaction.operations {
+        pieces += 2;
+        let written: Vec<String> = match operation {
+            Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => vec![format!("{map}/{key}")],
+            Operation::Remove { map, keys } => {
+                pieces += keys.len();
+                keys.iter().map(|key| format!("{map}/{key}")).collect()
             }
-            Operation::Append { log, .. } | Operation::ReplaceOldest { log, .. } => {
-                format!("log {log}")
+            Operation::ResetMap { map } => vec![format!("map {map}")],
+            Operation::Append { log, records, mark } => {
+                assert!(mark.is_none_or(|mark| (mark.record_index as usize) < records.len() && mark.map != VALUES));
+                let mark = mark.map(|mark| format!("{}/{}", mark.map, mark.key));
+                mark.into_iter().chain([format!("log {log}")]).collect()
+            }
+            Operation::ReplaceOldest { log, .. } => vec![format!("log {log}")],
+            Operation::Overflow { limit, keep, .. } => {
+                assert!(keep <= limit);
+                continue;
             }
             _ => continue,
         };
-        assert!(seen.insert(written), "written twice: {operations:?}");
+        for place in written {
+            assert!(seen.insert(place), "written twice: {:?}", transaction.operations);
+        }
     }
+    assert!(pieces <= 20_000, "{pieces} pieces");
+    let incarnation = match transaction.opening {
+        Opening::Existing { incarnation, .. } => incarnation,
+        _ => None,
+    };
+    assert!(incarnation.is_none_or(|life| !life.is_empty() && life.bytes().all(|byte| byte.is_ascii_graphic())));
 }
 
 impl Host for Fake {
-    fn transact(
-        &self,
-        name: &str,
-        opening: Opening<'_>,
-        expectations: &[Expectation<'_>],
-        operations: &[Operation<'_>],
-    ) -> Result<Receipt, Failure> {
+    fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+        let Transaction { session: name, opening, expectations, operations } = *transaction;
         self.transactions.set(self.transactions.get() + 1);
         let hook = self.hook.take();
         if let Some(mut hook) = hook {
@@ -303,14 +396,13 @@ impl Host for Fake {
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }
-        assert_single_writes(operations);
+        assert_allowed(transaction);
 
         let found = self.look(name);
         let there = self.buckets.borrow().get(name).cloned();
-        let created = there.is_none();
         let mut bucket = match (opening, there) {
             (Opening::Existing { .. }, None) => return Ok(unapplied(found)),
-            (Opening::Existing { incarnation: Some(life) }, Some(bucket)) if bucket.incarnation != life => {
+            (Opening::Existing { incarnation: Some(life), .. }, Some(bucket)) if bucket.incarnation != life => {
                 return Ok(unapplied(Status::AnotherLife));
             }
             (Opening::CreateNew { .. }, Some(_)) => return Ok(unapplied(Status::Exists)),
@@ -325,33 +417,31 @@ impl Host for Fake {
                 self.create(time_to_live)
             }
         };
-        if !expectations.iter().all(|e| holds(&bucket, e, operations)) {
-            return Ok(unapplied(Status::Unmet));
+        for (index, expectation) in expectations.iter().enumerate() {
+            if !self.holds(&bucket, expectation, operations)? {
+                return Ok(Receipt { unmet: Some(index as u32), ..unapplied(Status::Unmet) });
+            }
         }
+        let renews = !matches!(opening, Opening::Existing { renew: false, .. });
         if let Some(life) = bucket.time_to_live
             && life.sliding
+            && renews
         {
             bucket.expires_at = Some(self.millis() + life.milliseconds);
         }
-        let is_wrong = |name: &&str| self.wrong.borrow().contains(*name);
-        if let Some(name) = operations.iter().filter_map(touched).find(is_wrong) {
+        if let Some(name) = operations.iter().find_map(|operation| self.spoilt(operation)) {
             return Err(Self::failure(FailureCode::WrongType, name));
         }
-        let mut outcomes = operations.iter().map(|o| apply(&mut bucket, o)).collect::<Result<Vec<_>, _>>()?;
-        for outcome in &mut outcomes {
-            if let Outcome::Names { total, .. } = outcome {
-                *total += self.unnamed.get();
-            }
-        }
+        let outcomes = operations.iter().map(|o| self.apply(&mut bucket, o)).collect::<Result<Vec<_>, _>>()?;
         let incarnation = match opening {
-            Opening::Existing { incarnation: Some(_) } => String::new(),
+            Opening::Existing { incarnation: Some(_), .. } => String::new(),
             _ => bucket.incarnation.clone(),
         };
         self.buckets.borrow_mut().insert(name.to_owned(), bucket);
-        Ok(Receipt { status: Status::Applied, created, incarnation, outcomes })
+        Ok(Receipt { status: Status::Applied, incarnation, unmet: None, outcomes })
     }
 
-    fn list_buckets(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
+    fn list_sessions(&self, cursor: &str, limit: u32) -> Result<BucketPage, Failure> {
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }
@@ -360,30 +450,19 @@ impl Host for Fake {
         let page: Vec<String> = names.iter().take(limit as usize).map(|&n| n.clone()).collect();
         let is_last = page.len() == names.len();
         let cursor = page.last().filter(|_| !is_last).cloned().unwrap_or_default();
-        Ok(BucketPage { buckets: page, cursor })
+        Ok(BucketPage { names: page, cursor })
     }
 
-    fn delete_bucket(&self, name: &str) -> Result<Deletion, Failure> {
+    fn delete_session(&self, name: &str, max_keys: u32) -> Result<Deletion, Failure> {
         let status = self.look(name);
-        let bucket = self.buckets.borrow_mut().remove(name).unwrap_or_default();
-        Ok(Deletion { status, keys: bucket.values.into_keys().collect() })
+        let mut bucket = self.buckets.borrow_mut().remove(name).unwrap_or_default();
+        let values = std::mem::take(bucket.map(VALUES));
+        Ok(Deletion { status, values: values.len() as u64, keys: values.into_keys().take(max_keys as usize).collect() })
     }
 
-    fn describe_bucket(&self, name: &str) -> Result<Description, Failure> {
-        let status = self.look(name);
-        let bucket = self.buckets.borrow().get(name).cloned().unwrap_or_default();
-        let logs = bucket
-            .logs
-            .iter()
-            .map(|(log, (_, records))| LogDescription { log: log.clone(), length: records.len() as u64 });
-        Ok(Description {
-            status,
-            logs: logs.collect(),
-            incarnation: bucket.incarnation,
-            time_to_live: bucket.time_to_live,
-            expires_in: bucket.expires_at.map(|at| at - self.millis()),
-            keys: bucket.values.len() as u64,
-        })
+    fn capabilities(&self) -> Capabilities {
+        let all = Capabilities { atomic: true, expiring: true, exactly_once: true, listing: true };
+        self.capabilities.get().unwrap_or(all)
     }
 
     fn now_micros(&self) -> u64 {

@@ -1,11 +1,12 @@
 //! What holds for any input.
 
 use keepline_filter::history::summarize;
-use keepline_filter::{Config, Effect, Filter};
+use keepline_filter::{Config, Effect};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::fake::Fake;
+use crate::filter::Filter;
 
 /// JSON with the names that matter in it, now and then.
 fn json() -> impl Strategy<Value = Value> {

@@ -1,7 +1,7 @@
 //! The operations on sessions.
 
-use keepline_filter::store::FailureCode;
-use keepline_filter::{Config, SessionProblem, SessionProblemCode as Code, Sessions};
+use keepline_filter::store::{Capabilities, FailureCode};
+use keepline_filter::{Config, HistoryPage, Host, SessionProblem, SessionProblemCode as Code, Sessions};
 
 use crate::fake::Fake;
 use crate::filter::told;
@@ -46,8 +46,8 @@ fn all_but_create_want_a_session_that_is_there() {
         |s| s.clear("s", None).map(|_| ()),
         |s| s.clear("s", Some("k")).map(|_| ()),
         |s| s.increment("s", "k", 1).map(|_| ()),
-        |s| s.history("s", 0).map(|_| ()),
-        |s| s.history("s", 5).map(|_| ()),
+        |s| s.history("s", None, 0).map(|_| ()),
+        |s| s.history("s", Some(5), 5).map(|_| ()),
     ];
     for call in calls {
         refused(call(&sessions), Code::NotFound, "Session 's' not found");
@@ -135,7 +135,8 @@ fn counters_count_and_nothing_else_does() {
     let message = "Value of key 't' in session 's' is not a counter";
     refused(sessions.increment("s", "t", 1), Code::NotACounter, message);
     sessions.put("s", "n", "9223372036854775807").unwrap();
-    assert_eq!(sessions.increment("s", "n", 1).unwrap_err().code, Code::NotACounter);
+    let message = "Counter 'n' in session 's' would leave the range of a signed 64-bit integer";
+    refused(sessions.increment("s", "n", 1), Code::CounterOverflow, message);
     assert_eq!(fake.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
 }
 
@@ -182,23 +183,42 @@ fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
 }
 
 #[test]
-fn names_that_a_store_counts_and_never_tells_are_no_surplus() {
+fn keys_come_in_as_many_pages_as_the_host_likes() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
     sessions.create("s").unwrap();
-    sessions.put("s", "k", "1").unwrap();
-    fake.unnamed.set(2);
-    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
-    assert_eq!(sessions.clear("s", None).unwrap(), ["k"]);
-    fake.unnamed.set(0);
     for n in 0..10_000 {
-        fake.set("s", &format!("k{n}"), "1");
+        fake.set("s", &format!("k{n:04}"), "1");
     }
+    for page in [10_000, 4999, 100] {
+        fake.page.set(page);
+        let keys = sessions.keys("s").unwrap();
+        assert!(keys.len() == 10_000 && keys.is_sorted(), "{page}");
+    }
+    // Names that are none of ours are not told.
+    fake.set("s", "not a key", "1");
     assert_eq!(sessions.keys("s").unwrap().len(), 10_000);
     fake.set("s", "one-more", "1");
-    let message = "Session 's' holds 10001 keys, more than the 10000 that can be listed";
-    refused(sessions.keys("s"), Code::Limit, message);
-    refused(sessions.clear("s", None), Code::Limit, message);
+    let message = "Session 's' holds more than the 10000 keys that can be listed";
+    for page in [10_000, 100] {
+        fake.page.set(page);
+        refused(sessions.keys("s"), Code::Limit, message);
+        refused(sessions.clear("s", None), Code::Limit, message);
+    }
+}
+
+#[test]
+fn what_needs_no_history_does_not_mind_a_broken_one() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    fake.set("s", "k", "1");
+    fake.spoil("history");
+    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
+    assert_eq!(sessions.get("s", "k").unwrap().as_deref(), Some("1"));
+    for problem in [sessions.clear("s", None).unwrap_err(), sessions.put("s", "k", "2").unwrap_err()] {
+        assert_eq!((problem.code, problem.store_code), (Code::Store, "wrong-type"));
+    }
+    assert_eq!(sessions.delete("s").unwrap().key_count, 1);
 }
 
 #[test]
@@ -237,17 +257,53 @@ fn clearing_all_begins_again_when_another_writer_comes_between() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
     sessions.create("s").unwrap();
-    fake.before_each(|fake, n| {
+    let theirs = |fake: &Fake, key: &str| {
+        fake.set("s", key, "1");
+        let mut buckets = fake.buckets.borrow_mut();
+        buckets.get_mut("s").unwrap().logs.entry("history".into()).or_default().1.push("{}".into());
+    };
+    fake.before_each(move |fake, n| {
         if n == 3 {
-            fake.set("s", "theirs", "1");
+            theirs(fake, "theirs");
         }
     });
     assert_eq!(sessions.clear("s", None).unwrap(), ["theirs"]);
+    assert_eq!(fake.transactions.get(), 5);
     // And gives up when one always does.
-    fake.before_each(|fake, n| fake.set("s", &format!("k{n}"), "1"));
-    let problem = sessions.clear("s", None).unwrap_err();
-    assert_eq!(problem.code, Code::Store);
+    fake.before_each(move |fake, n| theirs(fake, &format!("k{n}")));
+    let message = "Session 's' was written to by others each time; nothing was changed";
+    refused(sessions.clear("s", None), Code::Conflict, message);
     assert!(fake.get("s", "k6").is_some());
+    // As does the count of answers.
+    refused(sessions.increment("s", "answer_count", 1), Code::Conflict, message);
+    assert_eq!(fake.get("s", "answer_count"), None);
+}
+
+#[test]
+fn the_count_of_answers_never_leaves_its_bounds_whoever_writes_meanwhile() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, "{}");
+    sessions.create("s").unwrap();
+    sessions.put("s", "answer_count", "5").unwrap();
+    let next = fake.transactions.get() + 2;
+    fake.before_each(move |fake, n| {
+        if n == next {
+            fake.set("s", "answer_count", "3");
+            fake.push("s", "{}");
+        }
+    });
+    let problem = sessions.increment("s", "answer_count", -4).unwrap_err();
+    assert_eq!(problem.code, Code::InvalidValue);
+    assert_eq!(sessions.increment("s", "answer_count", -3).unwrap(), 0);
+    // A session that ended meanwhile, and began anew, is looked at anew.
+    let next = fake.transactions.get() + 2;
+    fake.before_each(move |fake, n| {
+        if n == next {
+            fake.delete_session("s", 0).unwrap();
+            self::sessions(fake, "{}").create("s").unwrap();
+        }
+    });
+    assert_eq!(sessions.increment("s", "answer_count", 2).unwrap(), 2);
 }
 
 #[test]
@@ -280,6 +336,10 @@ fn sessions_are_listed_page_by_page() {
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
     let rest = sessions.list("b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
+    let capabilities = fake.capabilities();
+    fake.capabilities.set(Some(Capabilities { listing: false, ..capabilities }));
+    let problem = sessions.list("", 2).unwrap_err();
+    assert_eq!((problem.code, problem.store_code), (Code::Store, "unsupported"));
 }
 
 #[test]
@@ -288,125 +348,106 @@ fn deleting_names_the_keys() {
     let sessions = sessions(&fake, "{}");
     sessions.create("s").unwrap();
     sessions.put("s", "k", "1").unwrap();
-    assert_eq!(sessions.delete("s").unwrap(), ["k"]);
+    let deleted = sessions.delete("s").unwrap();
+    assert_eq!((deleted.key_count, deleted.keys_cleared), (1, vec!["k".to_owned()]));
     refused(sessions.delete("s"), Code::NotFound, "Session 's' not found");
 }
 
+/// All pages of the history, the newest record last.
+fn pages(sessions: &Sessions<&Fake>, limit: u32) -> Vec<String> {
+    let mut page = sessions.history("s", None, limit).unwrap();
+    let mut newest_first: Vec<_> = page.entries.drain(..).rev().collect();
+    while page.first > page.oldest {
+        let before = page.first;
+        page = sessions.history("s", Some(before), limit).unwrap();
+        assert_eq!(page.first + page.entries.len() as u64, before.max(page.oldest));
+        newest_first.extend(page.entries.drain(..).rev());
+    }
+    newest_first.reverse();
+    newest_first
+}
+
 #[test]
-fn history_is_read_whole_and_in_order_in_bounded_steps() {
+fn history_is_read_page_by_page_in_order_and_without_a_gap() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
     sessions.create("s").unwrap();
-    assert_eq!(sessions.history("s", 0).unwrap(), Vec::<String>::new());
+    let empty = HistoryPage { entries: vec![], first: 0, oldest: 0, next: 0 };
+    for before in [None, Some(0), Some(7), Some(u64::MAX)] {
+        assert_eq!(sessions.history("s", before, 0).unwrap(), empty);
+    }
     sessions.increment("s", "first", 1).unwrap();
-    for n in 0..2500 {
-        fake.push("s", &format!("{{\"n\": {n}, \"pad\": \"{}\"}}", "x".repeat(1300)));
+    for n in 0..25_000 {
+        fake.push("s", &n.to_string());
     }
+    fake.rewrite("s", |first, _| *first = 100);
+    let all = fake.history("s");
     let before = fake.transactions.get();
-    let all = sessions.history("s", 0).unwrap();
-    assert_eq!(all, fake.history("s"));
-    assert!(fake.transactions.get() - before >= 3);
-    assert_eq!(sessions.history("s", 1).unwrap(), all[2500..]);
-    assert_eq!(sessions.history("s", 1700).unwrap(), all[801..]);
-    assert_eq!(sessions.history("s", 9999).unwrap(), all);
-}
-
-#[test]
-fn history_is_whole_while_others_write() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    for n in 0..12_500 {
-        fake.push("s", &n.to_string());
+    let page = sessions.history("s", None, 0).unwrap();
+    assert_eq!((page.first, page.oldest, page.next), (15_101, 100, 25_101));
+    assert_eq!(page.entries, all[15_001..]);
+    assert_eq!(sessions.history("s", Some(25_101), 3).unwrap().entries, all[24_998..]);
+    assert_eq!(sessions.history("s", Some(102), 3).unwrap().entries, all[..2]);
+    // One transaction a page.
+    assert_eq!(fake.transactions.get() - before, 3);
+    // What is still to come is no place to end at.
+    assert_eq!(sessions.history("s", Some(25_105), 3).unwrap().entries, all[24_998..]);
+    for before in [0, 7, 100] {
+        let page = sessions.history("s", Some(before), 3).unwrap();
+        assert_eq!((page.entries.len(), page.first, page.oldest), (0, before, 100));
     }
-    fake.before_each(|fake, _| {
-        for _ in 0..7 {
-            fake.push("s", "new");
-        }
-    });
-    let all = sessions.history("s", 0).unwrap();
-    let old: Vec<_> = all.iter().filter(|record| *record != "new").collect();
-    assert_eq!(old.len(), 12_500);
-    assert!(old.iter().enumerate().all(|(n, record)| **record == n.to_string()));
-    // A summary in the midst of it: no count is lost.
-    let mut done = false;
-    fake.before_each(move |fake, _| {
-        if fake.transactions.get() % 2 == 0 && !std::mem::replace(&mut done, true) {
-            let mut buckets = fake.buckets.borrow_mut();
-            let (first, log) = buckets.get_mut("s").unwrap().logs.get_mut("history").unwrap();
-            let count = log.len() - 10;
-            let summary =
-                format!("{{\"op\": \"summary\", \"summarized_count\": {count}, \"op_counts\": {{\"put\": {count}}}}}");
-            log.splice(..count, [summary]);
-            *first += count as u64 - 1;
-        }
-    });
-    let length = fake.history("s").len() as u64;
-    assert_eq!(told(&sessions.history("s", 0).unwrap()), length);
-}
-
-#[test]
-fn history_is_read_in_bounded_steps_however_fast_others_append() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    for n in 0..12_000 {
-        fake.push("s", &n.to_string());
-    }
-    for appended in [1, 7, 300, 5000, 20_000] {
-        fake.before_each(move |fake, _| {
-            for _ in 0..appended {
-                fake.push("s", "new");
-            }
-        });
-        for wanted in [1, 6000, 12_000] {
-            let before = fake.transactions.get();
-            let length = fake.history("s").len() + appended;
-            let entries = sessions.history("s", wanted).unwrap();
-            assert!(fake.transactions.get() - before <= 15, "{}", fake.transactions.get() - before);
-            assert!(entries == fake.history("s")[length - wanted as usize..length], "{appended} {wanted}");
-        }
+    for limit in [0, 999, 9999] {
+        assert!(pages(&sessions, limit) == all, "{limit}");
     }
 }
 
 #[test]
-fn a_history_that_is_summarised_all_the_time_is_not_told_with_a_gap() {
+fn a_page_of_huge_records_is_cut_at_its_oldest_end() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
     sessions.create("s").unwrap();
-    for n in 0..12_000 {
-        fake.push("s", &n.to_string());
-    }
-    // Each time some of what was to be read next is gone.
-    fake.before_each(|fake, _| {
-        let mut buckets = fake.buckets.borrow_mut();
-        let (first, log) = buckets.get_mut("s").unwrap().logs.get_mut("history").unwrap();
-        let count = log.len() - 5000;
-        log.splice(..count, ["summary".to_owned()]);
-        *first += count as u64 - 1;
-        log.extend((0..7000).map(|_| "new".to_owned()));
-    });
-    let before = fake.transactions.get();
-    let message = "History of session 's' is summarized faster than it can be read";
-    refused(sessions.history("s", 0), Code::Store, message);
-    assert!(fake.transactions.get() - before <= 200);
-    assert_eq!(sessions.history("s", 5000).unwrap().len(), 5000);
-}
-
-#[test]
-fn a_history_of_huge_records_is_told_from_its_newest_end() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
+    sessions.increment("s", "first", 1).unwrap();
     for n in 0..40 {
         fake.push("s", &format!("{n:02}{}", "x".repeat(1_000_000)));
     }
-    let entries = sessions.history("s", 0).unwrap();
-    assert_eq!(entries.len(), 16);
-    assert!(entries[0].starts_with("24") && entries[15].starts_with("39"));
+    let page = sessions.history("s", None, 0).unwrap();
+    assert_eq!((page.entries.len(), page.first), (8, 33));
+    let before = fake.transactions.get();
+    let page = sessions.history("s", Some(33), 0).unwrap();
+    assert!(page.entries.len() >= 4 && page.entries.last().unwrap().starts_with("31"), "{}", page.entries.len());
+    assert!(fake.transactions.get() - before <= 6);
+    assert!(pages(&sessions, 0) == fake.history("s"));
     // One alone may be of any size.
     fake.push("s", &"x".repeat(17_000_000));
-    assert_eq!(sessions.history("s", 0).unwrap().len(), 1);
+    assert_eq!(sessions.history("s", None, 0).unwrap().entries.len(), 1);
+    assert_eq!(sessions.history("s", Some(42), 0).unwrap().entries.len(), 1);
+}
+
+#[test]
+fn history_is_told_without_a_gap_while_others_write_and_summarise() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
+    sessions.create("s").unwrap();
+    sessions.increment("s", "first", 1).unwrap();
+    for _ in 0..12_000 {
+        fake.push("s", r#"{"op": "put", "key": "k"}"#);
+    }
+    let mut done = false;
+    let last = fake.transactions.get() + 2;
+    fake.before_each(move |fake, n| {
+        fake.push("s", r#"{"op": "put", "key": "new"}"#);
+        if n == last && !std::mem::replace(&mut done, true) {
+            fake.rewrite("s", |first, log| {
+                let count = 5000;
+                let ops = format!("{{\"put\": {count}}}");
+                let summary = format!("{{\"op\": \"summary\", \"summarized_count\": {count}, \"op_counts\": {ops}}}");
+                log.splice(..count, [summary]);
+                *first += count as u64 - 1;
+            });
+        }
+    });
+    // The first page saw one record that was new; no count is lost.
+    assert_eq!(told(&pages(&sessions, 4000)), 12_001 + 1);
 }
 
 #[test]
@@ -415,5 +456,7 @@ fn a_failing_store_is_told_in_its_words() {
     fake.fail(FailureCode::Denied);
     let sessions = sessions(&fake, "{}");
     refused(sessions.create("s"), Code::Store, "It broke");
+    assert_eq!(sessions.create("s").unwrap_err().store_code, "denied");
+    assert_eq!(sessions.create("a b").unwrap_err().store_code, "");
     refused(sessions.list("", 1), Code::Store, "It broke");
 }

@@ -1,16 +1,8 @@
-//! Who takes part: a pipe of the host; the same logic without a sandbox; the bare client with
-//! hand-written scripts.
-
-use std::{cell::RefCell, sync::Arc};
+//! Who takes part: a pipe of the host; the bare client with hand-written scripts. (The same logic without a sandbox:
+//! `native`.)
 
 use anyhow::{Result, bail};
-use futures::FutureExt;
-use keepline::{
-    Pipe,
-    pipe::Effect,
-    store::{self, Deadline, MemoryStore, Store, Transaction, Writer},
-};
-use keepline_filter::{self as filter, Config, Filter, store as logic};
+use keepline::{Pipe, pipe::Effect};
 use redis::aio::MultiplexedConnection;
 
 use super::measure::Contender;
@@ -32,18 +24,18 @@ pub fn answer_of(characters: usize) -> String {
 }
 
 /// Metadata of each session in turn.
-struct Turns {
+pub struct Turns {
     metadata: Vec<String>,
     next: usize,
 }
 
 impl Turns {
-    fn new(name: &str, sessions: usize) -> Self {
+    pub fn new(name: &str, sessions: usize) -> Self {
         let metadata = |n| format!(r#"{{"session_id": "{name}-{n}", "user": "anna", "locale": "de-DE"}}"#);
         Self { metadata: (0..sessions).map(metadata).collect(), next: 0 }
     }
 
-    fn next(&mut self) -> &str {
+    pub fn next(&mut self) -> &str {
         self.next = (self.next + 1) % self.metadata.len();
         self.metadata.get(self.next).map_or("{}", String::as_str)
     }
@@ -87,196 +79,6 @@ pub async fn answer(pipe: &mut Pipe, text: &str, metadata: &str) -> Result<()> {
     match passed.effect {
         Effect::Stored => Ok(()),
         effect => bail!("unexpected effect of an answer, {effect:?}: {:?}", passed.problem),
-    }
-}
-
-/// The filter's logic compiled natively, on the same memory store.
-pub struct Native {
-    filter: Filter<NativeHost>,
-    turns: Turns,
-    answer: String,
-    turn: String,
-}
-
-impl Native {
-    pub fn new(store: Arc<MemoryStore>, name: &str) -> Result<Self> {
-        let host = NativeHost { store, writer: RefCell::new(Writer::new()) };
-        let config = Config::parse("{}").map_err(|problem| anyhow::anyhow!(problem.message))?;
-        let filter = Filter::new(host, config);
-        Ok(Self { filter, turns: Turns::new(name, SESSIONS), answer: answer_text(), turn: String::new() })
-    }
-}
-
-impl Contender for Native {
-    async fn question(&mut self) -> Result<()> {
-        let reply = self.filter.question(QUESTION_TEXT, self.turns.next());
-        self.turn = reply.turn;
-        match reply.effect {
-            filter::Effect::Enriched | filter::Effect::Resumed => Ok(()),
-            effect => bail!("unexpected effect of a question: {effect:?}"),
-        }
-    }
-
-    async fn answer(&mut self) -> Result<()> {
-        match self.filter.answer(&self.answer, "{}", &self.turn).effect {
-            filter::Effect::Stored => Ok(()),
-            effect => bail!("unexpected effect of an answer: {effect:?}"),
-        }
-    }
-}
-
-/// Lends the memory store without a component in between.
-struct NativeHost {
-    store: Arc<MemoryStore>,
-    writer: RefCell<Writer>,
-}
-
-impl logic::Host for NativeHost {
-    fn transact(
-        &self,
-        bucket: &str,
-        opening: logic::Opening<'_>,
-        expectations: &[logic::Expectation<'_>],
-        operations: &[logic::Operation<'_>],
-    ) -> Result<logic::Receipt, logic::Failure> {
-        let transaction = Transaction {
-            bucket: bucket.to_owned(),
-            opening: lower_opening(opening),
-            expectations: expectations.iter().map(lower_expectation).collect(),
-            operations: operations.iter().map(lower_operation).collect(),
-        };
-        let mut writer = self.writer.borrow_mut();
-        // The memory store never waits.
-        match self.store.transact(writer.advance(), &transaction, Deadline::NEVER).now_or_never() {
-            Some(Ok(receipt)) => Ok(logic::Receipt {
-                status: lift_status(receipt.status),
-                created: receipt.created,
-                incarnation: receipt.incarnation,
-                outcomes: receipt.outcomes.into_iter().map(lift_outcome).collect(),
-            }),
-            Some(Err(failure)) => Err(unexpected(&failure.message)),
-            None => Err(unexpected("the memory store waits")),
-        }
-    }
-
-    fn list_buckets(&self, _: &str, _: u32) -> Result<logic::BucketPage, logic::Failure> {
-        Err(unexpected("lanes do not list"))
-    }
-
-    fn delete_bucket(&self, _: &str) -> Result<logic::Deletion, logic::Failure> {
-        Err(unexpected("lanes do not delete"))
-    }
-
-    fn describe_bucket(&self, _: &str) -> Result<logic::Description, logic::Failure> {
-        Err(unexpected("lanes do not describe"))
-    }
-
-    fn now_micros(&self) -> u64 {
-        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        u64::try_from(now.as_micros()).unwrap_or_default()
-    }
-
-    fn log(&self, _: logic::Level, _: &str, message: &str) {
-        // As far as the component's messages get when nobody wants them.
-        std::hint::black_box(message);
-    }
-}
-
-fn unexpected(message: &str) -> logic::Failure {
-    logic::Failure { code: logic::FailureCode::Other, subject: String::new(), limit: 0, message: message.to_owned() }
-}
-
-fn lower_opening(opening: logic::Opening<'_>) -> store::Opening {
-    let life = |ttl: Option<logic::TimeToLive>| store::NewLife {
-        time_to_live: ttl.map(|ttl| store::TimeToLive { milliseconds: ttl.milliseconds, sliding: ttl.sliding }),
-    };
-    match opening {
-        logic::Opening::Existing { incarnation } => {
-            store::Opening::Existing(store::ExistingLife { incarnation: incarnation.map(str::to_owned) })
-        }
-        logic::Opening::Create { time_to_live } => store::Opening::Create(life(time_to_live)),
-        logic::Opening::CreateNew { time_to_live } => store::Opening::CreateNew(life(time_to_live)),
-    }
-}
-
-fn texts(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(ToString::to_string).collect()
-}
-
-fn lower_expectation(expectation: &logic::Expectation<'_>) -> store::Expectation {
-    match *expectation {
-        logic::Expectation::Oldest { log, records } => {
-            store::Expectation::Oldest(store::ExpectedOldest { log: log.into(), records: texts(records) })
-        }
-        logic::Expectation::Keys { keys } => store::Expectation::Keys(store::ExpectedKeys { keys: texts(keys) }),
-        logic::Expectation::Room { limit } => store::Expectation::Room(store::ExpectedRoom { limit }),
-    }
-}
-
-fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
-    use store::Operation as To;
-    match *operation {
-        logic::Operation::Get { key, max_bytes } => To::Get(store::GetOperation { key: key.into(), max_bytes }),
-        logic::Operation::GetAll { max_bytes, max_keys } => To::GetAll(store::GetAllOperation { max_bytes, max_keys }),
-        logic::Operation::ListKeys { max_keys } => To::ListKeys(store::ListKeysOperation { max_keys }),
-        logic::Operation::Put { key, value } => To::Put(store::PutOperation { key: key.into(), value: value.into() }),
-        logic::Operation::Increment { key, amount } => {
-            To::Increment(store::IncrementOperation { key: key.into(), amount })
-        }
-        logic::Operation::Remove { key } => To::Remove(store::RemoveOperation { key: key.into() }),
-        logic::Operation::RemoveAll { max_names } => To::RemoveAll(store::RemoveAllOperation { max_names }),
-        logic::Operation::Append { log, records } => {
-            To::Append(store::AppendOperation { log: log.into(), records: texts(records) })
-        }
-        logic::Operation::Read { log, end, skip, max_records, max_bytes } => To::Read(store::ReadOperation {
-            log: log.into(),
-            end: match end {
-                logic::LogEnd::Oldest => store::LogEnd::Oldest,
-                logic::LogEnd::Newest => store::LogEnd::Newest,
-            },
-            skip,
-            max_records,
-            max_bytes,
-        }),
-        logic::Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
-            To::Overflow(store::OverflowOperation { log: log.into(), limit, keep, max_records, max_bytes })
-        }
-        logic::Operation::ReplaceOldest { log, count, records } => {
-            To::ReplaceOldest(store::ReplaceOldestOperation { log: log.into(), count, records: texts(records) })
-        }
-    }
-}
-
-fn lift_status(status: store::Status) -> logic::Status {
-    match status {
-        store::Status::Applied => logic::Status::Applied,
-        store::Status::Repeated => logic::Status::Repeated,
-        store::Status::Absent => logic::Status::Absent,
-        store::Status::Expired => logic::Status::Expired,
-        store::Status::Exists => logic::Status::Exists,
-        store::Status::AnotherLife => logic::Status::AnotherLife,
-        store::Status::Unmet => logic::Status::Unmet,
-    }
-}
-
-fn lift_outcome(outcome: store::Outcome) -> logic::Outcome {
-    match outcome {
-        store::Outcome::Value(value) => logic::Outcome::Value { json: value.json, unreadable: value.unreadable },
-        store::Outcome::Values(values) => {
-            let entry = |entry: store::Entry| logic::Entry { key: entry.key, json: entry.json };
-            let entries = values.entries.into_iter().map(entry).collect();
-            logic::Outcome::Values(logic::AllValues { entries, unreadable: values.unreadable })
-        }
-        store::Outcome::Oversize(size) => logic::Outcome::Oversize { bytes: size.bytes, keys: size.keys },
-        store::Outcome::Names(names) => logic::Outcome::Names { names: names.names, total: names.total },
-        store::Outcome::Done(done) => logic::Outcome::Done { created: done.created },
-        store::Outcome::Counter(counter) => logic::Outcome::Counter(counter.value),
-        store::Outcome::Extent(extent) => logic::Outcome::Extent { first: extent.first, length: extent.length },
-        store::Outcome::Records(records) => logic::Outcome::Records(logic::Records {
-            first: records.first,
-            length: records.length,
-            records: records.records,
-        }),
     }
 }
 

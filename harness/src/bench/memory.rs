@@ -10,8 +10,9 @@ use keepline::{
 
 use super::{
     Effort,
-    contenders::{Native, Piped, SESSIONS},
+    contenders::{Piped, SESSIONS},
     measure::{Samples, median, micros},
+    native::Native,
     report::Section,
 };
 

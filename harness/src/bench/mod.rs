@@ -6,6 +6,7 @@ mod contenders;
 mod growth;
 mod measure;
 mod memory;
+mod native;
 mod plots;
 mod process;
 mod redis;
@@ -22,7 +23,7 @@ use tokio::runtime::Runtime;
 use self::{growth::Growth, report::Report};
 use crate::{
     cli::{BenchArguments, BenchPart},
-    ending, setup, terminal,
+    ending, runtime, terminal,
 };
 
 /// How much work goes into a figure.
@@ -92,16 +93,16 @@ fn run(arguments: &BenchArguments) -> Result<Report> {
     if !RedisServer::is_installed() {
         terminal::note("redis-server is not installed, so only the memory store is measured");
     }
-    let single = setup::single_runtime()?;
+    let single = runtime::single()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // A core is left for Redis, which is on this machine too.
-    let pool = runtime(cores.saturating_sub(1).max(1))?;
+    let pool = pool_of(cores.saturating_sub(1).max(1))?;
 
     if matches!(arguments.only, None | Some(BenchPart::Speed)) {
         speed(&mut report, &plugin, &effort, &progress, (&single, &pool))?;
     }
     if arguments.only != Some(BenchPart::Speed) {
-        let (plugin, effort, progress, all) = (&plugin, &effort.growth, &progress, &runtime(cores)?);
+        let (plugin, effort, progress, all) = (&plugin, &effort.growth, &progress, &pool_of(cores)?);
         let growth = Growth { plugin, effort, single: &single, pool: &pool, all, progress };
         let (sections, plots) = growth.measure(arguments.only)?;
         report.sections.extend(sections);
@@ -131,7 +132,7 @@ fn speed(
     Ok(())
 }
 
-fn runtime(workers: usize) -> Result<Runtime> {
+fn pool_of(workers: usize) -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
 }
 

@@ -13,6 +13,7 @@ mod collect;
 mod dispatch;
 pub mod entry;
 mod feed;
+pub mod members;
 mod python_json;
 mod sink;
 pub mod summary;
@@ -52,8 +53,8 @@ use self::{
 use crate::{
     cli::{Global, RunArguments},
     ending::Ending,
-    setup::{self, Usage},
-    terminal,
+    error::Usage,
+    runtime, setup, terminal,
 };
 
 /// Entries that may wait for one pipe.
@@ -73,7 +74,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     }
     let runtime = if pipes == 1 {
         // Nothing to do side by side: one thread spares every entry a journey between cores.
-        setup::single_runtime()?
+        runtime::single()?
     } else {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = pipes.min(cores).max(2);
@@ -291,7 +292,7 @@ async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally, fai
         Err(error) => {
             tally.errors += 1;
             failed.met(number, &error.to_string());
-            entry.with_error(&error.code, &error.message)
+            entry.with_error(&error.code.to_string(), &error.message)
         }
     }
 }

@@ -103,18 +103,8 @@ impl Summary {
                 _ = write!(text, "\n  {name:<10} {:>9}   p50 {half}   p99 {most}", times.count());
             }
         }
-        let of_filter = [
-            ("enriched", counters.enriched),
-            ("resumed", counters.resumed),
-            ("stored", counters.stored),
-            ("passed", counters.passed),
-            ("ignored", counters.ignored),
-            ("limited", counters.limited),
-            ("ended", counters.ended),
-            ("failed", counters.failed),
-        ];
-        let fates: Vec<String> =
-            of_filter.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
+        let effects = counters.effects().filter(|(_, count)| *count > 0);
+        let fates: Vec<String> = effects.map(|(name, count)| format!("{name} {count}")).collect();
         if !fates.is_empty() {
             _ = write!(text, "\n  {:<10} {}", "effects", fates.join(", "));
         }

@@ -297,7 +297,7 @@ host_fields! {
     /// Sandbox: what one call may copy out of an instance (bytes).
     sandbox_copy_bytes: u64 = Preset::Number(32 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
     /// Sandbox: how many store calls one entry may make.
-    sandbox_store_calls: u64 = Preset::Number(64), Kind::Number { min: 2, max: 1_000_000 };
+    sandbox_store_calls: u64 = Preset::Number(256), Kind::Number { min: 2, max: 1_000_000 };
     /// Sandbox: how many messages one entry may log; further ones are dropped.
     sandbox_log_lines: u64 = Preset::Number(64), Kind::Number { min: 0, max: 1_000_000 };
     /// Sandbox: entries that an instance serves before it is replaced.

@@ -1,6 +1,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::{
+    options::Options,
+    sandbox::Sandbox,
+    store::{MemoryLimits, RedisOptions},
+};
 
 fn from(value: Value) -> Result<Config, ConfigError> {
     Config::from_json(value)

@@ -2,7 +2,7 @@
 
 use wasmtime::{ResourceLimiter, Result, StoreLimits, StoreLimitsBuilder};
 
-use crate::plugin::Sandbox;
+use crate::sandbox::Sandbox;
 
 /// An instance that holds more than so many times what it held when it was made does not go back to the pool. Linear
 /// memory never shrinks: without this bound a few large entries would make every instance large for good. The bundled

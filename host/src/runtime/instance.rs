@@ -1,22 +1,29 @@
 //! One instance: calls go in, replies or a fault come out. After a fault it is done for.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use wasmtime::{Store, Trap};
 
-use super::{Due, InstanceState, state::Lent};
+use super::{Due, InstanceState, Program, bounds::Bounded, exports::Exports, state::Lent};
 use crate::{
-    contract::{MemoryFilter, filter, sessions},
-    lend::LogLevel,
-    plugin::Plugin,
-    store::Writer,
+    contract::{
+        filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
+        logging::LogLevel,
+        maintenance::{Job, ToldProgress},
+        sessions::{
+            HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
+            ValueFound, ValueStored,
+        },
+    },
+    runtime::SessionReply,
+    store::{Guard, Writer},
 };
 
 /// An instance, configured.
 pub(crate) struct Instance {
     store: Store<InstanceState>,
     /// Boxed: an instance changes hands with each call.
-    bindings: Box<MemoryFilter>,
+    exports: Box<Exports>,
     copy_bytes: usize,
     calls_left: u64,
 }
@@ -56,17 +63,18 @@ impl From<wasmtime::Error> for Fault {
 
 impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
-    pub(crate) async fn new(plugin: &Plugin, lent: Lent, due: Due) -> Result<Self, Fault> {
-        let sandbox = &plugin.sandbox;
+    pub(crate) async fn new(program: &Program, lent: Lent, due: Due) -> Result<Self, Fault> {
+        let sandbox = &program.sandbox;
         let state = InstanceState::new(lent, sandbox);
-        let mut store = Store::new(plugin.pre.engine(), state);
+        let mut store = Store::new(program.pre.engine(), state);
         store.limiter(|state| &mut state.growth);
         store.set_hostcall_fuel(sandbox.copy_bytes);
         store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
         store.set_epoch_deadline(1);
         store.data_mut().begin(Writer::new(), due);
-        let bindings = Box::new(plugin.pre.instantiate_async(&mut store).await?);
-        Ok(Self { store, bindings, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
+        let instance = program.pre.instantiate_async(&mut store).await?;
+        let exports = Box::new(Exports::of(&instance, &mut store, &program.indices)?);
+        Ok(Self { store, exports, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
     }
 
     /// Whether it has served its time, or holds far more memory than it needs.
@@ -79,50 +87,19 @@ impl Instance {
         options: &str,
         log_from: LogLevel,
         due: Due,
-    ) -> Result<Result<filter::Configured, filter::ConfigProblem>, Fault> {
+    ) -> Result<Result<Configured, ConfigProblem>, Fault> {
         self.begin(Writer::new(), due);
-        let filter = self.bindings.keepline_memory_filter();
-        let configured = filter.call_configure(&mut self.store, options, log_from).await?;
+        let configured = self.exports.configure(&mut self.store, options, log_from).await?;
         self.store.data_mut().growth.started();
         Ok(configured)
     }
 
-    /// The writer comes back with the reply: what it counted during the call is part of it.
-    pub(crate) async fn question(
-        &mut self,
-        writer: Writer,
-        due: Due,
-        text: &str,
-        metadata: &str,
-    ) -> Result<(filter::QuestionReply, Writer), Fault> {
-        self.begin(writer, due);
-        let reply = self.bindings.keepline_memory_filter().call_question(&mut self.store, text, metadata).await?;
-        Ok((reply, self.end()))
-    }
-
-    pub(crate) async fn answer(
-        &mut self,
-        writer: Writer,
-        due: Due,
-        text: &str,
-        metadata: &str,
-        turn: &str,
-    ) -> Result<(filter::AnswerReply, Writer), Fault> {
-        self.begin(writer, due);
-        let reply = self.bindings.keepline_memory_filter().call_answer(&mut self.store, text, metadata, turn).await?;
-        Ok((reply, self.end()))
-    }
-
-    /// A call of the `sessions` export.
-    pub(crate) async fn sessions<R>(
-        &mut self,
-        writer: Writer,
-        due: Due,
-        call: impl AsyncFnOnce(&sessions::Guest, &mut Store<InstanceState>) -> wasmtime::Result<R>,
-    ) -> Result<(R, Writer), Fault> {
-        self.begin(writer, due);
-        let reply = call(self.bindings.keepline_memory_sessions(), &mut self.store).await?;
-        Ok((reply, self.end()))
+    /// The store that the next calls use.
+    pub(crate) fn lend(&mut self, store: &Arc<Guard>) {
+        let lent = &mut self.store.data_mut().store;
+        if !Arc::ptr_eq(lent, store) {
+            *lent = store.clone();
+        }
     }
 
     fn begin(&mut self, writer: Writer, due: Due) {
@@ -136,15 +113,54 @@ impl Instance {
     }
 }
 
+/// Each call has the writer of whoever calls, and gives it back with the reply: what it counted during the call is part
+/// of it.
+macro_rules! calls {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
+        impl Instance {
+            $(
+                pub(crate) async fn $name(
+                    &mut self,
+                    writer: Writer,
+                    due: Due,
+                    $($argument: $type),*
+                ) -> Result<($reply, Writer), Fault> {
+                    self.begin(writer, due);
+                    let reply = self.exports.$name(&mut self.store, $($argument),*).await?;
+                    reply.check()?;
+                    Ok((reply, self.end()))
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    question(entry: Question<'_>) -> QuestionReply;
+    answer(entry: AnswerEntry<'_>) -> AnswerReply;
+    advance(job: &Job) -> ToldProgress;
+    create(session: &str) -> SessionReply<SessionCreated>;
+    resume(session: &str) -> SessionReply<SessionState>;
+    list_sessions(cursor: &str, limit: u32) -> SessionReply<SessionPage>;
+    delete(session: &str) -> SessionReply<SessionDeleted>;
+    put(session: &str, key: &str, value: &str) -> SessionReply<ValueStored>;
+    get(session: &str, key: &str) -> SessionReply<ValueFound>;
+    keys(session: &str) -> SessionReply<KeyList>;
+    clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
+    increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
+    history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::{
+        contract::filter::Effect,
+        entry::Answer,
         lend::{RateLimitedLog, SystemClock, TracingLog},
-        plugin::Sandbox,
-        store::{Deadline, MemoryStore},
+        plugin::Plugin,
+        sandbox::Sandbox,
+        store::{BreakerOptions, Deadline, MemoryStore},
     };
 
     fn never() -> Due {
@@ -154,17 +170,19 @@ mod tests {
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let lent = Lent { store: Arc::new(MemoryStore::default()), clock: Arc::new(SystemClock), log };
-        let mut instance = Instance::new(&plugin, lent, never()).await.unwrap();
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
+        let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
     }
 
     async fn pair(instance: &mut Instance, answer: &str) -> usize {
-        let metadata = r#"{"session_id":"s"}"#;
-        let (asked, writer) = instance.question(Writer::new(), never(), "?", metadata).await.unwrap();
-        let (answered, _) = instance.answer(writer, never(), answer, "{}", &asked.turn).await.unwrap();
-        assert_eq!(answered.effect, filter::Effect::Stored);
+        let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
+        let (asked, writer) = instance.question(Writer::new(), never(), question).await.unwrap();
+        let entry = Answer { text: answer, ..Answer::default() }.entry(&asked.turn, None, &[]);
+        let (answered, _) = instance.answer(writer, never(), entry).await.unwrap();
+        assert_eq!(answered.effect, Effect::Stored);
         instance.store.data().growth.bytes()
     }
 

@@ -2,19 +2,24 @@
 //!
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
-mod convert;
+pub(crate) mod bounds;
 mod due;
 mod epoch;
+mod exports;
 mod growth;
+mod imports;
 mod instance;
+mod key_value;
 mod pool;
+mod program;
 mod state;
 
-pub use self::convert::Convert;
 pub(crate) use self::{
     due::Due,
     epoch::start_ticking,
+    exports::SessionReply,
     instance::{Fault, Instance},
     pool::{Limits, Pool, Refusal, Taken},
+    program::Program,
     state::{InstanceState, Lent},
 };

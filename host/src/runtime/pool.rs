@@ -22,8 +22,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Due, Fault, Instance, state::Lent};
-use crate::{contract::filter::ConfigProblem, plugin::Plugin};
+use super::{Due, Fault, Instance, Program, state::Lent};
+use crate::contract::filter::{ConfigProblem, Configured};
 
 /// How far a pool grows. See [`Options`](crate::Options).
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +55,33 @@ pub(crate) struct Pool {
     places: Semaphore,
     waiting: AtomicUsize,
     is_closed: AtomicBool,
+    /// As the current program told: asked with each entry.
+    wants_turns: AtomicBool,
     current: Mutex<Current>,
 }
 
-/// The plugin that new calls are served by.
+/// What the program told of itself when it was configured.
+#[derive(Clone)]
+pub(crate) struct Told {
+    /// The options in force: a JSON object.
+    pub(crate) effective: Arc<str>,
+    pub(crate) wants_vectors: bool,
+    pub(crate) wants_tokens: bool,
+    pub(crate) wants_turns: bool,
+}
+
+impl From<Configured> for Told {
+    fn from(configured: Configured) -> Self {
+        let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
+        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns }
+    }
+}
+
+/// The program that new calls are served by.
 struct Current {
-    plugin: Plugin,
+    program: Program,
     version: u64,
-    /// The options in force, as the plugin tells them.
-    effective: Arc<str>,
+    told: Told,
     idle: Idle,
 }
 
@@ -78,7 +96,7 @@ pub(crate) struct Taken<'a> {
 impl Pool {
     /// Makes the first instance and configures it.
     pub(crate) async fn new(
-        plugin: Plugin,
+        program: Program,
         lent: Lent,
         options: String,
         limits: Limits,
@@ -86,11 +104,12 @@ impl Pool {
     ) -> Result<Result<Self, ConfigProblem>, Fault> {
         // More than any machine holds, and less than a semaphore does.
         let limits = Limits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
-        let (instance, effective) = match first(&plugin, &lent, &options, due).await? {
+        let (instance, told) = match first(&program, &lent, &options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
-        let current = Current { plugin, version: 0, effective, idle: Idle::of(instance) };
+        let wants_turns = AtomicBool::new(told.wants_turns);
+        let current = Current { program, version: 0, told, idle: Idle::of(instance) };
         Ok(Ok(Self {
             lent,
             options,
@@ -98,6 +117,7 @@ impl Pool {
             places: Semaphore::new(usize::try_from(limits.instances).unwrap_or(1)),
             waiting: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
+            wants_turns,
             current: Mutex::new(current),
         }))
     }
@@ -112,15 +132,15 @@ impl Pool {
             Ok(place) => place,
             Err(_) => self.wait(due).await?,
         };
-        let (plugin, version) = {
+        let (program, version) = {
             let mut current = self.current.lock();
             if let Some(instance) = current.idle.take() {
                 return Ok(Taken { instance, version: current.version, _place: place });
             }
-            (current.plugin.clone(), current.version)
+            (current.program.clone(), current.version)
         };
         // It was accepted once: an instance that refuses its options now is one that can't be used.
-        let instance = match first(&plugin, &self.lent, &self.options, *due).await? {
+        let instance = match first(&program, &self.lent, &self.options, *due).await? {
             Ok((instance, _)) => instance,
             Err(problem) => {
                 let problem = format!("it rejects its own options: {}", problem.message);
@@ -147,22 +167,22 @@ impl Pool {
             return retire(instance);
         }
         let mut current = self.current.lock();
-        // That of a plugin that was replaced meanwhile has done its last call.
+        // That of a program that was replaced meanwhile has done its last call.
         let surplus = if version == current.version { current.idle.give_back(instance) } else { Some(instance) };
         drop(current);
         surplus.into_iter().for_each(retire);
     }
 
-    /// New calls are served by this plugin from now on; those under way finish with the one they began with.
-    pub(crate) async fn replace(&self, plugin: Plugin, due: Due) -> Result<Result<(), ConfigProblem>, Fault> {
-        let (instance, effective) = match first(&plugin, &self.lent, &self.options, due).await? {
+    /// New calls are served by this program from now on; those under way finish with the one they began with.
+    pub(crate) async fn replace(&self, program: Program, due: Due) -> Result<Result<(), ConfigProblem>, Fault> {
+        let (instance, told) = match first(&program, &self.lent, &self.options, due).await? {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
         let mut current = self.current.lock();
+        self.wants_turns.store(told.wants_turns, Ordering::Relaxed);
         let version = current.version + 1;
-        let replaced =
-            std::mem::replace(&mut *current, Current { plugin, version, effective, idle: Idle::of(instance) });
+        let replaced = std::mem::replace(&mut *current, Current { program, version, told, idle: Idle::of(instance) });
         drop(current);
         drop(replaced);
         Ok(Ok(()))
@@ -188,8 +208,24 @@ impl Pool {
         unfinished
     }
 
-    pub(crate) fn effective(&self) -> Arc<str> {
-        self.current.lock().effective.clone()
+    pub(crate) fn told(&self) -> Told {
+        self.current.lock().told.clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn want_turns(&self) {
+        self.wants_turns.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn wants_turns(&self) -> bool {
+        self.wants_turns.load(Ordering::Relaxed)
+    }
+
+    /// How many instances are at work and at rest, and how many calls wait for one.
+    pub(crate) fn gauges(&self) -> (usize, usize, usize) {
+        let instances = usize::try_from(self.limits.instances).unwrap_or(1);
+        let at_work = instances.saturating_sub(self.places.available_permits());
+        (at_work, self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
     }
 
     pub(crate) fn lent(&self) -> &Lent {
@@ -197,16 +233,16 @@ impl Pool {
     }
 }
 
-/// An instance, configured, and the options in force.
+/// An instance, configured, and what it told.
 async fn first(
-    plugin: &Plugin,
+    program: &Program,
     lent: &Lent,
     options: &str,
     due: Due,
-) -> Result<Result<(Instance, Arc<str>), ConfigProblem>, Fault> {
-    let mut instance = Instance::new(plugin, lent.clone(), due).await?;
+) -> Result<Result<(Instance, Told), ConfigProblem>, Fault> {
+    let mut instance = Instance::new(program, lent.clone(), due).await?;
     let configured = instance.configure(options, lent.log.lowest_wanted(), due).await?;
-    Ok(configured.map(|configured| (instance, configured.effective.into())))
+    Ok(configured.map(|configured| (instance, configured.into())))
 }
 
 /// To unmap an instance takes a while, the longer the larger it is: nobody waits for that whose entry is done.
@@ -251,6 +287,10 @@ impl Idle {
 
     fn of(instance: Instance) -> Self {
         Self { instances: VecDeque::from([instance]), calls: 0, fewest: 0, surplus: 0 }
+    }
+
+    fn len(&self) -> usize {
+        self.instances.len()
     }
 
     fn take(&mut self) -> Option<Instance> {

@@ -33,6 +33,12 @@ impl MemoryClock {
         self.ahead.fetch_add(micros(by), Ordering::Relaxed);
     }
 
+    /// Be set to an earlier time, as clocks are.
+    #[cfg(test)]
+    pub(super) fn go_back(&self, by: Duration) {
+        self.ahead.fetch_sub(micros(by), Ordering::Relaxed);
+    }
+
     /// Microseconds since 1970.
     pub fn now(&self) -> u64 {
         self.stands_at.unwrap_or_else(system_now).saturating_add(self.ahead.load(Ordering::Relaxed))

@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::*;
+use super::{
+    shelves::Slot,
+    state::{MAX_RETIRED, PRUNED_PER_CREATION, State},
+    writers::MEMORY_MS,
+    *,
+};
 use crate::{
-    AppendOperation, ExistingLife, IncrementOperation, Operation, PutOperation, RemoveAllOperation, RemoveOperation,
-    ReplaceOldestOperation, RewriteOperation, TimeToLive,
+    AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation, NewLife,
+    Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation, ReplaceOldestOperation,
+    ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket, names::VALUES,
 };
 
 const KIB: u64 = 1024;
@@ -32,26 +38,84 @@ impl Bench {
     }
 
     fn send(&mut self, bucket: &str, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
-        let transaction = Transaction { bucket: bucket.into(), opening, expectations: vec![], operations };
+        self.send_to(session(bucket), opening, operations)
+    }
+
+    fn send_to(&mut self, bucket: BucketId, opening: Opening, operations: Vec<Operation>) -> Result<Receipt, Failure> {
+        let transaction = Transaction { bucket, opening, expectations: vec![], operations };
         block_on(self.store.transact(self.writer.advance(), &transaction, Deadline::NEVER))
     }
 
     fn delete(&mut self, bucket: &str) -> Deletion {
-        block_on(self.store.delete_bucket(self.writer.advance(), bucket, Deadline::NEVER)).unwrap()
+        self.delete_life(bucket, None)
+    }
+
+    fn delete_life(&mut self, bucket: &str, incarnation: Option<&str>) -> Deletion {
+        let writer = self.writer.advance();
+        block_on(self.store.delete_bucket(writer, &session(bucket), incarnation, 10, Deadline::NEVER)).unwrap()
+    }
+
+    /// The status that a look at a session is told.
+    fn look(&mut self, bucket: &str) -> Status {
+        self.send(bucket, existing(), vec![]).unwrap().status
     }
 }
 
+fn session(name: &str) -> BucketId {
+    BucketId { kind: BucketKind::Session, name: name.into() }
+}
+
+fn new_life(milliseconds: Option<u64>) -> NewLife {
+    NewLife { time_to_live: milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: false }) }
+}
+
 fn create(milliseconds: Option<u64>) -> Opening {
-    let time_to_live = milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: false });
-    Opening::Create(NewLife { time_to_live })
+    Opening::Create(new_life(milliseconds))
 }
 
 fn existing() -> Opening {
-    Opening::Existing(ExistingLife { incarnation: None })
+    Opening::Existing(ExistingLife { incarnation: None, renew: true })
 }
 
 fn put(key: &str, length: usize) -> Operation {
-    Operation::Put(PutOperation { key: key.into(), value: "x".repeat(length) })
+    put_in(VALUES, key, length)
+}
+
+fn put_in(map: &str, key: &str, length: usize) -> Operation {
+    let entries = vec![Entry { key: key.into(), text: "x".repeat(length) }];
+    Operation::Put(PutOperation { map_name: map.into(), entries })
+}
+
+fn remove(map: &str, key: &str) -> Operation {
+    Operation::Remove(RemoveOperation { map_name: map.into(), keys: vec![key.into()] })
+}
+
+fn append(log: &str, records: Vec<String>, marks: Vec<PositionMark>) -> Operation {
+    Operation::Append(AppendOperation { log: log.into(), records, marks })
+}
+
+fn mark(map: &str, key: &str) -> PositionMark {
+    PositionMark { map_name: map.into(), key: key.into(), record_index: 0 }
+}
+
+fn lease(name: &str, holder: &str, milliseconds: u64) -> Operation {
+    Operation::Lease(LeaseOperation { lease: name.into(), holder: holder.into(), milliseconds })
+}
+
+fn reset_map(map: &str, entries: Vec<Entry>) -> Operation {
+    Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries })
+}
+
+fn add(map: &str, key: &str, amount: i64) -> Operation {
+    Operation::Increment(IncrementOperation { map_name: map.into(), key: key.into(), amount })
+}
+
+fn sessions(state: &State) -> usize {
+    state.shelves.of(BucketKind::Session).names.len()
+}
+
+fn slots(state: &State) -> usize {
+    state.shelves.slots().count()
 }
 
 #[test]
@@ -73,7 +137,7 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
     let mut bench = Bench::new(10, 8 * KIB);
     bench.send("a", create(None), vec![put("k", 6 * 1024)]).unwrap();
     let used = bench.store.used_bytes();
-    let append = Operation::Append(AppendOperation { log: "l".into(), records: vec!["x".repeat(2048)] });
+    let append = append("l", vec!["x".repeat(2048)], vec![]);
     for (bucket, operations) in
         [("a", vec![put("l", 2048)]), ("a", vec![append.clone()]), ("b", vec![append]), ("b", vec![put("k", 2048)])]
     {
@@ -81,9 +145,9 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
         assert_eq!((failure.code, failure.limit), (FailureCode::Full, 8 * KIB));
         assert_eq!(bench.store.used_bytes(), used);
     }
-    assert_eq!(block_on(bench.store.describe_bucket("b", Deadline::NEVER)).unwrap().status, Status::Absent);
+    assert_eq!(bench.look("b"), Status::Absent);
     bench.send("a", existing(), vec![put("k", 6 * 1024 - 1)]).unwrap();
-    bench.send("a", existing(), vec![Operation::Remove(RemoveOperation { key: "k".into() })]).unwrap();
+    bench.send("a", existing(), vec![remove(VALUES, "k")]).unwrap();
     bench.send("b", create(None), vec![put("k", 6 * 1024)]).unwrap();
 }
 
@@ -112,9 +176,14 @@ fn every_byte_comes_back() {
                     vec![
                         put("k", 10),
                         put("gone", 10),
-                        Operation::Append(AppendOperation { log: "l".into(), records: records.clone() }),
-                        Operation::Append(AppendOperation { log: "none".into(), records: vec![] }),
-                        Operation::Increment(IncrementOperation { key: "n".into(), amount: 5 }),
+                        append("l", records.clone(), vec![mark("marks", "first"), mark("more", "same")]),
+                        append("none", vec![], vec![]),
+                        add(VALUES, "n", 5),
+                        add("counts", "n", 5),
+                        put_in("notes", "only", 7),
+                        reset_map("fresh", vec![Entry { key: "e".into(), text: "text".into() }]),
+                        lease("work", "somebody", 500),
+                        lease("other", "somebody", 500),
                     ],
                 )
                 .unwrap();
@@ -124,12 +193,20 @@ fn every_byte_comes_back() {
                     existing(),
                     vec![
                         put("k", 100),
-                        Operation::Remove(RemoveOperation { key: "gone".into() }),
-                        Operation::Increment(IncrementOperation { key: "n".into(), amount: -1006 }),
+                        remove(VALUES, "gone"),
+                        add(VALUES, "n", -1006),
+                        remove("notes", "only"),
+                        remove("counts", "n"),
+                        put_in("counts", "m", 3),
+                        reset_map("fresh", vec![]),
+                        lease("work", "somebody", 0),
+                        lease("other", "somebody-else", 500),
                         Operation::Rewrite(RewriteOperation {
                             log: "l".into(),
-                            position: 2,
-                            record_text: "rewritten".into(),
+                            records: vec![
+                                PositionedRecord { position: 2, text: "rewritten".into() },
+                                PositionedRecord { position: 0, text: String::new() },
+                            ],
                         }),
                     ],
                 )
@@ -137,13 +214,18 @@ fn every_byte_comes_back() {
             let replace = ReplaceOldestOperation { log: "l".into(), count: 2, records: vec!["z".into()] };
             bench.send(bucket, existing(), vec![Operation::ReplaceOldest(replace)]).unwrap();
             if place == 2 {
-                let all = Operation::RemoveAll(RemoveAllOperation { max_names: 0 });
-                bench.send(bucket, existing(), vec![all]).unwrap();
+                let log = Operation::ResetLog(ResetLogOperation {
+                    log: "l".into(),
+                    records: vec!["new".into()],
+                    marks: vec![mark("marks", "first")],
+                });
+                bench.send(bucket, existing(), vec![reset_map(VALUES, vec![]), log]).unwrap();
+                bench.send(bucket, Opening::Replace(new_life(Some(2000))), vec![put("k", 10)]).unwrap();
             }
         }
         bench.delete("a");
         bench.clock.advance(Duration::from_secs(1));
-        assert_eq!(block_on(bench.store.describe_bucket("b", Deadline::NEVER)).unwrap().status, Status::Expired);
+        assert_eq!(bench.look("b"), Status::Expired);
         bench.delete("c");
         if round == 1 {
             // Longer than any writer is remembered.
@@ -154,7 +236,7 @@ fn every_byte_comes_back() {
     assert!(state.bytes > 0, "writers are still remembered");
     while state.forget_a_retired_one() {}
     assert_eq!(state.bytes, 0);
-    assert!(state.slots.is_empty() && state.names.is_empty() && state.expiries.is_empty());
+    assert!(slots(&state) == 0 && state.shelves.len() == 0 && state.expiries.is_empty());
 }
 
 #[test]
@@ -164,17 +246,27 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
     let (mut refused, mut pipes) = (0, Vec::new());
     for _ in 0..20_000 {
         let key = ["a", "b", "c"][rng.usize(0..3)].to_owned();
+        let map = [VALUES, "m", "n"][rng.usize(0..3)].to_owned();
         let log = ["l", "m"][rng.usize(0..2)].to_owned();
-        let kind = rng.u32(0..7);
+        let kind = rng.u32(0..10);
         let mut texts = |count| (0..count).map(|_| "x".repeat(rng.usize(0..300))).collect::<Vec<_>>();
         let operation = match kind {
-            0 => Operation::Put(PutOperation { key, value: texts(1).remove(0) }),
-            1 => Operation::Increment(IncrementOperation { key, amount: 1_000_000 }),
-            2 => Operation::Remove(RemoveOperation { key }),
-            3 => Operation::RemoveAll(RemoveAllOperation { max_names: 1 }),
-            4 => Operation::Append(AppendOperation { log, records: texts(2) }),
+            0 => put_in(&map, &key, texts(1)[0].len()),
+            1 => add(&map, &key, 1_000_000),
+            2 => remove(&map, &key),
+            3 => {
+                let entries = texts(3).into_iter().skip(rng.usize(0..4)).enumerate();
+                reset_map(&map, entries.map(|(n, text)| Entry { key: format!("{key}{n}"), text }).collect())
+            }
+            4 => append(&log, texts(2), vec![mark("m", &key), mark("n", "b")]),
             5 => Operation::ReplaceOldest(ReplaceOldestOperation { log, count: 3, records: texts(1) }),
-            _ => Operation::Rewrite(RewriteOperation { log, position: 2, record_text: texts(1).remove(0) }),
+            6 => Operation::ResetLog(ResetLogOperation { log, records: texts(2), marks: vec![mark("n", &key)] }),
+            7 => lease(&key, &map, rng.u64(0..3) * 100_000),
+            8 => Operation::Describe(DescribeOperation { parts: true }),
+            _ => {
+                let text = texts(1).remove(0);
+                Operation::Rewrite(RewriteOperation { log, records: vec![PositionedRecord { position: 2, text }] })
+            }
         };
         let bucket = ["a", "b", "c", "d", "e"][rng.usize(0..5)];
         // Pipes come and go; a few stay.
@@ -186,15 +278,22 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
             bench.delete(bucket);
         } else if rng.u32(0..50) == 0 {
             bench.clock.advance(Duration::from_secs(rng.u64(0..400)));
-        } else if let Err(failure) = bench.send(bucket, create(Some(rng.u64(1..1_000_000))), vec![operation]) {
-            refused += u32::from(failure.code == FailureCode::Full);
+        } else {
+            let life = new_life(Some(rng.u64(1..1_000_000)));
+            let opening = if rng.u32(0..20) == 0 { Opening::Replace(life) } else { Opening::Create(life) };
+            let kind = [BucketKind::Session, BucketKind::User][rng.usize(0..2)];
+            let id = BucketId { kind, name: bucket.into() };
+            if let Err(failure) = bench.send_to(id, opening, vec![operation]) {
+                refused += u32::from(failure.code == FailureCode::Full);
+            }
         }
         let state = bench.store.state.lock();
-        let lives = state.slots.values().filter_map(|slot| slot.life.as_ref());
-        let places = state.slots.iter().map(|(name, slot)| slot_cost(name) + slot.writers.cost());
-        assert_eq!(state.bytes, lives.clone().map(Life::counted_cost).sum::<u64>() + places.sum::<u64>());
-        assert_eq!(lives.clone().count(), state.names.len());
-        assert_eq!(lives.clone().filter(|life| life.expires_at.is_some()).count(), state.expiries.len());
+        let buckets = state.shelves.slots().filter_map(|slot| slot.bucket.as_ref());
+        assert!(buckets.clone().all(|bucket| bucket.cost() == bucket.counted_cost()));
+        let places = state.shelves.slots().map(Slot::cost);
+        assert_eq!(state.bytes, buckets.clone().map(Bucket::cost).sum::<u64>() + places.sum::<u64>());
+        assert_eq!(buckets.clone().count(), state.shelves.len());
+        assert_eq!(buckets.filter(|bucket| bucket.expiry.at.is_some()).count(), state.expiries.len());
     }
     assert!(refused > 100, "the limit was met {refused} times");
 }
@@ -208,7 +307,8 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
         bench.writer = Writer::new();
         bench.send("a", existing(), vec![put("k", 1)]).unwrap();
     }
-    let remembered = |bench: &Bench| bench.store.state.lock().slots["a"].writers.cost() / 128;
+    let remembered =
+        |bench: &Bench| bench.store.state.lock().shelves.of(BucketKind::Session).slots["a"].writers.cost() / 128;
     assert!(remembered(&bench) < 20, "{} are remembered", remembered(&bench));
 
     let mut staying: Vec<_> = (0..1000).map(|_| Writer::new()).collect();
@@ -219,7 +319,7 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
             std::mem::swap(&mut bench.writer, writer);
         }
         let transaction = Transaction {
-            bucket: "a".into(),
+            bucket: session("a"),
             opening: existing(),
             expectations: vec![],
             operations: vec![put("k", 1)],
@@ -237,7 +337,11 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
     }
     assert!(remembered(&bench) < 30, "{} are remembered", remembered(&bench));
     bench.clock.advance(Duration::from_millis(MEMORY_MS));
-    assert!(!bench.store.state.lock().slots["a"].writers.remembers_any(bench.clock.now() / 1000));
+    assert!(
+        !bench.store.state.lock().shelves.of(BucketKind::Session).slots["a"]
+            .writers
+            .remembers_any(bench.clock.now() / 1000)
+    );
 }
 
 #[test]
@@ -247,12 +351,12 @@ fn what_was_deleted_is_remembered_in_bounds() {
         bench.send(&format!("b{n}"), create(None), vec![]).unwrap();
         bench.delete(&format!("b{n}"));
     }
-    assert_eq!(bench.store.state.lock().slots.len(), MAX_RETIRED);
+    assert_eq!(slots(&bench.store.state.lock()), MAX_RETIRED);
     bench.clock.advance(Duration::from_millis(MEMORY_MS));
     for n in 0..MAX_RETIRED / PRUNED_PER_CREATION {
         bench.send("again", create(None), vec![]).unwrap();
         bench.delete("again");
-        assert!(bench.store.state.lock().slots.len() <= MAX_RETIRED - n, "each creation forgets some");
+        assert!(slots(&bench.store.state.lock()) <= MAX_RETIRED - n, "each creation forgets some");
     }
 }
 
@@ -265,9 +369,9 @@ fn creations_clear_away_what_expired_a_few_at_a_time() {
     bench.clock.advance(Duration::from_millis(MEMORY_MS + 1000));
     for n in 1..=25 {
         bench.send(&format!("new{n}"), create(None), vec![]).unwrap();
-        assert_eq!(bench.store.state.lock().names.len(), 100 - PRUNED_PER_CREATION * n + n);
+        assert_eq!(sessions(&bench.store.state.lock()), 100 - PRUNED_PER_CREATION * n + n);
     }
-    assert_eq!(bench.store.state.lock().slots.len(), 25);
+    assert_eq!(slots(&bench.store.state.lock()), 25);
 }
 
 #[test]
@@ -281,4 +385,116 @@ fn stamps_never_repeat_within_one_instant() {
         })
         .collect();
     assert!(stamps.windows(2).all(|pair| pair[0] < pair[1]), "{stamps:?}");
+}
+
+#[test]
+fn buckets_of_other_kinds_have_a_limit_of_their_own() {
+    let mut bench = Bench::new(1, 64 * 1024 * KIB);
+    let other = |kind, n| BucketId { kind, name: format!("b{n}") };
+    for n in 0..100 {
+        let kind = [BucketKind::User, BucketKind::Dataset][n % 2];
+        bench.send_to(other(kind, n), create(None), vec![]).unwrap();
+    }
+    let failure = bench.send_to(other(BucketKind::Node, 0), create(None), vec![]).unwrap_err();
+    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 100));
+    bench.send("a", create(None), vec![]).unwrap();
+    let failure = bench.send("b", create(None), vec![]).unwrap_err();
+    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 1));
+    bench.send_to(other(BucketKind::User, 0), Opening::Replace(new_life(None)), vec![]).unwrap();
+}
+
+#[test]
+fn kinds_are_listed_one_by_one() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    for kind in [BucketKind::Session, BucketKind::User, BucketKind::Service] {
+        for name in ["a", "b", "c"] {
+            bench.send_to(BucketId { kind, name: name.into() }, create(None), vec![]).unwrap();
+        }
+    }
+    bench.delete("b");
+    let page = |kind, cursor: &str, limit| {
+        let page = block_on(bench.store.list_buckets(kind, cursor, limit, Deadline::NEVER)).unwrap();
+        (page.names.join(" "), page.cursor)
+    };
+    assert_eq!(page(BucketKind::Session, "", 0), ("a c".into(), String::new()));
+    assert_eq!(page(BucketKind::User, "", 2), ("a b".into(), "b".into()));
+    assert_eq!(page(BucketKind::User, "b", 2), ("c".into(), String::new()));
+    assert_eq!(page(BucketKind::Node, "", 0), (String::new(), String::new()));
+}
+
+#[test]
+fn time_never_goes_back_within_a_life() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    bench.clock.advance(Duration::from_secs(60));
+    let created = bench.send("a", create(Some(100_000)), vec![lease("l", "h", 1000)]).unwrap();
+    bench.clock.go_back(Duration::from_secs(30));
+    let later = bench.send("a", existing(), vec![lease("l", "other", 1000)]).unwrap();
+    assert_eq!(later.now, created.now);
+    assert!(matches!(&later.outcomes[..], [Outcome::Lease(state)] if state.holder == "h" && state.expires_in == 1000));
+    bench.clock.advance(Duration::from_millis(30_500));
+    assert_eq!(bench.send("a", existing(), vec![]).unwrap().now, created.now + 500);
+    bench.clock.go_back(Duration::from_secs(30));
+    assert_eq!(bench.delete("a").now, created.now + 500);
+}
+
+#[test]
+fn a_life_that_was_named_is_deleted_and_no_other() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().incarnation;
+    let second = bench.send("a", Opening::Replace(new_life(None)), vec![put("m", 1), put("k", 1)]).unwrap();
+    assert!(second.created && second.incarnation != first);
+    let used = bench.store.used_bytes();
+    assert_eq!(bench.delete_life("a", Some(&first)).status, Status::AnotherLife);
+    assert_eq!((bench.look("a"), bench.store.used_bytes()), (Status::Applied, used));
+    let deletion = bench.delete_life("a", Some(&second.incarnation));
+    assert_eq!((deletion.status, deletion.values), (Status::Applied, 2));
+    assert_eq!(deletion.keys, ["k", "m"]);
+    assert_eq!(bench.look("a"), Status::Absent);
+}
+
+#[test]
+fn a_replacement_that_has_no_room_leaves_what_was_there() {
+    let mut bench = Bench::new(10, 8 * KIB);
+    bench.send("a", create(None), vec![put("k", 4 * 1024)]).unwrap();
+    let used = bench.store.used_bytes();
+    let failure = bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 8 * 1024)]).unwrap_err();
+    assert_eq!((failure.code, bench.store.used_bytes()), (FailureCode::Full, used));
+    // Both would not have room side by side.
+    bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 5 * 1024)]).unwrap();
+    assert_eq!(bench.store.used_bytes(), used + 1024);
+}
+
+#[test]
+fn a_late_repetition_revives_nothing_and_replaces_nothing() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let opening = Opening::Replace(new_life(Some(1000)));
+    let replace = Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
+    let writer = bench.writer.advance().clone();
+    let status = |bench: &Bench| {
+        let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap();
+        (receipt.status, receipt.created)
+    };
+    assert_eq!(status(&bench), (Status::Applied, true));
+    assert_eq!(status(&bench), (Status::Repeated, false));
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(status(&bench), (Status::Expired, false));
+    assert_eq!(status(&bench), (Status::Absent, false));
+}
+
+#[test]
+fn who_only_looks_renews_nothing() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let sliding = NewLife { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
+    bench.send("a", Opening::Create(sliding), vec![]).unwrap();
+    bench.clock.advance(Duration::from_millis(500));
+    let mut left = |renew| {
+        let opening = Opening::Existing(ExistingLife { incarnation: None, renew });
+        let describe = Operation::Describe(DescribeOperation { parts: false });
+        match bench.send("a", opening, vec![describe]).unwrap().outcomes.remove(0) {
+            Outcome::Described(description) => description.expires_in,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([left(false), left(true), left(false)], [Some(500), Some(1000), Some(1000)]);
+    assert_eq!(bench.store.state.lock().expiries.len(), 1);
 }

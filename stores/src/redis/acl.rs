@@ -15,9 +15,9 @@ use super::{RedisOptions, RedisOptionsError};
 const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-const CALLED_BY_SCRIPTS: &str = "exists get hdel hget hgetall hkeys hlen hmget hrandfield hset incrby llen lrange \
-                                 lset ltrim mget pexpireat pexpiretime pttl rpush sadd scard set sismember smembers \
-                                 smismember srandmember srem sscan strlen time unlink";
+const CALLED_BY_SCRIPTS: &str = "exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
+                                 hstrlen incrby llen lrange lset ltrim mget pexpireat pexpiretime pttl rpush sadd \
+                                 scard set sismember smembers smismember srandmember srem sscan strlen time unlink";
 
 /// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
 const SCAN: &str = "+scan";
@@ -87,9 +87,11 @@ mod tests {
         let scripts = concat!(
             include_str!("transact.lua"),
             include_str!("operations.lua"),
+            include_str!("values.lua"),
+            include_str!("maps.lua"),
+            include_str!("logs.lua"),
             include_str!("shared.lua"),
             include_str!("delete.lua"),
-            include_str!("describe.lua"),
             include_str!("list.lua"),
             include_str!("export.lua"),
             include_str!("import.lua"),
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_prefix_that_would_be_a_pattern_has_no_rules() {
-        for prefix in ["", "*", "a b", "a[b", "a\"b"] {
+        for prefix in ["", "*", "a b", "a[b", "a\"b", "@user", "a:@user"] {
             let options = RedisOptions { key_prefix: prefix.into(), ..RedisOptions::default() };
             assert_eq!(options.least_acl(), Err(RedisOptionsError::Prefix), "{prefix}");
         }

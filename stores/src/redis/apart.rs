@@ -10,9 +10,9 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore, Transfer,
-    codec::{self, Said},
+    decode::{self, Said},
 };
-use crate::{Deadline, Failure, FailureCode, Status};
+use crate::{BucketKind, Deadline, Failure, FailureCode, Status};
 
 /// What is written on one server may be seen on another a little later, where that is its replica.
 const LAG: Duration = Duration::from_millis(200);
@@ -73,13 +73,13 @@ impl Transfer {
 impl RedisStore {
     /// Leaves a mark, looks for one, or takes one away; whether there was one then.
     async fn mark(&self, part: &str, name: &str) -> Result<bool, Failure> {
-        let (key, registry) = self.layout.mark(name);
+        let (key, registry) = self.layout.of(BucketKind::Session).mark(name);
         let arguments = |command: &mut Cmd, deadline: u64| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&key).arg(&registry.guard);
             command.arg(deadline).arg(part).arg(name);
         };
         let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Answer((status, _)) | Said::Written((status, _)) => {
                     (Said::Answer(status == Status::Applied), now)

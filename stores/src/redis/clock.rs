@@ -1,19 +1,10 @@
 //! A server's clock, seen from here, and instants that no clock can tell.
 
-use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::time::Instant;
 
-/// Longer than any process lives, and not too long for any clock.
-const FAR: Duration = Duration::from_secs(30 * 366 * 24 * 3600);
-
-/// So much later, or far in the future where the clock can't tell that.
-pub(super) fn later(now: Instant, time: Duration) -> Instant {
-    now.checked_add(time.min(FAR)).unwrap_or(now)
-}
+pub(super) use crate::deadline::later;
 
 /// What a server's clock says is told by each new connection and by most replies, and in between by
 /// counting. It is taken as late as it can be, so that no try in time is ever refused; one that comes late
@@ -56,6 +47,8 @@ impl StoreClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

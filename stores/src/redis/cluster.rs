@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     address::{self, Address},
     clock::later,
-    codec,
+    decode,
     flight::{Flight, Missed},
     layout::Slot,
     node::{Node, Unanswered, Wire, broken},
@@ -261,21 +261,21 @@ pub(super) struct Range {
 /// What `CLUSTER SLOTS` answers: `[first, last, [host, port, …], replicas…]` for each range of slots.
 pub(super) fn slot_ranges(reply: Value, asked: &Address) -> Result<Vec<Range>, Failure> {
     let mut ranges = Vec::new();
-    for range in codec::Reply::new(reply)?.rest() {
-        let mut range = codec::Reply::new(range)?;
+    for range in decode::Reply::new(reply)?.rest() {
+        let mut range = decode::Reply::new(range)?;
         let number = |value: u64| u16::try_from(value).ok().filter(|slot| usize::from(*slot) < SLOTS);
         let (first, last) = (number(range.unsigned()?), number(range.unsigned()?));
-        let mut master = codec::Reply::new(range.next()?)?;
+        let mut master = decode::Reply::new(range.next()?)?;
         // No host, or an empty one: the one that was asked. `?`: a node that does not know its own name.
         let host = match master.next()? {
             Value::Nil => asked.host.clone(),
-            host => match codec::text(host)? {
+            host => match decode::text(host)? {
                 host if address::is_unknown(&host) => asked.host.clone(),
                 host => host,
             },
         };
         let port = u16::try_from(master.unsigned()?).ok().filter(|port| *port != 0);
-        let (Some(first), Some(last), Some(port)) = (first, last, port) else { return Err(codec::garbled()) };
+        let (Some(first), Some(last), Some(port)) = (first, last, port) else { return Err(decode::garbled()) };
         ranges.push(Range { first, last, master: Address { host, port } });
     }
     Ok(ranges)

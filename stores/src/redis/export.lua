@@ -1,14 +1,14 @@
--- A part of a bucket as it is stored, byte for byte: its head, some of its values, or some of a log's records.
+-- A part of a bucket as it is stored, byte for byte: its head, some of a map's entries, or some of a log's records.
 -- To carry a bucket to another Redis; see transfer.rs.
 
 local meta, keys = KEYS[1], KEYS[2]
 local base, part, max_bytes = string.sub(meta, 1, -9), ARGV[1], tonumber(ARGV[2])
-local call, try = redis.call, redis.pcall
+local call, try, byte = redis.call, redis.pcall, string.byte
+local UNDERSCORE = 95
 
 local APPLIED, ABSENT, WRONG_TYPE = 0, 2, 10
 
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+--@ clock
 local expires = try('PEXPIRETIME', meta)
 if type(expires) == 'table' then -- before Redis 7
   expires = call('PTTL', meta)
@@ -21,41 +21,54 @@ if part == 'head' then
   if fields.err then return { WRONG_TYPE, now, '__meta__' } end
   local held = try('SMEMBERS', keys)
   if held.err then return { WRONG_TYPE, now, '__keys__' } end
-  local names, logs, seen = {}, {}, {}
+  local names = {}
   for _, name in ipairs(held) do
-    if not string.find(name, '^__.*__$') then names[#names + 1] = name end
+    --@ if its own
+      names[#names + 1] = name
+    end
   end
-  local candidates = { 'history' }
-  for i = 1, #fields, 2 do
-    if string.sub(fields[i], 1, 4) == 'log:' then candidates[#candidates + 1] = string.sub(fields[i], 5) end
-  end
-  for _, log in ipairs(candidates) do
-    if not seen[log] then
-      seen[log] = true
-      local length = try('LLEN', base .. '__' .. log .. '__')
-      if type(length) == 'table' then return { WRONG_TYPE, now, log } end
-      if length > 0 then
-        logs[#logs + 1] = log
-        logs[#logs + 1] = length
+  local maps, logs = { 'values', names }, {}
+  local candidates, seen = { 'log:history' }, {}
+  for i = 1, #fields, 2 do candidates[#candidates + 1] = fields[i] end
+  for _, field in ipairs(candidates) do
+    --@ place of part
+    if place and not seen[place] then
+      seen[place] = true
+      if kind == 'map:' then
+        local entries = try('HKEYS', base .. place)
+        if entries.err then return { WRONG_TYPE, now, part } end
+        maps[#maps + 1] = part
+        maps[#maps + 1] = entries
+      else
+        local length = try('LLEN', base .. place)
+        if type(length) == 'table' then return { WRONG_TYPE, now, part } end
+        if length > 0 then
+          logs[#logs + 1] = part
+          logs[#logs + 1] = length
+        end
       end
     end
   end
-  return { APPLIED, now, expires, fields, names, logs }
+  return { APPLIED, now, expires, fields, maps, logs }
 end
 
 local answer, bytes = {}, 0
-if part == 'values' then
-  for i = 3, #ARGV do
-    local value = try('GET', base .. ARGV[i])
-    if type(value) == 'table' then return { WRONG_TYPE, now, ARGV[i] } end
-    bytes = bytes + #ARGV[i] + (value and #value or 0)
+if part == 'entries' then
+  local map = ARGV[3]
+  for i = 4, #ARGV do
+    local text
+    if map == 'values' then text = try('GET', base .. ARGV[i])
+    else text = try('HGET', base .. '__map.' .. map .. '__', ARGV[i]) end
+    if type(text) == 'table' then return { WRONG_TYPE, now, map == 'values' and ARGV[i] or map } end
+    bytes = bytes + #ARGV[i] + (text and #text or 0)
     if bytes > max_bytes and #answer > 0 then break end
-    answer[#answer + 1] = value
+    answer[#answer + 1] = text
   end
 else
-  local list, from = base .. '__' .. ARGV[3] .. '__', tonumber(ARGV[4])
+  local field, from = 'log:' .. ARGV[3], tonumber(ARGV[4])
+  --@ place of part
   while bytes <= max_bytes do
-    local step = call('LRANGE', list, from, from + 255)
+    local step = call('LRANGE', base .. place, from, from + 255)
     for _, record in ipairs(step) do
       bytes = bytes + #record
       if bytes > max_bytes and #answer > 0 then break end

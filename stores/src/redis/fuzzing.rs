@@ -6,18 +6,18 @@ use redis::Value;
 use super::{
     address::Address,
     cluster::{SLOTS, slot_ranges},
-    codec::{self, Said},
+    decode::{self, Said},
     listing::read_part,
-    read_deletion, read_description,
+    read_deletion,
 };
-use crate::{Deletion, Description, Failure, Receipt, Transaction};
+use crate::{Deletion, Failure, Receipt, Transaction};
 
 /// What `transact.lua` answers.
 ///
 /// # Errors
 /// When it is not what that answers, or tells of a failure.
 pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt>, Failure> {
-    codec::receipt(reply, transaction).map(said)
+    decode::receipt(reply, transaction).map(said)
 }
 
 /// What `delete.lua` answers.
@@ -25,15 +25,7 @@ pub fn receipt(reply: Value, transaction: &Transaction) -> Result<Option<Receipt
 /// # Errors
 /// As [`receipt`].
 pub fn deletion(reply: Value) -> Result<Option<Deletion>, Failure> {
-    read_deletion(reply).map(said)
-}
-
-/// What `describe.lua` answers.
-///
-/// # Errors
-/// As [`receipt`].
-pub fn description(reply: Value) -> Result<Option<Description>, Failure> {
-    read_description(reply).map(said)
+    read_deletion(reply, u32::MAX).map(said)
 }
 
 /// What `list.lua` answers: names of buckets.

@@ -1,33 +1,28 @@
--- Write a bucket that comes from another Redis, part by part. The meta-data come last: before them there is no
+-- Write a bucket that comes from another Redis, part by part. The metadata comes last: before it there is no
 -- bucket, and whatever an earlier try left is cleared away by the next. See transfer.rs.
 
 local meta, keys, registry = KEYS[1], KEYS[2], KEYS[4]
 local deadline, part, expires = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local base = string.sub(meta, 1, -9)
-local call, try = redis.call, redis.pcall
+local call, try, byte = redis.call, redis.pcall, string.byte
+local UNDERSCORE = 95
 
 local APPLIED, EXISTS, UNMET, LATE = 0, 4, 6, 15
 
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+--@ clock
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
 
 if part == 'begin' then
   if exists and ARGV[4] ~= 'overwrite' then return { EXISTS, now } end
-  local doomed = { meta, keys, base .. '__history__' }
-  local fields = try('HKEYS', meta)
-  for _, field in ipairs(fields.err and {} or fields) do
-    if string.sub(field, 1, 4) == 'log:' then doomed[#doomed + 1] = base .. '__' .. string.sub(field, 5) .. '__' end
+  --@ empty bucket
+  -- Logs and maps that an earlier try wrote and nothing names yet.
+  for i = 5, #ARGV do
+    local field = ARGV[i]
+    --@ place of part
+    if place then call('UNLINK', base .. place) end
   end
-  -- Logs that an earlier try wrote and nothing names yet.
-  for i = 5, #ARGV do doomed[#doomed + 1] = base .. '__' .. ARGV[i] .. '__' end
-  local held = try('SMEMBERS', keys)
-  for _, name in ipairs(held.err and {} or held) do
-    if not string.find(name, '^__.*__$') then doomed[#doomed + 1] = base .. name end
-  end
-  for from = 1, #doomed, 4000 do call('UNLINK', unpack(doomed, from, math.min(from + 3999, #doomed))) end
   return { APPLIED, now }
 end
 
@@ -45,15 +40,23 @@ end
 
 -- Somebody has made a bucket of that name meanwhile: it is not written into.
 if exists then return { EXISTS, now } end
-if part == 'values' then
-  for i = 4, #ARGV, 2 do
-    call('SADD', keys, ARGV[i])
-    if expires > 0 then call('SET', base .. ARGV[i], ARGV[i + 1], 'PXAT', expires)
-    else call('SET', base .. ARGV[i], ARGV[i + 1]) end
+if part == 'entries' then
+  if ARGV[4] == 'values' then
+    for i = 5, #ARGV, 2 do
+      call('SADD', keys, ARGV[i])
+      if expires > 0 then call('SET', base .. ARGV[i], ARGV[i + 1], 'PXAT', expires)
+      else call('SET', base .. ARGV[i], ARGV[i + 1]) end
+    end
+    if expires > 0 then call('PEXPIREAT', keys, expires) end
+  else
+    local hash = base .. '__map.' .. ARGV[4] .. '__'
+    call('HSET', hash, unpack(ARGV, 5))
+    if expires > 0 then call('PEXPIREAT', hash, expires) end
   end
-  if expires > 0 then call('PEXPIREAT', keys, expires) end
 else
-  local list, before = base .. '__' .. ARGV[4] .. '__', tonumber(ARGV[5])
+  local field, before = 'log:' .. ARGV[4], tonumber(ARGV[5])
+  --@ place of part
+  local list = base .. place
   local length, count = call('LLEN', list), #ARGV - 5
   -- A try whose answer was lost is not repeated.
   if length == before then

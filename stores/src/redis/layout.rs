@@ -4,22 +4,28 @@
 //! |---|---|---|
 //! | `{prefix}:{bucket}:{key}` | string | JSON text; a counter is a bare integer |
 //! | `{prefix}:{bucket}:__keys__` | set | the bucket's keys |
-//! | `{prefix}:{bucket}:__{log}__` | list | a log, oldest first; the original's is `__history__` |
-//! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (records replaced away) |
+//! | `{prefix}:{bucket}:__history__` | list | the log `history`, oldest record first: the original's |
+//! | `{prefix}:{bucket}:__log.{log}__` | list | any other log |
+//! | `{prefix}:{bucket}:__map.{map}__` | hash | any map but `values`, which is the keys above |
+//! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (the first position), `map:{map}` (1: it is there), `lease:{lease}` (when it ends, milliseconds; a space; who has it) |
 //! | `{prefix}:{bucket}:__writers__` | hash | writer → `sequence.deadline`, until that is over; `~` → when it expires |
 //! | `{prefix}:__sessions__` | set | names of the buckets |
+//!
+//! That is where sessions are. Any other kind of bucket has a prefix of its own within, `{prefix}:@{kind}`, which no
+//! session can be, and under that the same: `rr:memory:@user:anna:__meta__`, registry `rr:memory:@user:__sessions__`.
 //!
 //! In a cluster, all of it once for each of 4096 hash tags, with `{prefix}:{tag}` in the place of the prefix
 //! and the braces written: `rr:memory:{0a3f}:s1:last_answer`, registry `rr:memory:{0a3f}:__sessions__`. A
 //! tag's keys share a slot, so that a bucket and its registration are one transaction. The tag is the bucket
-//! name's CRC16 (Redis's own, `CLUSTER KEYSLOT`) modulo 4096 in four digits of base 16. Braces are in no
+//! name's CRC16 (Redis's own, `CLUSTER KEYSLOT`) modulo 4096 in four digits of base 16; that of any other kind's
+//! is of `@{kind}:{bucket}`, so that users of one name and their sessions do not meet. Braces are in no
 //! prefix and in no bucket's name, so the two layouts can't meet.
 
 use std::borrow::Cow;
 
 use crc::{CRC_16_XMODEM, Crc};
 
-use crate::names::is_bucket;
+use crate::{BucketId, BucketKind, names::is_bucket};
 
 /// What Redis Cluster hashes keys with.
 const CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
@@ -32,9 +38,30 @@ pub(super) struct Slot(pub(super) u16);
 
 /// The keys of one Redis that a store uses.
 #[derive(Clone, Debug)]
+pub(super) struct Layouts {
+    prefix: String,
+    kinds: [Layout; BucketKind::ALL.len()],
+}
+
+/// Behind the prefix.
+fn infix(kind: BucketKind) -> &'static str {
+    match kind {
+        BucketKind::Session => "",
+        BucketKind::User => "@user:",
+        BucketKind::Node => "@node:",
+        BucketKind::Definition => "@definition:",
+        BucketKind::Dataset => "@dataset:",
+        BucketKind::Service => "@service:",
+    }
+}
+
+/// Those of the buckets of one kind.
+#[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// Without the colon.
     prefix: String,
+    /// What is hashed before a bucket's name.
+    infix: &'static str,
     registry: Registry,
     is_cluster: bool,
 }
@@ -71,17 +98,65 @@ impl Registry {
     }
 }
 
-impl Layout {
+impl Layouts {
     /// The original's, on one server.
     pub(super) fn single(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), registry: Registry::new(prefix, None, Slot(0)), is_cluster: false }
+        Self::new(prefix, false)
     }
 
     /// Spread over the slots of a cluster.
     pub(super) fn cluster(prefix: &str) -> Self {
-        Self { is_cluster: true, ..Self::single(prefix) }
+        Self::new(prefix, true)
     }
 
+    /// The same under another prefix.
+    pub(super) fn with_prefix(&self, prefix: &str) -> Self {
+        Self::new(prefix, self.of(BucketKind::Session).is_cluster)
+    }
+
+    fn new(prefix: &str, is_cluster: bool) -> Self {
+        let kinds = BucketKind::ALL.map(|kind| {
+            let infix = infix(kind);
+            let inner = [prefix, ":", infix].concat();
+            // The colon comes with what is behind it.
+            let prefix = inner.strip_suffix(':').unwrap_or(&inner).to_owned();
+            Layout { registry: Registry::new(&prefix, None, Slot(0)), prefix, infix, is_cluster }
+        });
+        Self { prefix: prefix.to_owned(), kinds }
+    }
+
+    pub(super) fn of(&self, kind: BucketKind) -> &Layout {
+        let [session, user, node, definition, dataset, service] = &self.kinds;
+        match kind {
+            BucketKind::Session => session,
+            BucketKind::User => user,
+            BucketKind::Node => node,
+            BucketKind::Definition => definition,
+            BucketKind::Dataset => dataset,
+            BucketKind::Service => service,
+        }
+    }
+
+    pub(super) fn bucket(&self, bucket: &BucketId) -> BucketKeys<'_> {
+        self.of(bucket.kind).bucket(&bucket.name)
+    }
+
+    /// The metadata of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
+    /// it that would mean more than itself.
+    pub(super) fn meta_pattern(&self) -> String {
+        format!("{}:*:__meta__", self.prefix)
+    }
+
+    /// The bucket whose metadata this is.
+    pub(super) fn bucket_of(&self, meta: &str) -> Option<BucketId> {
+        let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
+        let kind =
+            BucketKind::ALL.into_iter().find(|kind| is_bucket(name) && self.of(*kind).bucket(name).meta == meta)?;
+        Some(BucketId { kind, name: name.to_owned() })
+    }
+}
+
+impl Layout {
     /// How many registries there are.
     pub(super) fn registries(&self) -> u16 {
         if self.is_cluster { TAGS } else { 1 }
@@ -97,8 +172,8 @@ impl Layout {
         Cow::Owned(Registry::new(&format!("{}:{{{tag}}}", self.prefix), Some("__none__"), slot))
     }
 
-    pub(super) fn bucket(&self, bucket: &str) -> BucketKeys<'_> {
-        let registry = self.registry(CRC16.checksum(bucket.as_bytes()) % TAGS);
+    fn bucket(&self, bucket: &str) -> BucketKeys<'_> {
+        let registry = self.home(bucket);
         let base = [&registry.prefix, bucket, ":"].concat();
         BucketKeys {
             meta: [&base, "__meta__"].concat(),
@@ -111,20 +186,16 @@ impl Layout {
 
     /// A key that belongs to no bucket, where that of this name would be. No bucket's name has a tilde.
     pub(super) fn mark(&self, name: &str) -> (String, Cow<'_, Registry>) {
-        let registry = self.registry(CRC16.checksum(name.as_bytes()) % TAGS);
+        let registry = self.home(name);
         ([&registry.prefix, "~", name].concat(), registry)
     }
 
-    /// The meta-data of all buckets, as `SCAN` takes it, and keys of others that look like it. A prefix has nothing in
-    /// it that would mean more than itself.
-    pub(super) fn meta_pattern(&self) -> String {
-        format!("{}:{}*:__meta__", self.prefix, if self.is_cluster { "{????}:" } else { "" })
-    }
-
-    /// The bucket whose meta-data this is.
-    pub(super) fn bucket_of<'a>(&self, meta: &'a str) -> Option<&'a str> {
-        let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
-        (is_bucket(name) && self.bucket(name).meta == meta).then_some(name)
+    /// The registry of the bucket of this name.
+    fn home(&self, bucket: &str) -> Cow<'_, Registry> {
+        let mut digest = CRC16.digest();
+        digest.update(self.infix.as_bytes());
+        digest.update(bucket.as_bytes());
+        self.registry(digest.finalize() % TAGS)
     }
 }
 
@@ -134,10 +205,14 @@ mod tests {
 
     use super::*;
 
+    fn session(name: &str) -> BucketId {
+        BucketId { kind: BucketKind::Session, name: name.into() }
+    }
+
     #[test]
     fn a_single_server_has_the_original_s_layout() {
-        let layout = Layout::single("rr:memory");
-        let keys = layout.bucket("s1");
+        let layout = Layouts::single("rr:memory");
+        let keys = layout.bucket(&session("s1"));
         assert_eq!(
             (keys.meta.as_str(), keys.registry.key.as_str()),
             ("rr:memory:s1:__meta__", "rr:memory:__sessions__")
@@ -147,36 +222,54 @@ mod tests {
 
     #[test]
     fn a_bucket_s_tag_and_slot_are_what_redis_computes() {
-        let layout = Layout::cluster("rr:memory");
+        let layout = Layouts::cluster("rr:memory");
         // CLUSTER KEYSLOT s1 → 15224, of which 4096 leave 2936: 0b78; CLUSTER KEYSLOT {0b78} → SLOT
-        let keys = layout.bucket("s1");
+        let keys = layout.bucket(&session("s1"));
         assert_eq!(keys.base, "rr:memory:{0b78}:s1:");
         assert_eq!(keys.registry.key, "rr:memory:{0b78}:__sessions__");
         assert_eq!(keys.registry.guard.as_deref(), Some("rr:memory:{0b78}:__none__"));
     }
 
     #[test]
-    fn a_bucket_is_recognised_by_its_meta_data_and_those_of_others_are_not() {
-        let (single, cluster) = (Layout::single("rr:memory"), Layout::cluster("rr:memory"));
-        for name in ["s1", "__sessions__", "__meta__", "-"] {
-            assert_eq!(single.bucket_of(&single.bucket(name).meta), Some(name));
-            assert_eq!(cluster.bucket_of(&cluster.bucket(name).meta), Some(name));
-            assert_eq!(single.bucket_of(&cluster.bucket(name).meta), None);
-            assert_eq!(cluster.bucket_of(&single.bucket(name).meta), None);
-            assert_eq!(single.bucket_of(&Layout::single("rr:memory:b").bucket(name).meta), None);
+    fn kinds_have_prefixes_and_tags_of_their_own() {
+        let user = BucketId { kind: BucketKind::User, name: "s1".into() };
+        let (single, cluster) = (Layouts::single("rr:memory"), Layouts::cluster("rr:memory"));
+        let keys = single.bucket(&user);
+        assert_eq!(keys.meta, "rr:memory:@user:s1:__meta__");
+        assert_eq!(keys.registry.key, "rr:memory:@user:__sessions__");
+        // CLUSTER KEYSLOT @user:s1 modulo 4096
+        let tag = CRC16.checksum(b"@user:s1") % TAGS;
+        assert_ne!(tag, 0x0b78);
+        assert_eq!(cluster.bucket(&user).base, format!("rr:memory:@user:{{{tag:04x}}}:s1:"));
+        assert_eq!(cluster.of(BucketKind::User).registry(tag).key, cluster.bucket(&user).registry.key);
+    }
+
+    #[test]
+    fn a_bucket_is_recognised_by_its_metadata_and_those_of_others_are_not() {
+        let (single, cluster) = (Layouts::single("rr:memory"), Layouts::cluster("rr:memory"));
+        for kind in BucketKind::ALL {
+            for name in ["s1", "__sessions__", "__meta__", "-"] {
+                let bucket = BucketId { kind, name: name.into() };
+                assert_eq!(single.bucket_of(&single.bucket(&bucket).meta), Some(bucket.clone()));
+                assert_eq!(cluster.bucket_of(&cluster.bucket(&bucket).meta), Some(bucket.clone()));
+                assert_eq!(single.bucket_of(&cluster.bucket(&bucket).meta), None);
+                assert_eq!(cluster.bucket_of(&single.bucket(&bucket).meta), None);
+                assert_eq!(single.bucket_of(&Layouts::single("rr:memory:b").bucket(&bucket).meta), None);
+            }
         }
         for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
             assert_eq!(single.bucket_of(key), None, "{key}");
         }
         // Where nobody would look for it.
         assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
+        assert_eq!(single.bucket_of("rr:memory:@users:s1:__meta__"), None);
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
-        assert_eq!(cluster.meta_pattern(), "rr:memory:{????}:*:__meta__");
     }
 
     #[test]
     fn tags_spread_evenly_over_three_masters() {
-        let layout = Layout::cluster("p");
+        let layouts = Layouts::cluster("p");
+        let layout = layouts.of(BucketKind::Session);
         let mut shares = BTreeMap::new();
         for tag in 0..TAGS {
             *shares.entry(layout.registry(tag).slot.0 / 5462).or_insert(0) += 1;

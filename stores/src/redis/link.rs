@@ -13,7 +13,7 @@ use super::{
     breaker::Breaker,
     clock::later,
     cluster::Servers,
-    codec::Said,
+    decode::Said,
     judge::{Tried, is_moved, is_moving},
     layout::Slot,
     moving::MovingSlots,

@@ -1,6 +1,6 @@
 //! A page of buckets: of one registry on a single server, of thousands in a cluster.
 //!
-//! A cursor is `registry.position.server.restarts`. A page looks at one registry, and where that does not fill it
+//! A page looks at one registry, and where that does not fill it
 //! at twice as many next, side by side: so a store of many buckets gives no page out of proportion, and one of
 //! few is listed at one go, which costs at most a look at each of 4096 registries, well under a tenth of a
 //! second. What a page reads and does not use, the next one reads again.
@@ -13,7 +13,9 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    codec::{self, Said},
+    cursor::Cursor,
+    decode::{self, Said},
+    layout::Layout,
 };
 use crate::{BucketPage, Deadline, Failure, names::is_bucket};
 
@@ -23,42 +25,10 @@ const MOST_AT_ONCE: u16 = 64;
 /// one holds nothing but dead names, or where a Redis answers without end.
 const MOST_FOR_A_PAGE: u16 = 4096 + MOST_AT_ONCE;
 
+/// Names on a page when the caller does not say.
+const PAGE_OF_BUCKETS: u32 = 100;
 /// The most buckets that are looked at in one registry at one go.
 const MOST_AT_ONE_GO: u32 = 10_000;
-/// How often one registry is listed from its beginning again. What answers there may be many servers at a time that
-/// differ each time, and a listing has to end.
-const MOST_RESTARTS: u8 = 3;
-
-/// Where the next page begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cursor {
-    registry: u16,
-    /// Redis's own cursor in it; 0: its beginning.
-    position: u64,
-    /// Whose cursor that is.
-    server: u32,
-    /// How often this registry was begun anew.
-    restarts: u8,
-}
-
-impl Cursor {
-    /// What is no cursor of ours begins anew.
-    fn read(text: &str) -> Self {
-        let read = || {
-            let mut parts = text.split('.');
-            let (registry, position) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            let server = u32::from_str_radix(parts.next()?, 16).ok()?;
-            let restarts = parts.next()?.parse().ok()?;
-            parts.next().is_none().then_some(Self { registry, position, server, restarts })
-        };
-        read().unwrap_or_default()
-    }
-
-    fn text(self) -> String {
-        format!("{}.{}.{:08x}.{}", self.registry, self.position, self.server, self.restarts)
-    }
-}
-
 /// What is in a registry from some position on.
 pub(super) struct Part {
     pub(super) buckets: Vec<String>,
@@ -71,39 +41,40 @@ pub(super) struct Part {
 
 /// What `list.lua` answers.
 pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
-    let (said, now) = codec::begun(reply)?;
+    let (said, now) = decode::begun(reply)?;
     let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
-    let next = reply.text()?.parse().map_err(|_| codec::garbled())?;
+    let next = reply.text()?.parse().map_err(|_| decode::garbled())?;
     // Names are not checked by whoever else writes to this set.
-    let names = codec::Reply::new(reply.next()?)?.rest().filter_map(|name| codec::text(name).ok());
+    let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
     let buckets = names.filter(|name| is_bucket(name)).collect();
-    let server = u32::from_str_radix(&reply.text()?, 16).map_err(|_| codec::garbled())?;
+    let server = reply.server()?;
     let anew = reply.integer()? == 1;
     Ok((Said::Answer(Part { buckets, next, server, anew }), now))
 }
 
 impl RedisStore {
-    pub(super) async fn page(&self, cursor: &str, limit: u32, deadline: Deadline) -> Result<BucketPage, Failure> {
-        let limit = limit.clamp(1, MOST_AT_ONE_GO);
-        let end = self.layout.registries();
+    pub(super) async fn page(
+        &self,
+        layout: &Layout,
+        cursor: &str,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<BucketPage, Failure> {
+        let limit = if limit == 0 { PAGE_OF_BUCKETS } else { limit.min(MOST_AT_ONE_GO) };
+        let end = layout.registries();
         let mut cursor = Cursor::read(cursor);
         let mut buckets = Vec::new();
         let (mut at_once, mut asked) = (1, 0);
         while cursor.registry < end && buckets.len() < limit as usize && asked < MOST_FOR_A_PAGE {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
-                let begun = if registry == cursor.registry { cursor } else { Cursor::default() };
-                self.part(Cursor { registry, ..begun }, limit, deadline)
+                let begun = if registry == cursor.registry { cursor } else { Cursor::of(registry) };
+                self.part(layout, begun, limit, deadline)
             }));
             for part in parts.await {
                 let Part { buckets: more, next, server, anew } = part?;
                 buckets.extend(more);
-                cursor = match next {
-                    0 => Cursor { registry: cursor.registry + 1, ..Cursor::default() },
-                    position => {
-                        Cursor { position, server, restarts: cursor.restarts.saturating_add(u8::from(anew)), ..cursor }
-                    }
-                };
+                cursor = cursor.after(next, server, anew).unwrap_or(Cursor::of(cursor.registry + 1));
                 if next != 0 || buckets.len() >= limit as usize {
                     break;
                 }
@@ -113,33 +84,16 @@ impl RedisStore {
         }
         buckets.sort_unstable();
         let cursor = if cursor.registry < end { cursor.text() } else { String::new() };
-        Ok(BucketPage { buckets, cursor })
+        Ok(BucketPage { names: buckets, cursor })
     }
 
-    async fn part(&self, cursor: Cursor, limit: u32, deadline: Deadline) -> Result<Part, Failure> {
-        let registry = self.layout.registry(cursor.registry);
+    async fn part(&self, layout: &Layout, cursor: Cursor, limit: u32, deadline: Deadline) -> Result<Part, Failure> {
+        let registry = layout.registry(cursor.registry);
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
-            let is_checked = cursor.position != 0 && cursor.restarts < MOST_RESTARTS;
-            let server = if is_checked { format!("{:08x}", cursor.server) } else { String::new() };
-            command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server);
+            let server = cursor.server().map(|server| format!("{server:08x}"));
+            command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server.unwrap_or_default());
         };
         self.link.run(registry.slot, &self.scripts.list, arguments, read_part, deadline).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors_are_read_back_and_anything_else_begins_anew() {
-        let cursor = Cursor { registry: 4095, position: u64::MAX, server: 0xf00d, restarts: 3 };
-        assert_eq!(Cursor::read(&cursor.text()), cursor);
-        for text in
-            ["", "5", ".", "1.2", "a.b.c.d", "1.-1.0.0", "70000.0.0.0", "1.2.3", "1.2.x.0", "1.2.3.4.5", "1.2.3.256"]
-        {
-            assert_eq!(Cursor::read(text), Cursor::default(), "{text}");
-        }
     }
 }

@@ -5,8 +5,7 @@ local call, try = redis.call, redis.pcall
 
 local APPLIED, ABSENT, LATE = 0, 2, 15
 
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+--@ clock
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
 
 if part == 'leave' then

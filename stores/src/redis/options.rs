@@ -101,11 +101,23 @@ pub enum RedisOptionsError {
     #[error("a Redis Cluster has only database 0: leave redis_database unset")]
     Database,
     /// A prefix that would not stay one.
-    #[error("key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters")]
+    #[error(
+        "key_prefix must be 1-200 printable ASCII characters without spaces, quotes, braces or glob characters, and no \
+         part of it may begin with @"
+    )]
     Prefix,
 }
 
 const PEM_BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// Refuses what would not stay a prefix.
+pub(super) fn check_key_prefix(prefix: &str) -> Result<(), RedisOptionsError> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]\\\"'".contains(&byte);
+    // Where another store with a shorter prefix keeps its users.
+    let is_within = prefix.split(':').any(|part| part.starts_with('@'));
+    let is_prefix = (1..=200).contains(&prefix.len()) && prefix.bytes().all(plain) && !is_within;
+    if is_prefix { Ok(()) } else { Err(RedisOptionsError::Prefix) }
+}
 
 impl RedisOptions {
     /// Checks them all, and makes of them what connects.
@@ -113,10 +125,7 @@ impl RedisOptions {
         if self.store_timeout.is_zero() || self.store_timeout > MAX_TIMEOUT {
             return Err(RedisOptionsError::Timeout);
         }
-        let plain = |byte: u8| byte.is_ascii_graphic() && !b"{}*?[]\\\"'".contains(&byte);
-        if !(1..=200).contains(&self.key_prefix.len()) || !self.key_prefix.bytes().all(plain) {
-            return Err(RedisOptionsError::Prefix);
-        }
+        check_key_prefix(&self.key_prefix)?;
         let info = self.connection_info()?;
         if self.cluster && info.redis_settings().db() != 0 {
             return Err(RedisOptionsError::Database);

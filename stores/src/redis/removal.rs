@@ -7,11 +7,11 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore, Transfer,
-    codec::{self, Said},
+    decode::{self, Said},
     keys,
     transfer::SAME_INSTANT_MS,
 };
-use crate::{Deadline, Failure, Status, Writer, names::check_bucket};
+use crate::{BucketId, Deadline, Failure, Status, Writer, names::check_bucket};
 
 /// What became of a bucket that was to be removed from the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Transfer {
     /// # Errors
     /// When one of the two stores fails, or when what is stored has other types than it should have. Unless the
     /// source did not answer in time, nothing was changed.
-    pub async fn remove(&self, bucket: &str) -> Result<Removed, Failure> {
+    pub async fn remove(&self, bucket: &BucketId) -> Result<Removed, Failure> {
         check_bucket(bucket)?;
         match self.to.weigh(bucket).await? {
             Weighed::There(weight) if weight.is_listed => self.from.remove_if(bucket, &weight).await,
@@ -75,7 +75,7 @@ impl Transfer {
     ///
     /// # Errors
     /// When the target fails.
-    pub async fn arrival(&self, bucket: &str, expires_at: Option<u64>) -> Result<Arrival, Failure> {
+    pub async fn arrival(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<Arrival, Failure> {
         check_bucket(bucket)?;
         Ok(match self.to.weigh(bucket).await? {
             Weighed::There(weight) if weight.is_listed => Arrival::There,
@@ -89,14 +89,14 @@ impl Transfer {
 }
 
 impl RedisStore {
-    pub(super) async fn weigh(&self, bucket: &str) -> Result<Weighed, Failure> {
+    pub(super) async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
         let bucket = self.layout.bucket(bucket);
         let arguments = |command: &mut Cmd, deadline: u64| {
             keys(command, &bucket);
             command.arg(deadline).arg("weigh");
         };
         let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             let weighed = match said {
                 Said::Late => return Ok((Said::Late, now)),
                 Said::Answer((Status::Applied, mut reply)) | Said::Written((Status::Applied, mut reply)) => {
@@ -111,7 +111,7 @@ impl RedisStore {
     }
 
     /// Removes a bucket that still is what it was.
-    pub(super) async fn remove_if(&self, bucket: &str, weight: &Weight) -> Result<Removed, Failure> {
+    pub(super) async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
         let mut writer = Writer::new();
         writer.advance();
         let bucket = self.layout.bucket(bucket);
@@ -121,7 +121,7 @@ impl RedisStore {
             command.arg(&weight.digest).arg(weight.expires_at).arg(SAME_INSTANT_MS);
         };
         let read = |reply: Value| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Late => (Said::Late, now),
                 Said::Answer((status, _)) | Said::Written((status, _)) => {
@@ -129,7 +129,7 @@ impl RedisStore {
                         Status::Applied | Status::Repeated => Removed::Done,
                         Status::Absent => Removed::Gone,
                         Status::Unmet => Removed::Differs,
-                        _ => return Err(codec::garbled()),
+                        _ => return Err(decode::garbled()),
                     };
                     (Said::Answer(removed), now)
                 }

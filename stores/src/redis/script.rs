@@ -4,17 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Cmd;
 
-use super::{
-    options::MAX_TIMEOUT,
-    transact::{MOST_SHAPES, Transact},
-};
-use crate::request::{MAX_NAMES, MAX_WRITERS};
+use super::{options::MAX_TIMEOUT, transact::Transact};
+use crate::request::{MAX_NAMES, MAX_PARTS, MAX_RECORDS, MAX_WRITERS};
 
 const WRITERS_LIFE_MS: u64 = 600_000;
 const _: () = assert!(WRITERS_LIFE_MS as u128 >= 2 * MAX_TIMEOUT.as_millis(), "a deadline is not half as far ahead");
 
 /// The numbers that the scripts know by name.
-const NUMBERS: [(&str, u64); 8] = [
+const NUMBERS: [(&str, u64); 11] = [
     // As many writers a bucket remembers in any case, until all are forgotten. Of more it forgets those whose
     // deadlines are over.
     ("FEW_WRITERS", 64),
@@ -27,6 +24,10 @@ const NUMBERS: [(&str, u64); 8] = [
     ("SPARE_MS", 5000),
     // Of more keys a reply names none.
     ("MOST_NAMES", MAX_NAMES),
+    ("MOST_RECORDS", MAX_RECORDS),
+    // What a page asks of Redis, which gives some more than it is asked for.
+    ("MOST_SCANNED", MAX_RECORDS - 100),
+    ("MOST_PARTS", MAX_PARTS),
     // So many names in a set of keys that are none are told from keys where it matters how many there are.
     ("STRANGERS", 1000),
     // Records that are read at a time: the first time, and at most.
@@ -45,12 +46,7 @@ pub(super) struct Script {
 impl Script {
     /// `text` may stand on the fragments of `shared.lua` and on the numbers above.
     pub(super) fn new(text: &str) -> Self {
-        let shared = include_str!("shared.lua");
-        let mut text = filled(text, |name| {
-            let named = |part: &&str| part.split_once('\n').is_some_and(|(heading, _)| heading == name);
-            let (_, body) = shared.split("\n--- fragment ").find(named)?.split_once('\n')?;
-            Some(body.to_owned())
-        });
+        let mut text = filled(text, shared);
         // Redis keeps what it is sent.
         text = text.lines().filter(|line| !line.trim_start().starts_with("--")).flat_map(|line| [line, "\n"]).collect();
         for (name, number) in NUMBERS {
@@ -85,6 +81,13 @@ impl Script {
     }
 }
 
+/// A fragment of `shared.lua`, with those that it stands on.
+fn shared(name: &str) -> Option<String> {
+    let named = |part: &&str| part.split_once('\n').is_some_and(|(heading, _)| heading == name);
+    let (_, body) = include_str!("shared.lua").split("\n--- fragment ").find(named)?.split_once('\n')?;
+    Some(filled(body, shared))
+}
+
 /// The text with what its lines of `--@ name` stand for.
 pub(super) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> String {
     let line = |line: &str| match line.trim_start().strip_prefix("--@ ").and_then(&meaning) {
@@ -98,7 +101,6 @@ pub(super) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> St
 pub(super) struct Scripts {
     pub(super) transact: Transact,
     pub(super) delete: Script,
-    pub(super) describe: Script,
     pub(super) list: Script,
     pub(super) export: Script,
     pub(super) import: Script,
@@ -107,11 +109,10 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(most_shapes: usize) -> Self {
         Self {
-            transact: Transact::new(MOST_SHAPES),
+            transact: Transact::new(most_shapes),
             delete: Script::new(include_str!("delete.lua")),
-            describe: Script::new(include_str!("describe.lua")),
             list: Script::new(include_str!("list.lua")),
             export: Script::new(include_str!("export.lua")),
             import: Script::new(include_str!("import.lua")),
@@ -127,8 +128,8 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, describe, list, export, import, weigh, mark } = Scripts::new();
-        for script in [&transact.general, &delete, &describe, &list, &export, &import, &weigh, &mark] {
+        let Scripts { transact, delete, list, export, import, weigh, mark } = Scripts::new(1);
+        for script in [&transact.general, &delete, &list, &export, &import, &weigh, &mark] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
                 assert!(!script.text().contains(name), "{name}");

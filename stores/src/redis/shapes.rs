@@ -15,7 +15,7 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::{codec::Part, script::Script};
+use super::{encode::Part, script::Script};
 
 /// How many scripts a store makes for each place that it has for one.
 const SCRIPTS_A_PLACE: usize = 16;

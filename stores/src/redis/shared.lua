@@ -22,6 +22,43 @@ end
 if not string.find(name, ':', 1, true)
   and (byte(name) ~= UNDERSCORE or not (string.find(name, '^__') and string.find(name, '__$'))) then
 
+--- fragment place of part
+-- Of a `field` of the metadata: the `place` of the log or map that it names, if it names one, behind the base.
+local kind, part = string.sub(field, 1, 4), string.sub(field, 5)
+local place = kind == 'map:' and '__map.' .. part .. '__'
+  or kind == 'log:' and (part == 'history' and '__history__' or '__log.' .. part .. '__')
+
+--- fragment addresses
+-- The `addresses` of all that a bucket has, found by its metadata and its set of keys, whatever it is; and the
+-- `names` in that set. Not the writers: they outlive a bucket.
+local addresses, names, named = { meta, keys, base .. '__history__' }, try('SMEMBERS', keys), try('HKEYS', meta)
+if names.err then names = {} end
+for j = 1, named.err and 0 or #named do
+  local field = named[j]
+  --@ place of part
+  if place then addresses[#addresses + 1] = base .. place end
+end
+for j = 1, #names do
+  local name = names[j]
+  --@ if its own
+    addresses[#addresses + 1] = base .. name
+  end
+end
+
+--- fragment empty bucket
+-- All that it has is removed, and what an earlier life left behind.
+--@ addresses
+for from = 1, #addresses, 4000 do call('UNLINK', unpack(addresses, from, math.min(from + 3999, #addresses))) end
+
+--- fragment server
+-- Which server this is: positions in its sets and hashes mean nothing to another one, nor to this one after a restart,
+-- since their order is random and each process's own. So is where it keeps things, which tells one from the other.
+local server = string.sub(redis.sha1hex(tostring(redis)), 1, 8)
+
+--- fragment clock
+local time = call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
 --- fragment forget writers
 -- A writer that is new here. A stamp can be forgotten when its deadline is over: whatever carries it is refused
 -- for being late. One further ahead than any deadline is from before somebody set the clock back. A few at

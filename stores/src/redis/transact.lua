@@ -1,11 +1,11 @@
--- One transaction on one bucket, all or none. See wit/key-value.wit for what it promises and
--- store/redis/codec.rs for how requests and replies are written.
+-- One transaction on one bucket, all or none. See wit/key-value.wit for what it promises, encode.rs for how requests
+-- are written, decode.rs for how replies are read.
 --
--- Three steps: open the bucket; probe whatever the operations will touch (types, counters, positions,
--- expectations); then write. Nothing before the first write can leave a trace, and nothing after it can
+-- Three steps: open the bucket; probe whatever the operations will touch (expectations, types, counters,
+-- positions); then write. Nothing before the first write can leave a trace, and nothing after it can
 -- fail: the first write is one that Redis refuses when it is out of memory or read-only.
 --
--- This is the frame. What each operation does in steps 2 and 3 is in operations.lua, and transact.rs puts the
+-- This is the frame. What each operation does in steps 2 and 3 is told by operations.lua, and transact.rs puts the
 -- two together where a line begins with `--@`: for a shape of transactions as straight-line code with its
 -- small numbers in place, for all others as a loop over the arguments. Names in capitals that nothing here
 -- declares are numbers, put in by script.rs.
@@ -19,39 +19,38 @@
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The stamp is the transaction's number and, behind a point, the deadline.
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- How many logs and keys the operations speak of, and the places of these among the arguments; the opening,
--- and whether anything is written, the time to live slides, the set of all keys is touched.
+-- How many logs, maps (but for the values), leases and keys of values the operations speak of; where their names are
+-- among the arguments, those of the first three as fields of the metadata; the opening, and whether it renews, whether
+-- anything is written, the time to live slides, the set of all keys is touched.
 --@ shape
 local base = string.sub(meta, 1, -9) -- without `__meta__`
-local call, try, type, tonumber, byte = redis.call, redis.pcall, type, tonumber, string.byte
+local call, try, type, tonumber, byte, sub = redis.call, redis.pcall, type, tonumber, string.byte, string.sub
 local UNDERSCORE = 95
 
--- Openings, statuses and failures, as codec.rs numbers them.
-local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there
+-- Openings, statuses and failures, as encode.rs and decode.rs number them.
+local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there; 4: replace it
 local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
-local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL =
-  10, 11, 12, 13, 14, 15, 16
+local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL, TOO_MANY_PARTS =
+  10, 11, 12, 13, 14, 15, 16, 17
 
 -- Step 1: open. ------------------------------------------------------------------------------------
 
-local fields
-if log_count == 0 then fields = try('HMGET', meta, 'created_at', 'sliding_ms')
-elseif log_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', 'log:' .. ARGV[logs_at + 1])
+local part_count, fields = log_count + map_count + lease_count, nil
+if part_count == 0 then fields = try('HMGET', meta, 'created_at', 'sliding_ms')
+elseif part_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', ARGV[parts_at + 1])
 else
   fields = try('HMGET', meta, 'created_at', 'sliding_ms')
-  for from = 1, fields.err and 0 or log_count, 4000 do -- Lua's unpack ends at about 8000
-    local names, to = {}, math.min(from + 3999, log_count)
-    for j = from, to do names[j - from + 1] = 'log:' .. ARGV[logs_at + j] end
-    local replaced = call('HMGET', meta, unpack(names))
-    for j = from, to do fields[2 + j] = replaced[j - from + 1] end
+  for from = 1, fields.err and 0 or part_count, 4000 do -- Lua's unpack ends at about 8000
+    local more = call('HMGET', meta, unpack(ARGV, parts_at + from, parts_at + math.min(from + 3999, part_count)))
+    for j = 1, #more do fields[1 + from + j] = more[j] end
   end
 end
 if fields.err then return { WRONG_TYPE, 0, '__meta__' } end
 
--- Who only reads what does not slide needs no clock: that there is time left is enough. `expires` then tells
--- no more than whether it ever does.
+-- Who only reads what does not slide needs no clock: that there is time left is enough. `now` is 0 then, and `expires`
+-- the time that is left.
 local exists, expires, now, time = false, 0, 0, nil
-if not writes and opening ~= CREATE_NEW and not fields[2] then
+if not writes and opening < CREATE_NEW and not fields[2] then
   expires = call('PTTL', meta)
   exists = expires == -1 or expires > 0
 end
@@ -65,11 +64,11 @@ if not exists then
   end
   exists = expires == -1 or expires > now
 end
-local incarnation = fields[1] or ''
+local incarnation = exists and fields[1] or ''
 
 local creates = not exists and opening >= CREATE
 local repeated, writers_expire, known, forgotten = false, 0, 0, nil
-if writes or creates or opening == CREATE_NEW then
+if writes or creates or opening >= CREATE_NEW then
   if now > tonumber(deadline) then return { LATE, now, '' } end
   local seen = try('HMGET', writers, writer, '~')
   if seen.err then return { WRONG_TYPE, now, '__writers__' } end
@@ -83,7 +82,7 @@ if writes or creates or opening == CREATE_NEW then
 end
 
 if not exists and (repeated or not creates) then
-  local listed = try('SREM', registry, string.sub(base, #registry - 11, -2)) -- behind the registry's own prefix
+  local listed = try('SREM', registry, sub(base, #registry - 11, -2)) -- behind the registry's own prefix
   if type(listed) == 'table' then return { WRONG_TYPE, now, '__sessions__' } end
   return { (listed == 1 or expires ~= -2) and EXPIRED or ABSENT, now, 0, '' }
 end
@@ -94,22 +93,41 @@ if opening == LIFE then
 end
 
 -- Step 2: probe. -----------------------------------------------------------------------------------
--- Operations speak of logs and keys by number, so that each is looked at once. `members` tells with 1 which
--- keys are in the bucket. A log that the meta-data do not know has no `first`. `held` is the set of all keys, if
--- it is not large, as long as nothing has changed it. Others can put names into it that are no keys.
+-- Operations speak of parts and keys by number, so that each is looked at once. `members` tells with 1 which
+-- keys are in the bucket. A log that the metadata does not know has no `first`, such a map is not `known`: what is
+-- stored under its name is not seen, and goes when it comes into being. `coming` parts do so in this transaction.
+-- `held` is the set of all keys, if it is not large, as long as nothing has changed it. Others can put names into it
+-- that are no keys.
 
-local logs, members, held = {}, {}, nil
+local logs, maps, leases, members, held, coming = {}, {}, {}, {}, nil, 0
 for j = 1, log_count do
-  local name = ARGV[logs_at + j]
-  -- The original's log is known without being named; any other is what the meta-data say it is.
-  local first = tonumber(exists and fields[2 + j] or (name == 'history' and 0))
-  local log = { list = base .. '__' .. name .. '__', first = first, length = 0 }
-  if exists and first then
+  local field = ARGV[parts_at + j]
+  local log = { field = field, named = exists and fields[2 + j], length = 0 }
+  if field == 'log:history' then
+    -- The original's log is known without being named.
+    log.list, log.first = base .. '__history__', tonumber(log.named or 0)
+  else
+    log.list, log.first = base .. '__log.' .. sub(field, 5) .. '__', tonumber(log.named)
+  end
+  if exists and log.first then
     local length = try('LLEN', log.list)
-    if type(length) == 'table' then return { WRONG_TYPE, now, name } end
-    log.length = length
+    if type(length) == 'table' then log.is_wrong = true else log.length = length end
   end
   logs[j] = log
+end
+for j = 1, map_count do
+  local at = log_count + j
+  local field = ARGV[parts_at + at]
+  local map = { field = field, hash = base .. '__map.' .. sub(field, 5) .. '__', known = exists and fields[2 + at], length = 0 }
+  if map.known then
+    local length = try('HLEN', map.hash)
+    if type(length) == 'table' then map.is_wrong = true else map.length = length end
+  end
+  maps[j] = map
+end
+for j = 1, lease_count do
+  local at = log_count + map_count + j
+  leases[j] = { field = ARGV[parts_at + at], text = exists and fields[2 + at] }
 end
 
 if exists then
@@ -137,6 +155,24 @@ if forgotten and known > MOST_WRITERS and #forgotten == 0 and (writes or creates
   return { FULL, now, 'writers' }
 end
 
+-- Leases that have run out are none, and go when there are too many.
+local stale = nil
+local parts = coming > 0 and exists and call('HLEN', meta) or 0
+if coming > 0 and parts + coming > MOST_PARTS then
+  local all = exists and call('HGETALL', meta) or {}
+  local history = exists and call('EXISTS', base .. '__history__') or 0
+  parts, stale = history, {}
+  for j = 1, #all, 2 do
+    local kind, lasts = sub(all[j], 1, 4), nil
+    if kind == 'leas' then
+      lasts = (tonumber(string.match(all[j + 1], '^%d+')) or 0) > now
+      if not lasts then stale[#stale + 1] = all[j] end
+    end
+    if lasts or kind == 'map:' or (kind == 'log:' and (all[j] ~= 'log:history' or history == 0)) then parts = parts + 1 end
+  end
+  if parts + coming > MOST_PARTS then return { TOO_MANY_PARTS, now, 'parts' } end
+end
+
 local listed
 if creates then
   -- Perhaps the same twice: two that differ cost Redis more the larger the set is.
@@ -148,14 +184,14 @@ end
 
 -- Whoever uses a bucket registers it: an entry that was lost (evicted, or removed by somebody who took the bucket
 -- for dead) would stay lost. Who reads does it each time; who writes, on coming and every few minutes.
-local registers = exists and (not writes or forgotten)
+local registers = exists and renews and (not writes or forgotten)
 writes = writes and not repeated
 if writes or creates then
   -- The first write: refused as a whole when Redis takes none.
   if writers_expire < now + WRITERS_LIFE_MS / 2 + SPARE_MS then
     call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS)
     call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
-    registers = exists
+    registers = exists and renews
   else
     call('HSET', writers, writer, stamp)
   end
@@ -163,21 +199,10 @@ if writes or creates then
 end
 
 -- It is nearly always there. Where nothing can be written, reads go on.
-if registers then try('SADD', registry, string.sub(base, #registry - 11, -2)) end
+if registers then try('SADD', registry, sub(base, #registry - 11, -2)) end
 
 if creates then
-  -- What an earlier life left behind, found by its key set, whatever it is. Not the writers: they outlive a
-  -- bucket.
-  local leftovers = { meta, keys, base .. '__history__' }
-  for j = 1, log_count do leftovers[#leftovers + 1] = logs[j].list end
-  local names = try('SMEMBERS', keys)
-  for j = 1, names.err and 0 or #names do
-    local name = names[j]
-    --@ if its own
-      leftovers[#leftovers + 1] = base .. name
-    end
-  end
-  for from = 1, #leftovers, 4000 do call('UNLINK', unpack(leftovers, from, math.min(from + 3999, #leftovers))) end
+  --@ empty bucket
   held = {}
   incarnation, expires = string.format('%s.%06d', time[1], time[2]), -1
   if wanted == '' then
@@ -190,30 +215,24 @@ if creates then
     else call('HSET', meta, 'created_at', incarnation, 'ttl_seconds', text) end
     call('PEXPIREAT', meta, expires)
   end
-  local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
-  local bucket = string.sub(base, #prefix + 1, -2)
+  local prefix = sub(registry, 1, -13) -- without `__sessions__`
+  local bucket = sub(base, #prefix + 1, -2)
   call('SADD', registry, bucket)
   -- Two at random, so that the registry can't grow without bound.
   for _, name in ipairs(listed) do
     if name ~= bucket and call('EXISTS', prefix .. name .. ':__meta__') == 0 then call('SREM', registry, name) end
   end
-elseif fields[2] and expires > 0 then
+elseif renews and fields[2] and expires > 0 then
   local life = tonumber(fields[2])
-  if life and (life - (expires - now)) * 100 >= life then
+  -- Where nothing can be written, it keeps the time that it has.
+  if life and (life - (expires - now)) * 100 >= life and type(try('PEXPIREAT', meta, now + life)) == 'number' then
     expires = now + life
-    call('PEXPIREAT', meta, expires)
-    call('PEXPIREAT', keys, expires)
-    call('PEXPIREAT', base .. '__history__', expires)
-    for _, field in ipairs(call('HKEYS', meta)) do
-      if string.sub(field, 1, 4) == 'log:' then call('PEXPIREAT', base .. '__' .. string.sub(field, 5) .. '__', expires) end
-    end
-    for _, name in ipairs(call('SMEMBERS', keys)) do
-      --@ if its own
-        call('PEXPIREAT', base .. name, expires)
-      end
-    end
+    --@ addresses
+    for j = 1, #addresses do call('PEXPIREAT', addresses[j], expires) end
   end
 end
+
+if stale and #stale > 0 and writes then call('HDEL', meta, unpack(stale)) end
 
 local reply = { repeated and REPEATED or APPLIED, now, creates and 1 or 0, incarnation }
 local said = 4

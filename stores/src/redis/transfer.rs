@@ -13,12 +13,12 @@ use redis::{Cmd, Value};
 
 use super::{
     RedisStore,
-    codec::{self, Reply, Said},
+    decode::{self, Reply, Said},
     keys,
     removal::Weighed,
     script::Script,
 };
-use crate::{Deadline, Failure, FailureCode, Status, failure, names::check_bucket};
+use crate::{BucketId, Deadline, Failure, FailureCode, Status, failure, names::check_bucket};
 
 /// Of one request or answer; one value or record may be larger.
 const PART_BYTES: usize = 1 << 20;
@@ -71,7 +71,7 @@ impl Transfer {
     /// # Errors
     /// When one of the two stores fails, or when what is stored has other types than it should have. What was
     /// copied so far is no bucket yet, and the next transfer clears it away.
-    pub async fn bucket(&self, bucket: &str) -> Result<Transferred, Failure> {
+    pub async fn bucket(&self, bucket: &BucketId) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
         let Some(mut head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
         if let Some(there) = self.to.head(bucket).await? {
@@ -102,7 +102,7 @@ impl Transfer {
     }
 
     /// Removes a copy whose original has gone meanwhile, unless somebody has used it already.
-    async fn take_back(&self, bucket: &str, head: &Head) -> Result<(), Failure> {
+    async fn take_back(&self, bucket: &BucketId, head: &Head) -> Result<(), Failure> {
         let Weighed::There(weight) = self.to.weigh(bucket).await? else { return Ok(()) };
         if self.to.head(bucket).await?.is_some_and(|there| there.is_copy_of(head)) {
             self.to.remove_if(bucket, &weight).await?;
@@ -111,23 +111,27 @@ impl Transfer {
     }
 
     /// None: somebody else has made a bucket of that name there.
-    async fn copy(&self, bucket: &str, head: &Head, overwrite: bool) -> Result<Option<u64>, Failure> {
+    async fn copy(&self, bucket: &BucketId, head: &Head, overwrite: bool) -> Result<Option<u64>, Failure> {
         let mode = if overwrite { "overwrite" } else { "keep" };
-        let logs = head.logs.iter().map(|(log, _)| log.as_slice());
-        if !self.to.import(bucket, "begin", head, [mode.as_bytes()].into_iter().chain(logs)).await? {
+        let parts = head.parts();
+        let parts = parts.iter().map(Vec::as_slice);
+        if !self.to.import(bucket, "begin", head, [mode.as_bytes()].into_iter().chain(parts)).await? {
             return Ok(None);
         }
         let mut copied = 0;
-        let mut names = head.names.as_slice();
-        while !names.is_empty() {
-            let (part, rest) = self.from.values(bucket, names).await?;
-            let held = part.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-            let pairs: Vec<_> = held.flat_map(|(name, value)| [name, value]).collect();
-            copied += pairs.iter().skip(1).step_by(2).map(|value| value.len() as u64).sum::<u64>();
-            if !pairs.is_empty() && !self.to.import(bucket, "values", head, pairs).await? {
-                return Ok(None);
+        for (map, names) in &head.maps {
+            let mut names = names.as_slice();
+            while !names.is_empty() {
+                let (part, rest) = self.from.entries(bucket, map, names).await?;
+                let held = part.iter().filter_map(|(name, text)| Some((*name, text.as_deref()?)));
+                let pairs: Vec<_> = held.flat_map(|(name, text)| [name, text]).collect();
+                copied += pairs.iter().skip(1).step_by(2).map(|text| text.len() as u64).sum::<u64>();
+                let arguments = [map.as_slice()].into_iter().chain(pairs.iter().copied());
+                if !pairs.is_empty() && !self.to.import(bucket, "entries", head, arguments).await? {
+                    return Ok(None);
+                }
+                names = rest;
             }
-            names = rest;
         }
         for (log, length) in &head.logs {
             let mut at = 0;
@@ -152,7 +156,7 @@ impl Transfer {
     }
 
     /// Whether both sides hold the same, byte for byte.
-    async fn is_same(&self, bucket: &str, here: &Head, there: &Head) -> Result<bool, Failure> {
+    async fn is_same(&self, bucket: &BucketId, here: &Head, there: &Head) -> Result<bool, Failure> {
         let same_expiry = match (here.expires_at, there.expires_at) {
             (Some(here), Some(there)) => here.abs_diff(there) <= SAME_INSTANT_MS,
             (here, there) => here == there,
@@ -160,27 +164,13 @@ impl Transfer {
         if !same_expiry || here.fields != there.fields || here.logs != there.logs {
             return Ok(false);
         }
-        // A key whose value was evicted is none: it is not copied.
-        let mut missing = 0;
-        let mut names = here.names.as_slice();
-        while !names.is_empty() {
-            let (mine, rest) = self.from.values(bucket, names).await?;
-            let asked: Vec<_> =
-                mine.iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name.to_vec()).collect();
-            missing += mine.len() - asked.len();
-            let mut unseen = asked.as_slice();
-            let mut wanted = mine.iter().filter(|(_, value)| value.is_some());
-            while !unseen.is_empty() {
-                let (theirs, rest) = self.to.values(bucket, unseen).await?;
-                if !theirs.iter().all(|part| wanted.next() == Some(part)) {
-                    return Ok(false);
-                }
-                unseen = rest;
-            }
-            names = rest;
-        }
-        if here.names.len() != there.names.len() + missing {
+        if here.maps.len() != there.maps.len() {
             return Ok(false);
+        }
+        for ((map, names), (same, theirs)) in here.maps.iter().zip(&there.maps) {
+            if map != same || !self.is_same_map(bucket, map, names, theirs.len()).await? {
+                return Ok(false);
+            }
         }
         for (log, length) in &here.logs {
             let mut at = 0;
@@ -194,6 +184,35 @@ impl Transfer {
         }
         Ok(true)
     }
+
+    /// Whether both sides hold the same under these names, of which there are so many on the other side.
+    async fn is_same_map(
+        &self,
+        bucket: &BucketId,
+        map: &[u8],
+        names: &[Vec<u8>],
+        theirs: usize,
+    ) -> Result<bool, Failure> {
+        // A key whose value was evicted is none: it is not copied.
+        let mut missing = 0;
+        let mut left = names;
+        while !left.is_empty() {
+            let (mine, rest) = self.from.entries(bucket, map, left).await?;
+            let asked: Vec<_> = mine.iter().filter(|(_, text)| text.is_some()).map(|(name, _)| name.to_vec()).collect();
+            missing += mine.len() - asked.len();
+            let mut unseen = asked.as_slice();
+            let mut wanted = mine.iter().filter(|(_, text)| text.is_some());
+            while !unseen.is_empty() {
+                let (theirs, rest) = self.to.entries(bucket, map, unseen).await?;
+                if !theirs.iter().all(|part| wanted.next() == Some(part)) {
+                    return Ok(false);
+                }
+                unseen = rest;
+            }
+            left = rest;
+        }
+        Ok(names.len() == theirs + missing)
+    }
 }
 
 /// What a bucket is, apart from its contents.
@@ -201,72 +220,88 @@ impl Transfer {
 struct Head {
     /// Milliseconds since 1970; none: never.
     expires_at: Option<u64>,
-    /// Of the meta-data, sorted.
+    /// Of the metadata, sorted.
     fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of the keys, sorted.
-    names: Vec<Vec<u8>>,
+    /// Names and keys of the maps, sorted, the values among them.
+    maps: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     /// Names and lengths of the logs, sorted.
     logs: Vec<(Vec<u8>, u64)>,
 }
 
 impl Head {
+    /// Logs and maps, as fields of the metadata name them.
+    fn parts(&self) -> Vec<Vec<u8>> {
+        let logs = self.logs.iter().map(|(log, _)| [b"log:", log.as_slice()].concat());
+        logs.chain(self.maps.iter().map(|(map, _)| [b"map:", map.as_slice()].concat())).collect()
+    }
+
     /// As far as a head tells: every write of ours and of the original's is told by a log or by the meta-data.
     fn is_copy_of(&self, original: &Self) -> bool {
         // A key whose value was evicted is not copied.
         self.fields == original.fields
             && self.logs == original.logs
-            && self.names.iter().all(|name| original.names.binary_search(name).is_ok())
+            && self.maps.len() == original.maps.len()
+            && self.maps.iter().zip(&original.maps).all(|((map, names), (same, theirs))| {
+                map == same && names.iter().all(|name| theirs.binary_search(name).is_ok())
+            })
     }
 }
 
-/// Some keys with their values, if they have one, and the keys that are left.
-type Values<'a> = (Vec<(&'a [u8], Option<Vec<u8>>)>, &'a [Vec<u8>]);
+/// Some keys with their texts, if they have one, and the keys that are left.
+type Entries<'a> = (Vec<(&'a [u8], Option<Vec<u8>>)>, &'a [Vec<u8>]);
 
 impl RedisStore {
-    async fn head(&self, bucket: &str) -> Result<Option<Head>, Failure> {
+    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
         let read = |mut reply: Reply| {
             let expires_at = u64::try_from(reply.integer()?).ok();
-            let pairs: Vec<_> = Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<_, _>>()?;
+            let pairs: Vec<_> = Reply::new(reply.next()?)?.rest().map(decode::bytes).collect::<Result<_, _>>()?;
             let mut fields: Vec<_> =
                 pairs.chunks_exact(2).filter_map(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone()))).collect();
-            let mut names: Vec<_> = Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<_, _>>()?;
+            let mut maps = Vec::new();
+            let mut pairs = Reply::new(reply.next()?)?.rest();
+            while let (Some(map), Some(names)) = (pairs.next(), pairs.next()) {
+                let mut names: Vec<_> = Reply::new(names)?.rest().map(decode::bytes).collect::<Result<_, _>>()?;
+                names.sort_unstable();
+                maps.push((decode::bytes(map)?, names));
+            }
             let mut logs = Vec::new();
             let mut pairs = Reply::new(reply.next()?)?.rest();
             while let (Some(log), Some(Value::Int(length))) = (pairs.next(), pairs.next()) {
-                logs.push((codec::bytes(log)?, u64::try_from(length).map_err(|_| codec::garbled())?));
+                logs.push((decode::bytes(log)?, u64::try_from(length).map_err(|_| decode::garbled())?));
             }
             fields.sort_unstable();
-            names.sort_unstable();
+            maps.sort_unstable();
             logs.sort_unstable();
-            Ok(Head { expires_at, fields, names, logs })
+            Ok(Head { expires_at, fields, maps, logs })
         };
         self.export(bucket, "head", [], read).await
     }
 
-    /// As many values as make a part.
-    async fn values<'a>(&self, bucket: &str, names: &'a [Vec<u8>]) -> Result<Values<'a>, Failure> {
+    /// As many entries of a map as make a part.
+    async fn entries<'a>(&self, bucket: &BucketId, map: &[u8], names: &'a [Vec<u8>]) -> Result<Entries<'a>, Failure> {
         let asked = names.get(..PART_COUNT).unwrap_or(names);
-        let values = self.export(bucket, "values", asked.iter().map(Vec::as_slice), |mut reply| {
+        let arguments = [map].into_iter().chain(asked.iter().map(Vec::as_slice));
+        let values = self.export(bucket, "entries", arguments, |mut reply| {
             let value = |value| match value {
                 Value::Nil => Ok(None),
-                value => codec::bytes(value).map(Some),
+                value => decode::bytes(value).map(Some),
             };
             Reply::new(reply.next()?)?.rest().map(value).collect::<Result<Vec<_>, _>>()
         });
         // Expired meanwhile: there are no values any more.
         let values = values.await?.unwrap_or_else(|| vec![None; asked.len()]);
         if values.is_empty() || values.len() > asked.len() {
-            return Err(codec::garbled());
+            return Err(decode::garbled());
         }
-        let (_, rest) = names.split_at_checked(values.len()).ok_or_else(codec::garbled)?;
+        let (_, rest) = names.split_at_checked(values.len()).ok_or_else(decode::garbled)?;
         Ok((names.iter().map(Vec::as_slice).zip(values).collect(), rest))
     }
 
     /// As many records as make a part, from a place in the log on.
-    async fn records(&self, bucket: &str, log: &[u8], from: u64) -> Result<Vec<Vec<u8>>, Failure> {
+    async fn records(&self, bucket: &BucketId, log: &[u8], from: u64) -> Result<Vec<Vec<u8>>, Failure> {
         let from = from.to_string();
         let records = self.export(bucket, "records", [log, from.as_bytes()], |mut reply| {
-            Reply::new(reply.next()?)?.rest().map(codec::bytes).collect::<Result<Vec<_>, _>>()
+            Reply::new(reply.next()?)?.rest().map(decode::bytes).collect::<Result<Vec<_>, _>>()
         });
         Ok(records.await?.unwrap_or_default())
     }
@@ -274,7 +309,7 @@ impl RedisStore {
     /// None: there is no such bucket.
     async fn export<'a, T>(
         &self,
-        bucket: &str,
+        bucket: &BucketId,
         part: &str,
         arguments: impl IntoIterator<Item = &'a [u8]>,
         read: impl Fn(Reply) -> Result<T, Failure>,
@@ -286,7 +321,7 @@ impl RedisStore {
             command.arg(part).arg(PART_BYTES).arg(&rest);
         };
         let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Answer((Status::Applied, reply)) | Said::Written((Status::Applied, reply)) => {
                     (Said::Answer(Some(read(reply)?)), now)
@@ -301,7 +336,7 @@ impl RedisStore {
     /// False: there is a bucket of that name.
     async fn import<'a>(
         &self,
-        bucket: &str,
+        bucket: &BucketId,
         part: &str,
         head: &Head,
         arguments: impl IntoIterator<Item = &'a [u8]>,
@@ -314,7 +349,7 @@ impl RedisStore {
             command.arg(deadline).arg(part).arg(&expires_at).arg(&rest);
         };
         let read = |reply| {
-            let (said, now) = codec::begun(reply)?;
+            let (said, now) = decode::begun(reply)?;
             Ok(match said {
                 Said::Answer((status, _)) | Said::Written((status, _)) => (Said::Written(status), now),
                 Said::Late => (Said::Late, now),

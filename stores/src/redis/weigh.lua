@@ -2,18 +2,18 @@
 -- the digest is not removed. One pass over the bucket, in which Redis serves nobody else. See removal.rs.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local deadline, part = tonumber(ARGV[1]), ARGV[2]
+local deadline, task = tonumber(ARGV[1]), ARGV[2]
 local base = string.sub(meta, 1, -9) -- without `__meta__`
 local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
 local bucket = string.sub(base, #prefix + 1, -2)
-local call, try, hash = redis.call, redis.pcall, redis.sha1hex
+local call, try, byte, hash = redis.call, redis.pcall, string.byte, redis.sha1hex
+local UNDERSCORE = 95
 
 local APPLIED, REPEATED, ABSENT, UNMET, WRONG_TYPE, LATE = 0, 1, 2, 6, 10, 15
 
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+--@ clock
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
-if part == 'remove' then
+if task == 'remove' then
   local seen = try('HGET', writers, ARGV[3])
   if type(seen) == 'string' and (tonumber(seen) or 0) >= tonumber(ARGV[4]) then return { REPEATED, now } end
 end
@@ -26,45 +26,48 @@ if expires ~= -1 and expires <= now then return { ABSENT, now } end
 
 -- Each part by itself, its name's length before it, so that no two buckets are written alike. Sets and hashes have no
 -- order: what is put in order is the parts' digests, whose digits every server sorts alike.
-local parts, doomed = {}, { meta, keys, base .. '__history__' }
+local parts = {}
 local fields = try('HGETALL', meta)
 if fields.err then return { WRONG_TYPE, now, '__meta__' } end
-local logs, seen = { 'history' }, { history = true }
+local candidates, seen = { 'log:history' }, {}
 for i = 1, #fields, 2 do
   local field, value = fields[i], fields[i + 1]
   parts[#parts + 1] = hash('f' .. #field .. ':' .. field .. value)
-  local log = string.sub(field, 5)
-  if string.sub(field, 1, 4) == 'log:' and not seen[log] then
-    seen[log] = true
-    logs[#logs + 1] = log
-    doomed[#doomed + 1] = base .. '__' .. log .. '__'
-  end
+  candidates[#candidates + 1] = field
 end
 local held = try('SMEMBERS', keys)
 if held.err then return { WRONG_TYPE, now, '__keys__' } end
 for _, name in ipairs(held) do
-  if not string.find(name, '^__.*__$') then
+  --@ if its own
     local value = try('GET', base .. name)
     if type(value) == 'table' then return { WRONG_TYPE, now, name } end
     -- One that was evicted is none.
     if value then parts[#parts + 1] = hash('v' .. #name .. ':' .. name .. value) end
-    doomed[#doomed + 1] = base .. name
   end
 end
-for _, log in ipairs(logs) do
-  local list = base .. '__' .. log .. '__'
-  local length, digest = try('LLEN', list), ''
-  if type(length) == 'table' then return { WRONG_TYPE, now, log } end
-  for from = 0, length - 1, 256 do
-    local records = call('LRANGE', list, from, from + 255)
-    for i, record in ipairs(records) do records[i] = #record .. ':' .. record end
-    digest = hash(digest .. table.concat(records))
+for _, field in ipairs(candidates) do
+  --@ place of part
+  if place and kind == 'map:' then
+    local entries = try('HKEYS', base .. place)
+    if entries.err then return { WRONG_TYPE, now, part } end
+    for _, key in ipairs(entries) do
+      parts[#parts + 1] = hash('m' .. #part .. ':' .. part .. #key .. ':' .. key .. call('HGET', base .. place, key))
+    end
+  elseif place and not seen[place] then
+    seen[place] = true
+    local length, digest = try('LLEN', base .. place), ''
+    if type(length) == 'table' then return { WRONG_TYPE, now, part } end
+    for from = 0, length - 1, 256 do
+      local records = call('LRANGE', base .. place, from, from + 255)
+      for i, record in ipairs(records) do records[i] = #record .. ':' .. record end
+      digest = hash(digest .. table.concat(records))
+    end
+    if length > 0 then parts[#parts + 1] = hash('l' .. #part .. ':' .. part .. digest) end
   end
-  if length > 0 then parts[#parts + 1] = hash('l' .. #log .. ':' .. log .. digest) end
 end
 table.sort(parts)
 local digest = hash(table.concat(parts))
-if part == 'weigh' then return { APPLIED, now, expires, digest, try('SISMEMBER', registry, bucket) == 1 and 1 or 0 } end
+if task == 'weigh' then return { APPLIED, now, expires, digest, try('SISMEMBER', registry, bucket) == 1 and 1 or 0 } end
 
 local expected = tonumber(ARGV[6])
 if digest ~= ARGV[5] or math.abs(expires - expected) > tonumber(ARGV[7]) or (expires < 0) ~= (expected < 0) then
@@ -74,6 +77,6 @@ end
 if type(try('HSET', writers, ARGV[3], ARGV[4] .. '.' .. deadline)) == 'number' then
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
 end
-for from = 1, #doomed, 4000 do call('UNLINK', unpack(doomed, from, math.min(from + 3999, #doomed))) end
+--@ empty bucket
 try('SREM', registry, bucket)
 return { APPLIED, now }

@@ -6,7 +6,10 @@ use keepline_filter::{
     metadata::{Metadata, Session},
 };
 
-use crate::run::entry::{Entry, Lane, decoded};
+use crate::run::{
+    entry::{Entry, Lane},
+    members::decoded,
+};
 
 const NEW: &str = r#"{"new": "é\""}"#;
 

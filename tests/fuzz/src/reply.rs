@@ -1,9 +1,12 @@
 //! What a broken or hostile Redis replies: read as an answer of the right shape, or refused with short words.
 
-use keepline::store::{
-    AppendOperation, CountOperation, Failure, GetAllOperation, GetOperation, IncrementOperation, ListKeysOperation,
-    LogEnd, NewLife, Opening, Operation, Outcome, PutOperation, ReadOperation, RemoveAllOperation, Status, Transaction,
-    fuzzing, names,
+use std::time::Duration;
+
+use keepline::store::{BucketKind, Failure, NewLife, Opening, Operation, Outcome, Status, Transaction, fuzzing, names};
+use keepline_stores_tests::requests::{
+    ALL, append, append_marked, bucket, describe, get_all_in, get_all_within, get_in, get_within, increment, lease,
+    overflow, page, page_of_keys, put, put_in, read_at, read_oldest, remove_all, remove_in, replace_oldest, reset_log,
+    rewrite,
 };
 use redis::Value;
 
@@ -13,8 +16,7 @@ pub fn holds(data: &[u8]) {
     let Ok(reply) = redis::parse_redis_value(reply) else { return };
     match asked % 10 {
         6 => deletion(reply),
-        7 => description(reply),
-        8 => page(reply),
+        8 => names_of(reply),
         9 => map(reply),
         asked => transaction(asked, reply),
     }
@@ -23,7 +25,7 @@ pub fn holds(data: &[u8]) {
 fn transaction(asked: u8, reply: Value) {
     let operations = operations(asked);
     let transaction = Transaction {
-        bucket: "s".into(),
+        bucket: bucket(if asked.is_multiple_of(2) { BucketKind::Session } else { BucketKind::User }, "s"),
         opening: Opening::Create(NewLife { time_to_live: None }),
         expectations: Vec::new(),
         operations,
@@ -37,49 +39,64 @@ fn transaction(asked: u8, reply: Value) {
     assert_eq!(receipt.outcomes.len(), if is_answered { transaction.operations.len() } else { 0 });
     for (operation, outcome) in transaction.operations.iter().zip(&receipt.outcomes) {
         match (operation, outcome) {
-            (Operation::Get(_), Outcome::Value(found)) => assert!(found.json.is_none() || !found.unreadable),
-            (Operation::GetAll(_), Outcome::Values(all)) => {
-                assert!(all.entries.is_sorted_by(|a, b| a.key <= b.key) && all.unreadable.is_sorted());
-                assert!(all.entries.iter().all(|entry| names::is_key(&entry.key)));
-                assert!(all.unreadable.iter().all(|key| names::is_key(key)));
+            (Operation::Get(get), Outcome::Entries(found)) => {
+                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
+                assert!(keys.clone().all(|key| get.keys.contains(key)), "{found:?}");
+                assert!(keys.count() <= get.keys.len(), "{found:?}");
             }
-            (Operation::Get(_) | Operation::GetAll(_), Outcome::Oversize(_)) => {}
-            (Operation::ListKeys(_) | Operation::RemoveAll(_), Outcome::Names(found)) => {
-                assert!(found.names.iter().all(|name| names::is_key(name)));
+            (Operation::GetAll(all), Outcome::Entries(found)) => {
+                assert!(found.entries.is_sorted_by(|a, b| a.key < b.key) && found.unreadable.is_sorted());
+                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
+                keys.for_each(|key| assert_is_key(&all.map_name, key));
             }
-            (Operation::Put(_), Outcome::Done(_)) => {}
-            (Operation::Increment(_), Outcome::Counter(_)) => {}
-            (Operation::Append(_) | Operation::Count(_), Outcome::Extent(_)) => {}
-            (Operation::Read(_), Outcome::Records(_)) => {}
+            (Operation::Page(page), Outcome::Page(found)) => {
+                let keys = found.entries.iter().map(|entry| &entry.key).chain(&found.unreadable);
+                keys.for_each(|key| assert_is_key(&page.map_name, key));
+                assert!(!page.keys_only || found.entries.iter().all(|entry| entry.text.is_empty()));
+            }
+            (Operation::Get(_) | Operation::GetAll(_), Outcome::Oversize(_))
+            | (Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_), Outcome::Changed(_))
+            | (Operation::Increment(_), Outcome::Counter(_))
+            | (
+                Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_),
+                Outcome::Extent(_),
+            )
+            | (Operation::Read(_) | Operation::Overflow(_), Outcome::Records(_))
+            | (Operation::ReadAt(_), Outcome::Spans(_))
+            | (Operation::Lease(_), Outcome::Lease(_)) => {}
+            (Operation::Describe(_), Outcome::Described(description)) => {
+                assert!(description.maps.iter().all(|map| names::is_part(&map.map_name)), "{description:?}");
+                assert!(description.logs.iter().all(|log| names::is_part(&log.log)), "{description:?}");
+            }
             other => panic!("an answer of the wrong kind: {other:?}"),
         }
     }
 }
 
+fn assert_is_key(map: &str, key: &str) {
+    let is_key = if map == names::VALUES { names::is_key(key) } else { names::is_token(key) };
+    assert!(is_key, "{map}: {key:?}");
+}
+
 /// What a question asks, what an answer asks, and what is rarer.
 fn operations(asked: u8) -> Vec<Operation> {
-    let key = || "k".to_owned();
-    let log = || "history".to_owned();
     match asked {
-        0 => vec![Operation::GetAll(GetAllOperation { max_bytes: 1 << 20, max_keys: 1000 })],
-        1 => vec![
-            Operation::Put(PutOperation { key: key(), value: "1".into() }),
-            Operation::Increment(IncrementOperation { key: "n".into(), amount: 1 }),
-            Operation::Append(AppendOperation { log: log(), records: vec!["{}".into()] }),
+        0 => vec![get_all_within(1 << 20, 1000)],
+        1 => vec![put("k", "1"), increment("n", 1), append("history", &["{}"])],
+        2 => vec![get_within("k", 99), get_in("notes", &["a", "b"], 99)],
+        3 => vec![read_oldest("history", 9, 999), overflow("history", 2, 1, 9, 999), read_at("history", &[(1, 2)], 99)],
+        4 => vec![page_of_keys("values", "", 9), page("notes", "", 9, 99), remove_all(), get_all_in("notes")],
+        5 => vec![
+            put_in("notes", &[("a", "1")]),
+            remove_in("notes", &["b"]),
+            append_marked("turns", &["1"], &[("marks", "m", 0)]),
+            replace_oldest("a", 1, &["1"]),
+            rewrite("b", 0, "1"),
+            reset_log("c", &["1"]),
+            lease("l", "me", Duration::from_secs(1)),
+            read_oldest("d", ALL, ALL),
         ],
-        2 => vec![Operation::Get(GetOperation { key: key(), max_bytes: 99 })],
-        3 => vec![Operation::Read(ReadOperation {
-            log: log(),
-            end: LogEnd::Oldest,
-            skip: 0,
-            max_records: 9,
-            max_bytes: 999,
-        })],
-        4 => vec![
-            Operation::ListKeys(ListKeysOperation { max_keys: 9 }),
-            Operation::Count(CountOperation { log: log() }),
-            Operation::RemoveAll(RemoveAllOperation { max_names: 9 }),
-        ],
+        7 => vec![describe()],
         _ => Vec::new(),
     }
 }
@@ -92,17 +109,7 @@ fn deletion(reply: Value) {
     }
 }
 
-fn description(reply: Value) {
-    match fuzzing::description(reply) {
-        Ok(Some(description)) => {
-            assert!(description.logs.iter().all(|log| names::is_log(&log.log)), "{description:?}");
-        }
-        Ok(None) => {}
-        Err(failure) => is_told(&failure),
-    }
-}
-
-fn page(reply: Value) {
+fn names_of(reply: Value) {
     match fuzzing::page(reply) {
         Ok(Some(buckets)) => assert!(buckets.iter().all(|bucket| names::is_bucket(bucket)), "{buckets:?}"),
         Ok(None) => {}

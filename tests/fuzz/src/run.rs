@@ -6,5 +6,7 @@
 pub mod entry;
 #[path = "../../../harness/src/run/feed.rs"]
 pub mod feed;
+#[path = "../../../harness/src/run/members.rs"]
+pub mod members;
 #[path = "../../../harness/src/run/python_json.rs"]
 pub mod python_json;

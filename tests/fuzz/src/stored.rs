@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use keepline_filter::{Config, Effect, Filter, Sessions, history};
+use keepline_filter::{AnswerEntry, Config, Effect, Filter, QuestionEntry, Sessions, history, store::VALUES};
 use serde_json::Value;
 
 use crate::{fake::Fake, is_json, tree};
@@ -16,7 +16,7 @@ pub fn holds(data: &[u8]) {
     let fake = Fake::new();
     let config = Config { max_history: 4, ..Config::default() };
     let filter = Filter::new(&fake, config);
-    filter.question("", METADATA);
+    filter.question(&QuestionEntry { metadata: METADATA, ..QuestionEntry::default() });
     let mut records = Vec::new();
     for part in data.split(|byte| *byte == 0xff) {
         match part {
@@ -34,9 +34,9 @@ pub fn holds(data: &[u8]) {
     }
     enrichment(&fake, &filter);
     summary(&records);
-    let before = fake.buckets.borrow()["s"].values.get("answer_count").cloned();
+    let before = fake.buckets.borrow()["s"].maps.get(VALUES).and_then(|values| values.get("answer_count")).cloned();
     for round in 0..4 {
-        let reply = filter.answer("said", METADATA, "");
+        let reply = filter.answer(&AnswerEntry { text: "said", metadata: METADATA, ..AnswerEntry::default() });
         // A counter that is none is left alone, and told: the answer is stored without it.
         let counts = before.as_deref().is_none_or(|value| {
             std::str::from_utf8(value).is_ok_and(|text| text.parse::<i64>().is_ok_and(|count| count < i64::MAX - 4))
@@ -49,7 +49,7 @@ pub fn holds(data: &[u8]) {
         assert!(records.contains(record) || is_json(record), "{record}");
     }
     let sessions = Sessions::new(&fake, config);
-    for entry in sessions.history("s", 0).unwrap() {
+    for entry in sessions.history("s", None, 0).unwrap().entries {
         assert!(entry.len() <= 300_000);
     }
     for (_, _, line) in fake.lines.borrow().iter() {
@@ -58,8 +58,8 @@ pub fn holds(data: &[u8]) {
 }
 
 fn enrichment(fake: &Fake, filter: &Filter<&Fake>) {
-    let reply = filter.question("", METADATA);
-    let values = fake.buckets.borrow()["s"].values.clone();
+    let reply = filter.question(&QuestionEntry { metadata: METADATA, ..QuestionEntry::default() });
+    let values = fake.buckets.borrow()["s"].maps.get(VALUES).cloned().unwrap_or_default();
     let good: BTreeMap<String, String> = values
         .into_iter()
         .filter(|(key, _)| is_key(key))

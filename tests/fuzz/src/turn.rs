@@ -2,8 +2,9 @@
 //! it names, or nowhere.
 
 use keepline_filter::{
-    Config, Effect, Filter,
+    AnswerEntry, Config, Effect, Filter, QuestionEntry,
     metadata::{Metadata, Session},
+    store::VALUES,
     turn::Turn,
 };
 
@@ -16,7 +17,10 @@ pub fn holds(data: &[u8]) {
     let fake = Fake::new();
     let filter = Filter::new(&fake, Config { max_history: 2, ..Config::default() });
     for session in ["s", "other"] {
-        let reply = filter.question("", &format!("{{\"session_id\":\"{session}\"}}"));
+        let reply = filter.question(&QuestionEntry {
+            metadata: &format!("{{\"session_id\":\"{session}\"}}"),
+            ..QuestionEntry::default()
+        });
         let turn = Turn::parse(&reply.turn).unwrap();
         assert_eq!((turn.session, turn.incarnation.is_some()), (session, true));
     }
@@ -33,13 +37,13 @@ pub fn holds(data: &[u8]) {
         Session::None => turn.map(|turn| turn.session),
     };
     let before = fake.buckets.borrow().clone();
-    let reply = filter.answer(text, metadata, state);
+    let reply = filter.answer(&AnswerEntry { text, metadata, turn: state, ..AnswerEntry::default() });
     assert_eq!(reply.metadata, None);
     let after = fake.buckets.borrow().clone();
     for (session, bucket) in &after {
         let was = before.get(session);
         if reply.effect == Effect::Stored && named == Some(session) {
-            let stored: String = serde_json::from_slice(&bucket.values["last_answer"]).unwrap();
+            let stored: String = serde_json::from_slice(&bucket.maps[VALUES]["last_answer"]).unwrap();
             assert_eq!(stored, text);
             // In the life that it names, if it names one of this session.
             if let Some(incarnation) = turn.filter(|turn| turn.session == session).and_then(|turn| turn.incarnation) {
@@ -48,7 +52,7 @@ pub fn holds(data: &[u8]) {
             }
         } else {
             let was = was.expect("a session that nobody named");
-            assert!(was.values == bucket.values && was.logs == bucket.logs, "{session}");
+            assert!(was.maps == bucket.maps && was.logs == bucket.logs, "{session}");
         }
     }
     assert!(before.keys().all(|session| after.contains_key(session)));

@@ -226,3 +226,22 @@ fn are_the_same_over_redis_with_many_pipes_as_in_memory_with_one() {
     let many = call(&["run", "--pipes", "16", "--profile", "redis", "--set", &url], input.as_bytes());
     assert!(many.out == one.out);
 }
+
+#[test]
+fn with_the_same_message_id_count_once_also_in_another_run() {
+    let server = servers::start();
+    let url = format!("redis_url={}", servers::url(&server));
+    let arguments = ["run", "--summary", "--profile", "redis", "--set", &url];
+    let said = |id: &str| {
+        format!("{}\n", json!({"lane": "answers", "text": id, "metadata": {"session_id": "s", "message_id": id}}))
+    };
+    let input = [said("m 1"), said("m-2"), said("m 1"), said("m-2"), said("m-2")].concat();
+    let first = call(&arguments, input.as_bytes()).ok();
+    // Not a byte of them is changed.
+    assert_eq!(first.text(), input);
+    assert!(first.err.contains("stored 2") && first.err.contains("repeated 3"), "{}", first.err);
+    let again = call(&arguments, (input.clone() + &question("s", "?")).as_bytes()).ok();
+    assert!(!again.err.contains("stored") && again.err.contains("repeated 5"), "{}", again.err);
+    let asked = again.text().lines().last().unwrap();
+    assert_eq!(context(asked), json!({"answer_count": 2, "last_answer": "m-2"}));
+}

@@ -1,7 +1,7 @@
 //! The ways to the nodes: slow ones, silent ones, IPv6, and slots whose move was broken off.
 
 use keepline::store::Deadline;
-use keepline_tests::{proxy::Weather, servers::proxied};
+use keepline_tests::{lanes::look, proxy::Weather, servers::proxied};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -70,7 +70,7 @@ async fn a_cluster_on_a_slow_link_starts() {
     };
     let patient = store(Duration::from_secs(5));
     for session in sessions() {
-        patient.describe_bucket(&session, Deadline::NEVER).await.unwrap();
+        look(&patient, &session, Deadline::NEVER).await.unwrap();
     }
     patient.check().await.unwrap();
     // Less time than it takes to find the nodes: the first requests fail, in time, and the later ones don't.
@@ -78,12 +78,12 @@ async fn a_cluster_on_a_slow_link_starts() {
         let hasty = store(timeout);
         let deadline = || deadline.map_or(Deadline::NEVER, Deadline::after);
         let began = Instant::now();
-        let first = hasty.describe_bucket("s0", deadline()).await.unwrap_err();
+        let first = look(&hasty, "s0", deadline()).await.unwrap_err();
         assert_eq!(first.code, FailureCode::TimedOut);
         assert!(began.elapsed() < Duration::from_millis(1800), "{:?}", began.elapsed());
         let end = Instant::now() + LONG;
         for session in sessions() {
-            while hasty.describe_bucket(&session, deadline()).await.is_err() {
+            while look(&hasty, &session, deadline()).await.is_err() {
                 assert!(Instant::now() < end, "{session} is never reached");
             }
         }
@@ -105,7 +105,7 @@ async fn nodes_that_are_silent_take_none_of_the_time_that_the_others_need() {
     options.store_timeout = Duration::from_secs(4);
     let store = store(options);
     for session in sessions() {
-        store.describe_bucket(&session, Deadline::NEVER).await.unwrap();
+        look(&store, &session, Deadline::NEVER).await.unwrap();
     }
 }
 
@@ -119,12 +119,12 @@ async fn whoever_waits_for_the_map_waits_no_longer_than_its_own_deadline() {
         ..RedisOptions::default()
     };
     let store = store(options);
-    let patient = store.describe_bucket("s", Deadline::NEVER);
+    let patient = look(&store, "s", Deadline::NEVER);
     let hasty = async {
         // Behind the one that asks for it.
         tokio::task::yield_now().await;
         let began = Instant::now();
-        let failure = store.describe_bucket("s", Deadline::after(Duration::from_millis(100))).await.unwrap_err();
+        let failure = look(&store, "s", Deadline::after(Duration::from_millis(100))).await.unwrap_err();
         (failure.code, began.elapsed())
     };
     tokio::select! {
@@ -212,13 +212,13 @@ async fn a_redirection_to_an_ipv6_address_is_followed() {
     let store = store(options);
     // Both nodes are connected to.
     for session in sessions() {
-        store.describe_bucket(&session, Deadline::NEVER).await.unwrap();
+        look(&store, &session, Deadline::NEVER).await.unwrap();
     }
     let moved = Move::of(&cluster, "moved", 2);
     moved.end(&cluster);
     let before = store.round_trips();
-    store.describe_bucket("moved", Deadline::NEVER).await.unwrap();
+    look(&store, "moved", Deadline::NEVER).await.unwrap();
     assert_eq!(store.round_trips() - before, 2, "one to be sent away, and one to be answered");
-    store.describe_bucket("moved", Deadline::NEVER).await.unwrap();
+    look(&store, "moved", Deadline::NEVER).await.unwrap();
     assert_eq!(store.round_trips() - before, 3);
 }

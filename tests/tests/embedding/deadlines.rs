@@ -7,22 +7,25 @@ use futures::FutureExt;
 use keepline::{
     Deadline, OnStoreError, Options,
     pipe::Effect,
-    sessions::SessionProblemCode,
-    store::{MemoryStore, Store},
+    sessions::SessionErrorCode,
+    store::{FailureCode, MemoryStore, Store},
 };
 use keepline_tests::{
     guests::HOSTILE,
-    lanes::{Node, metadata_of, operations_told, problem_code, problem_message, refused_with, untouched},
+    lanes::{
+        Node, answer_by, metadata_of, operations_told, problem_code, problem_message, question_by, refused_with,
+        untouched,
+    },
 };
 use tokio::time::{Instant, timeout};
 
-use super::{Gate, PATIENCE, begin, replacement::loaded};
+use super::{Gate, Gated, PATIENCE, begin, replacement::loaded};
 
 /// For an entry that is not meant to be answered.
 const SHORT: Duration = Duration::from_millis(50);
 
 /// A host on a store behind a gate, that gives an entry so long.
-async fn host(entry_timeout: Duration, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host(entry_timeout: Duration, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::with(&store, r#"{"max_history":4}"#, |options| {
@@ -48,7 +51,7 @@ async fn a_store_that_never_answers_does_not_hold_up_an_entry() {
         assert!(problem_message(&passed).contains("did not answer within the time for this entry"), "{passed:?}");
     }
     let error = in_time(node.sessions.put("s", "a", "1")).await.unwrap_err();
-    assert_eq!(error.code, Some(SessionProblemCode::Store));
+    assert_eq!(error.code, SessionErrorCode::Store(FailureCode::TimedOut));
     // Nothing is at work for it any longer, and its number is never used again.
     assert_eq!(gate.at_work(), 0);
     let mut writers = gate.writers();
@@ -78,15 +81,15 @@ async fn all_transactions_of_an_entry_have_its_deadline() {
     }
     let deadline = Deadline::after(PATIENCE * 2);
     let before = gate.deadlines().len();
-    assert_eq!(node.pipe.answer_by("x", &metadata, deadline).await.unwrap().effect, Effect::Stored);
-    assert_eq!(node.pipe.question_by("?", &metadata, deadline).await.unwrap().effect, Effect::Enriched);
+    assert_eq!(answer_by(&mut node.pipe, "x", &metadata, deadline).await.unwrap().effect, Effect::Stored);
+    assert_eq!(question_by(&mut node.pipe, "?", &metadata, deadline).await.unwrap().effect, Effect::Enriched);
     let mut sessions = node.keepline.sessions().by(deadline);
     sessions.put("s", "a", "1").await.unwrap();
     sessions.put("s", "b", "1").await.unwrap();
     let deadlines = gate.deadlines().split_off(before);
     assert!(deadlines.len() >= 5 && deadlines.iter().all(|of_one| *of_one == deadline), "{deadlines:?}");
 
-    node.pipe.answer_by("x", &metadata, Deadline::NEVER).await.unwrap();
+    answer_by(&mut node.pipe, "x", &metadata, Deadline::NEVER).await.unwrap();
     assert_eq!(gate.deadlines().pop(), Some(Deadline::NEVER));
     // Without one of the caller's, each call has its own.
     let (mut own, earliest) = (Vec::new(), Instant::now() + PATIENCE);
@@ -119,13 +122,14 @@ async fn who_gets_no_instance_in_its_time_is_forwarded_unchanged() {
     let mut first = first.answer("x", &metadata).boxed_local();
     begin([&mut first]).await;
     // The line is more patient than the entry.
-    let passed = in_time(second.answer_by("y", &metadata, Deadline::after(SHORT))).await.unwrap();
+    let passed = in_time(answer_by(&mut second, "y", &metadata, Deadline::after(SHORT))).await.unwrap();
     assert_eq!((passed.effect, problem_code(&passed)), (Effect::Failed, "busy"));
     assert!(problem_message(&passed).starts_with("no instance became free within "), "{passed:?}");
-    let passed = second.answer_by("y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
+    let passed =
+        answer_by(&mut second, "y", &metadata, Deadline::after(Duration::ZERO)).now_or_never().unwrap().unwrap();
     assert_eq!(problem_code(&passed), "busy");
     let refused = in_time(node.keepline.sessions().by(Deadline::after(SHORT)).keys("s")).await.unwrap_err();
-    assert_eq!((refused.code, node.counters().busy), (None, 3));
+    assert_eq!((refused.code, node.counters().busy), (SessionErrorCode::Busy, 3));
     gate.open();
     assert_eq!(first.await.unwrap().effect, Effect::Stored);
 }
@@ -143,10 +147,11 @@ async fn when_the_time_is_over_the_store_is_not_asked_and_the_filter_replies() {
     assert_eq!(problem_code(&node.say("s", "x").await), "timed-out");
     let large = format!(r#"{{"session_id":"s","x":"{}"}}"#, "é".repeat(1 << 20));
     assert_eq!(problem_code(&node.answer("x", &large).await), "timed-out");
-    assert!(node.sessions.keys("s").await.unwrap_err().code.is_some());
+    let refused = node.sessions.keys("s").await.unwrap_err();
+    assert_eq!(refused.code, SessionErrorCode::Store(FailureCode::TimedOut));
     assert_eq!(gate.arrived(), [""; 0]);
     // Another entry has another time.
-    let passed = node.pipe.answer_by("x", &metadata_of("s"), Deadline::after(PATIENCE)).await.unwrap();
+    let passed = answer_by(&mut node.pipe, "x", &metadata_of("s"), Deadline::after(PATIENCE)).await.unwrap();
     assert!(untouched(Effect::Stored, &passed));
 }
 

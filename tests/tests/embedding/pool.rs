@@ -8,7 +8,7 @@ use futures::{
     future::{LocalBoxFuture, join_all},
     stream::FuturesUnordered,
 };
-use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, store::Store};
+use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, sessions::SessionErrorCode, store::Store};
 use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, plugin, problem_code, problem_message, refused_with, untouched},
     programs::until,
@@ -16,14 +16,14 @@ use keepline_tests::{
 };
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin};
 
 /// A host with so many instances, and room for so many to wait, on a store behind a gate.
-async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gate>) {
+async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gated>) {
     host_with(instances, waiting, |_| {}).await
 }
 
-async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host_with(instances: u32, waiting: usize, change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::with(&store, "{}", |options| {
@@ -68,7 +68,7 @@ async fn what_does_not_fit_in_the_line_is_forwarded_unchanged_and_counted() {
     let told = node.log.of("keepline.busy").len();
     assert!((1..=3).contains(&told), "{told} warnings");
     let refused = node.keepline.sessions().keys("s0").now_or_never().unwrap().unwrap_err();
-    assert_eq!((refused.code, node.counters().busy), (None, 21));
+    assert_eq!((refused.code, node.counters().busy), (SessionErrorCode::Busy, 21));
 
     gate.open();
     let passed = timeout(PATIENCE, join_all(calls)).await.unwrap();

@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{FutureExt, poll};
-use keepline::{OnStoreError, Options, pipe::Effect, store::Store};
+use keepline::{OnStoreError, Options, pipe::Effect, sessions::SessionErrorCode, store::Store};
 use keepline_tests::lanes::{Node, metadata_of, problem_code, refused_with, untouched};
 use tokio::time::timeout;
 
-use super::{Gate, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin};
 
 /// Two instances, and a store behind a gate.
-async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::with(&store, "{}", |options| {
@@ -35,7 +35,7 @@ async fn what_was_accepted_is_finished_and_nothing_new_begins() {
     let late = node.pipe.question("?", &metadata).now_or_never().unwrap().unwrap();
     assert_eq!((late.effect, problem_code(&late), &late.metadata), (Effect::Failed, "closed", &None));
     let late = node.sessions.keys("s").now_or_never().unwrap().unwrap_err();
-    assert!(late.code.is_none() && late.message.contains("shut down"), "{late}");
+    assert!(late.code == SessionErrorCode::Closed && late.message.contains("shut down"), "{late}");
 
     gate.open();
     for call in calls {

@@ -10,10 +10,10 @@ use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, problem_code, untouched},
 };
 
-use super::{Gate, PATIENCE, begin, replacement::loaded};
+use super::{Gate, Gated, PATIENCE, begin, replacement::loaded};
 
 /// A host whose pipe has the turn of session "before", and a gate that is closed again.
-async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
+async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
     let gate = Gate::closed();
     let store: Arc<dyn Store> = gate.clone();
     let mut node = Node::with(&store, "{}", |options| {
@@ -27,7 +27,7 @@ async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gate>) {
 }
 
 /// An answer to it is stored nowhere.
-async fn has_no_turn(mut node: Node, gate: &Gate) {
+async fn has_no_turn(mut node: Node, gate: &Gated) {
     gate.open();
     let asked = gate.arrived().len();
     assert!(untouched(Effect::Passed, &node.reply("x").await));
@@ -115,7 +115,7 @@ async fn a_question_whose_plugin_was_stopped_ends_the_turn() {
     (options.log, options.entry_timeout) = (Arc::new(KeptLog::default()), PATIENCE);
     let keepline = Keepline::new(loaded(HOSTILE), Gate::closed(), options).await.unwrap();
     let mut pipe = keepline.pipe();
-    for misdeed in ["trap", "loop", "turn-of 65537"] {
+    for misdeed in ["trap", "loop", "turn-of 4097"] {
         pipe.question("turn mine", "{}").await.unwrap();
         assert_eq!(pipe.answer("nothing", "{}").await.unwrap().metadata.as_deref(), Some("mine"));
         assert_eq!(problem_code(&pipe.question(misdeed, "{}").await.unwrap()), "plugin");

@@ -1,14 +1,11 @@
 //! Time: links that are slower than callers are patient, deadlines, and calls that nobody waits for any more.
 
+use keepline_tests::lanes::look;
+
 use super::*;
 
 /// A link over which a connection takes longer to come about than a request to be answered.
 const DELAY: Duration = Duration::from_millis(180);
-
-/// Nothing is asked of what it answers.
-async fn look(store: &Arc<dyn Store>, deadline: Deadline) -> Result<(), keepline::store::Failure> {
-    store.describe_bucket("b", deadline).await.map(|_| ())
-}
 
 fn in_ms(milliseconds: u64) -> Deadline {
     Deadline::after(Duration::from_millis(milliseconds))
@@ -25,9 +22,9 @@ async fn a_server_on_a_slow_link_is_reached_though_connecting_takes_longer_than_
         let (store, before) = (store(options), proxy.connections());
         let deadline = || deadline.map_or(Deadline::NEVER, in_ms);
         let began = Instant::now();
-        assert_eq!(look(&store, deadline()).await.unwrap_err().code, FailureCode::TimedOut);
+        assert_eq!(look(&store, "b", deadline()).await.unwrap_err().code, FailureCode::TimedOut);
         assert!(began.elapsed() < Duration::from_millis(300) + MARGIN, "{:?}", began.elapsed());
-        until("the connection", async || look(&store, deadline()).await.is_ok()).await;
+        until("the connection", async || look(&store, "b", deadline()).await.is_ok()).await;
         assert_eq!(proxy.connections() - before, 1, "the next requests wait for the attempt that is under way");
     }
 }
@@ -43,11 +40,11 @@ async fn an_attempt_to_connect_that_nobody_answers_is_given_up_and_made_again() 
         ..options(proxy.port())
     };
     let store = store(options);
-    look(&store, Deadline::NEVER).await.unwrap_err();
+    look(&store, "b", Deadline::NEVER).await.unwrap_err();
     assert_eq!(proxy.connections(), 1);
     // What was swallowed is not sent again on loopback: the attempt under way can't succeed any more.
     proxy.weather(Weather::Fair);
-    until("another attempt", async || look(&store, Deadline::NEVER).await.is_ok()).await;
+    until("another attempt", async || look(&store, "b", Deadline::NEVER).await.is_ok()).await;
     assert_eq!(proxy.connections(), 2);
 }
 
@@ -57,13 +54,13 @@ async fn after_its_deadline_nothing_is_asked() {
     let store = store(RedisOptions { breaker_failures: 1, ..options(server.port()) });
     let late = in_ms(0);
     for _ in 0..10 {
-        let refused = look(&store, late).await.unwrap_err();
+        let refused = look(&store, "b", late).await.unwrap_err();
         assert_eq!(refused.code, FailureCode::TimedOut);
         assert!(refused.message.contains("deadline had passed"), "{}", refused.message);
     }
     assert_eq!(store.round_trips(), 0);
     // Nor is it Redis's failure.
-    look(&store, Deadline::NEVER).await.unwrap();
+    look(&store, "b", Deadline::NEVER).await.unwrap();
 }
 
 #[tokio::test]
@@ -76,7 +73,7 @@ async fn a_time_out_tells_whose_limit_it_was() {
         ..options(proxy.port())
     };
     let told = async |store: &Arc<dyn Store>, deadline| {
-        let failure = look(store, deadline).await.unwrap_err();
+        let failure = look(store, "b", deadline).await.unwrap_err();
         assert_eq!(failure.code, FailureCode::TimedOut);
         (failure.message, failure.limit)
     };
@@ -84,7 +81,7 @@ async fn a_time_out_tells_whose_limit_it_was() {
         let store = store(options.clone());
         if is_connected {
             proxy.weather(Weather::Fair);
-            look(&store, Deadline::NEVER).await.unwrap();
+            look(&store, "b", Deadline::NEVER).await.unwrap();
         }
         proxy.weather(Weather::BlackHole);
         let what = if is_connected { "Redis did not answer" } else { "could not connect to Redis" };
@@ -103,16 +100,16 @@ async fn callers_with_little_time_neither_have_redis_left_alone_nor_cut_its_conn
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let store = store(RedisOptions { breaker_failures: 1, ..options(proxy.port()) });
-    look(&store, Deadline::NEVER).await.unwrap();
+    look(&store, "b", Deadline::NEVER).await.unwrap();
     server.pause().unwrap();
-    let hasty = join_all((0..50).map(|_| look(&store, in_ms(30)))).await;
+    let hasty = join_all((0..50).map(|_| look(&store, "b", in_ms(30)))).await;
     assert!(hasty.into_iter().all(|outcome| outcome.unwrap_err().code == FailureCode::TimedOut));
     // Some are not even waited for.
     for _ in 0..50 {
-        tokio::time::timeout(Duration::from_millis(1), look(&store, Deadline::NEVER)).await.unwrap_err();
+        tokio::time::timeout(Duration::from_millis(1), look(&store, "b", Deadline::NEVER)).await.unwrap_err();
     }
     server.resume().unwrap();
-    look(&store, Deadline::NEVER).await.unwrap();
+    look(&store, "b", Deadline::NEVER).await.unwrap();
     assert_eq!(proxy.connections(), 1);
 }
 
@@ -122,14 +119,15 @@ async fn a_dead_redis_is_left_alone_and_found_again_where_all_callers_have_littl
     let proxy = Proxy::start(server.port()).await;
     let timeout = Duration::from_millis(300);
     let store = store(RedisOptions { store_timeout: timeout, breaker_failures: 2, ..options(proxy.port()) });
-    look(&store, Deadline::NEVER).await.unwrap();
+    look(&store, "b", Deadline::NEVER).await.unwrap();
     proxy.weather(Weather::BlackHole);
-    let is_left_alone =
-        async || look(&store, in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"));
+    let is_left_alone = async || {
+        look(&store, "b", in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"))
+    };
     until("an open circuit", is_left_alone).await;
     // The connection is dead for good: what went into the hole never comes out.
     proxy.weather(Weather::Fair);
-    until("an answer", async || look(&store, in_ms(40)).await.is_ok()).await;
+    until("an answer", async || look(&store, "b", in_ms(40)).await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -139,10 +137,10 @@ async fn calls_that_are_cancelled_while_connecting_leave_the_store_usable() {
     proxy.weather(Weather::Slow(Duration::from_millis(50)));
     let store = store(RedisOptions { breaker_failures: 1, ..options(proxy.port()) });
     for _ in 0..20 {
-        let cancelled = tokio::time::timeout(Duration::from_millis(1), look(&store, Deadline::NEVER)).await;
+        let cancelled = tokio::time::timeout(Duration::from_millis(1), look(&store, "b", Deadline::NEVER)).await;
         assert!(cancelled.is_err());
     }
-    look(&store, Deadline::NEVER).await.unwrap();
+    look(&store, "b", Deadline::NEVER).await.unwrap();
     assert_eq!(proxy.connections(), 1);
 }
 
@@ -154,7 +152,7 @@ async fn times_that_no_clock_can_tell_do_no_harm() {
             RedisOptions { store_timeout: timeout, breaker_failures: 1, breaker_cooldown: cooldown, ..options(port) };
         let store = store(options);
         for _ in 0..20 {
-            look(&store, Deadline::after(Duration::MAX)).await.unwrap_err();
+            look(&store, "b", Deadline::after(Duration::MAX)).await.unwrap_err();
         }
     }
     let longest = RedisOptions { store_timeout: Duration::MAX, ..options(port) };

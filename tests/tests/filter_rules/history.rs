@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use keepline::pipe::Effect;
 use keepline_tests::{
-    lanes::{Node, StillClock, operations_told},
+    lanes::{Node, StillClock, operations_told, untouched},
     on_every_store,
+    stores::StoreUnderTest,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +22,7 @@ async fn history_tells_of_operations_and_never_of_values(given: Given) {
     node.sessions.clear("s1", Some("k")).await.unwrap();
     node.sessions.clear("s1", Some("absent")).await.unwrap();
     node.sessions.clear("s1", None).await.unwrap();
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     let start = StillClock::START;
     assert_eq!(entries, [
         format!(r#"{{"op": "put", "key": "last_answer", "timestamp": {start}}}"#),
@@ -43,7 +45,7 @@ async fn a_summary_takes_the_place_of_all_but_the_newest_half(given: Given) {
     assert_eq!(node.sessions.resume("s1").await.unwrap().history_length, 5);
     node.sessions.increment("s1", "f", 1).await.unwrap();
     let start = StillClock::START;
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     assert_eq!(
         entries,
         [
@@ -59,7 +61,7 @@ async fn a_summary_takes_the_place_of_all_but_the_newest_half(given: Given) {
     for key in ["g", "a", "e"] {
         node.sessions.put("s1", key, "1").await.unwrap();
     }
-    let entries = node.sessions.history("s1", 0).await.unwrap().entries;
+    let entries = node.sessions.history("s1", None, 0).await.unwrap().entries;
     assert_eq!(entries.len(), 3);
     assert_eq!(
         entries[0],
@@ -162,10 +164,10 @@ async fn long_histories_are_read_in_full_and_from_the_newest_end(given: Given) {
         entries.iter().map(key).collect()
     };
     let all: Vec<_> = (0..1200).map(|number| format!("k{number}")).collect();
-    assert_eq!(keys(node.sessions.history("s1", 0).await.unwrap().entries), all);
-    assert_eq!(keys(node.sessions.history("s1", u32::MAX).await.unwrap().entries), all);
+    assert_eq!(keys(node.sessions.history("s1", None, 0).await.unwrap().entries), all);
+    assert_eq!(keys(node.sessions.history("s1", None, u32::MAX).await.unwrap().entries), all);
     for limit in [1, 2, 999, 1000, 1001, 1199, 1200, 1201] {
-        let entries = node.sessions.history("s1", limit).await.unwrap().entries;
+        let entries = node.sessions.history("s1", None, limit).await.unwrap().entries;
         assert_eq!(keys(entries), all[1200 - (limit as usize).min(1200)..]);
     }
 }
@@ -179,4 +181,27 @@ on_every_store! {
     a_history_of_none_is_one_summary,
     without_auto_summarize_history_is_kept_whole,
     long_histories_are_read_in_full_and_from_the_newest_end,
+}
+
+/// What others wrote stands at its place until it is its turn to be summarised, as an operation that can't be told.
+#[tokio::test]
+async fn a_history_with_records_that_are_no_text_folds_like_any_other() {
+    for broken in [&b"\xff\xfe"[..], b"{\"op\": \"put\", \"key\": \"\xff\"}", b"", b"nonsense", b"\xed\xa0\x80"] {
+        let given = StoreUnderTest::redis();
+        let mut node = Node::new(&given.store, r#"{"max_history": 4}"#).await;
+        node.say("s1", "x").await;
+        let mut set = ::redis::cmd("LSET");
+        set.arg(given.raw().address("s1:__history__")).arg(0).arg(broken);
+        given.raw().run::<()>(&set);
+        for answers in 2..=10 {
+            assert!(untouched(Effect::Stored, &node.say("s1", "x").await), "{broken:?}");
+            let history = node.sessions.history("s1", None, 0).await.unwrap();
+            assert!(history.entries.len() <= 4, "{broken:?}: {:?}", history.entries);
+            if answers >= 3 {
+                // The summary is JSON again, whatever it was made of.
+                assert_eq!(operations_told(&node.history("s1").await), 2 * answers, "{broken:?}");
+            }
+        }
+        assert_eq!(node.log.warnings(), [""; 0], "{broken:?}");
+    }
 }

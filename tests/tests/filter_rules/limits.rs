@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use keepline::{
     pipe::Effect,
-    sessions::SessionProblemCode as Code,
+    sessions::SessionErrorCode as Code,
     store::{MemoryLimits, MemoryStore, Store},
 };
 use keepline_tests::{

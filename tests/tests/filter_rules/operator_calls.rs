@@ -1,6 +1,6 @@
 //! The operator's calls do what they say, and refuse with the rule that was broken.
 
-use keepline::{pipe::Effect, sessions::SessionProblemCode as Code};
+use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::{Node, untouched},
     on_every_store,
@@ -40,7 +40,7 @@ async fn calls_on_a_session_that_is_not_there_say_so(given: Given) {
     assert_eq!(node.sessions.clear("s1", Some("k")).await.unwrap_err(), missing);
     assert_eq!(node.sessions.clear("s1", None).await.unwrap_err(), missing);
     assert_eq!(node.sessions.increment("s1", "k", 1).await.unwrap_err(), missing);
-    assert_eq!(node.sessions.history("s1", 0).await.unwrap_err(), missing);
+    assert_eq!(node.sessions.history("s1", None, 0).await.unwrap_err(), missing);
     assert_eq!(given.list(100).await, [""; 0]);
 }
 
@@ -69,7 +69,7 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
         assert_eq!(node.sessions.keys(name).await.unwrap_err(), refused);
         assert_eq!(node.sessions.clear(name, None).await.unwrap_err(), refused);
         assert_eq!(node.sessions.increment(name, "k", 1).await.unwrap_err(), refused);
-        assert_eq!(node.sessions.history(name, 0).await.unwrap_err(), refused);
+        assert_eq!(node.sessions.history(name, None, 0).await.unwrap_err(), refused);
     }
     let long = "x".repeat(257);
     for (name, shown) in
@@ -83,7 +83,7 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
             node.sessions.clear("s1", Some(name)).await.unwrap_err(),
             node.sessions.increment("s1", name, 1).await.unwrap_err(),
         ] {
-            assert_eq!(error.code, Some(Code::InvalidKey));
+            assert_eq!(error.code, Code::InvalidKey);
             assert!(error.message.starts_with(&begin) && error.message.ends_with(end), "{error}");
         }
     }
@@ -169,9 +169,9 @@ async fn increment_counts_integers_of_64_bits_and_nothing_else(given: Given) {
 
     let message = "Counter 'n' in session 's1' would leave the range of a signed 64-bit integer";
     node.sessions.put("s1", "n", &i64::MAX.to_string()).await.unwrap();
-    assert_eq!(node.sessions.increment("s1", "n", 1).await.unwrap_err(), refusal(Code::NotACounter, message));
+    assert_eq!(node.sessions.increment("s1", "n", 1).await.unwrap_err(), refusal(Code::CounterOverflow, message));
     node.sessions.put("s1", "n", &(i64::MIN + 1).to_string()).await.unwrap();
-    assert_eq!(node.sessions.increment("s1", "n", -2).await.unwrap_err(), refusal(Code::NotACounter, message));
+    assert_eq!(node.sessions.increment("s1", "n", -2).await.unwrap_err(), refusal(Code::CounterOverflow, message));
     assert_eq!(node.sessions.increment("s1", "n", i64::MAX).await.unwrap().value, 0);
     assert_eq!(node.sessions.increment("s1", "m", i64::MIN).await.unwrap().value, i64::MIN);
 
@@ -254,7 +254,7 @@ async fn an_expired_session_is_reported_as_gone(given: Given) {
             4 => node.sessions.clear("s1", Some("k")).await.unwrap_err(),
             5 => node.sessions.clear("s1", None).await.unwrap_err(),
             6 => node.sessions.increment("s1", "k", 1).await.unwrap_err(),
-            7 => node.sessions.history("s1", 0).await.unwrap_err(),
+            7 => node.sessions.history("s1", None, 0).await.unwrap_err(),
             _ => node.sessions.delete("s1").await.unwrap_err(),
         };
         assert_eq!(told, expired, "{call}");

@@ -1,6 +1,6 @@
 //! An answer belongs to its own session or to that of the question before it, and revives none.
 
-use keepline::{Plugin, Sandbox, pipe::Effect, sessions::SessionProblemCode as Code};
+use keepline::{Plugin, Sandbox, pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, untouched},
     on_every_store,
@@ -105,7 +105,7 @@ async fn an_answer_revives_no_session_that_was_deleted(given: Given) {
         assert!(untouched(Effect::Ended, &node.say("s1", "late").await));
     }
     assert_eq!(given.list(100).await, [""; 0]);
-    assert_eq!(node.sessions.resume("s1").await.unwrap_err().code, Some(Code::NotFound));
+    assert_eq!(node.sessions.resume("s1").await.unwrap_err().code, Code::NotFound);
 }
 
 async fn an_answer_revives_no_session_that_has_expired(given: Given) {

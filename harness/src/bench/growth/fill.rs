@@ -6,7 +6,9 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use keepline::{
     Keepline,
-    store::{AppendOperation, NewLife, Opening, Operation, PutOperation, Store, TimeToLive, Writer},
+    store::{
+        AppendOperation, Entry, NewLife, Opening, Operation, PutOperation, Store, TimeToLive, Writer, names::VALUES,
+    },
 };
 use keepline_filter::history;
 
@@ -58,9 +60,10 @@ pub async fn answers(keepline: &Keepline, sessions: &Sessions, text: &str) -> Re
 /// So many keys in each session, with values of so many characters.
 pub async fn keys(store: &dyn Store, sessions: &Sessions, keys: u64, characters: usize) -> Result<()> {
     let value = format!("\"{}\"", answer_of(characters));
-    let put = |n| Operation::Put(PutOperation { key: format!("key-{n:04}"), value: value.clone() });
+    let entry = |n| Entry { key: format!("key-{n:04}"), text: value.clone() };
+    let put = PutOperation { map_name: VALUES.into(), entries: (0..keys).map(entry).collect() };
     for session in sessions.all() {
-        apply(store, &mut Writer::new(), &session, create(), (0..keys).map(put).collect()).await?;
+        apply(store, &mut Writer::new(), &session, create(), vec![Operation::Put(put.clone())]).await?;
     }
     Ok(())
 }
@@ -82,8 +85,8 @@ pub async fn history(store: &dyn Store, sessions: &Sessions, operations: u64, fo
     }
     for session in sessions.all() {
         for part in records.chunks(RECORDS_AT_ONCE) {
-            let append = Operation::Append(AppendOperation { log: HISTORY.into(), records: part.to_vec() });
-            apply(store, &mut Writer::new(), &session, create(), vec![append]).await?;
+            let append = AppendOperation { log: HISTORY.into(), records: part.to_vec(), marks: Vec::new() };
+            apply(store, &mut Writer::new(), &session, create(), vec![Operation::Append(append)]).await?;
         }
     }
     Ok(())

@@ -8,7 +8,8 @@ use fastrand::Rng;
 use keepline::{
     Keepline, Pipe,
     store::{
-        Deadline, ExistingLife, Failure, Opening, Operation, ReplaceOldestOperation, Status, Store, Transaction, Writer,
+        BucketId, BucketKind, Deadline, ExistingLife, Failure, Opening, Operation, ReplaceOldestOperation, Status,
+        Store, Transaction, Writer,
     },
 };
 use redis::aio::MultiplexedConnection;
@@ -113,12 +114,12 @@ impl PipeVisitor {
             Afterwards::TakeRecordsOff(count) => {
                 let operation = ReplaceOldestOperation { log: HISTORY.into(), count, records: Vec::new() };
                 let operations = vec![Operation::ReplaceOldest(operation)];
-                let opening = Opening::Existing(ExistingLife { incarnation: None });
+                let opening = Opening::Existing(ExistingLife { incarnation: None, renew: true });
                 apply(&*self.store, &mut self.writer, &self.session, opening, operations).await
             }
             Afterwards::Delete => self
                 .store
-                .delete_bucket(self.writer.advance(), &self.session, Deadline::NEVER)
+                .delete_bucket(self.writer.advance(), &bucket(&self.session), None, 0, Deadline::NEVER)
                 .await
                 .map_err(told)
                 .map(drop),
@@ -155,11 +156,15 @@ pub async fn apply(
     opening: Opening,
     operations: Vec<Operation>,
 ) -> Result<()> {
-    let transaction = Transaction { bucket: session.into(), opening, expectations: Vec::new(), operations };
+    let transaction = Transaction { bucket: bucket(session), opening, expectations: Vec::new(), operations };
     match store.transact(writer.advance(), &transaction, Deadline::NEVER).await.map_err(told)?.status {
         Status::Applied => Ok(()),
         status => Err(anyhow!("{session} is {status:?}")),
     }
+}
+
+fn bucket(session: &str) -> BucketId {
+    BucketId { kind: BucketKind::Session, name: session.to_owned() }
 }
 
 fn told(failure: Failure) -> anyhow::Error {

@@ -13,12 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bindings::Component;
 use bindings::exports::keepline::memory::filter::{
-    AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionReply,
+    AnswerEntry, AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionEntry, QuestionReply, Task,
 };
+use bindings::exports::keepline::memory::maintenance::{self, CompletionNeed, Job, Need, Progress, Purpose, Step};
 use bindings::exports::keepline::memory::sessions;
 use bindings::keepline::memory::key_value::{
-    AppendOperation, Failure, GetAllOperation, GetOperation, ListKeysOperation, LogEnd, NewLife, Opening, Operation,
-    PutOperation, ReadOperation, capabilities, delete_bucket, describe_bucket, list_buckets, transact,
+    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, Failure, GetAllOperation, GetOperation,
+    LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
+    Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
 };
 use bindings::wasi::clocks::wall_clock;
 use bindings::wasi::logging::logging::{Level, log};
@@ -37,36 +39,86 @@ impl Guest for Component {
         if let Some(length) = options.strip_prefix("refuse at length ") {
             return Err(ConfigProblem { field: absurd(length), message: absurd(length) });
         }
-        Ok(Configured { effective: options })
+        let wants_turns = options == "turns";
+        Ok(Configured { effective: options, wants_vectors: false, wants_tokens: false, wants_turns })
     }
 
-    fn question(text: String, _: String) -> QuestionReply {
+    fn question(entry: QuestionEntry) -> QuestionReply {
         SERVED.fetch_add(1, Ordering::Relaxed);
-        let mut reply =
-            QuestionReply { metadata: None, turn: String::new(), effect: Effect::Passed, attached: 0, problem: None };
-        match text.split_once(' ') {
+        let mut reply = QuestionReply {
+            metadata: None,
+            turn: String::new(),
+            effect: Effect::Passed,
+            attached: 0,
+            due: Vec::new(),
+            problem: None,
+        };
+        match entry.text.split_once(' ') {
             Some(("turn", turn)) => reply.turn = turn.to_owned(),
-            Some(("turn-of", length)) => reply.turn = "x".repeat(length.parse().unwrap_or(0)),
+            Some(("turn-of", length)) => reply.turn = "x".repeat(size(length)),
             Some(("problem", length)) => {
                 reply.effect = Effect::Failed;
                 reply.problem = Some(Problem { code: absurd(length), message: absurd(length) });
             }
-            _ => reply.metadata = do_it(&text),
+            Some(("due", what)) => reply.due = tasks(what),
+            _ => reply.metadata = do_it(&entry.text),
         }
         reply
     }
 
-    /// Tells which turn it was given.
-    fn answer(text: String, _: String, turn: String) -> AnswerReply {
+    /// Tells which turn it was given, and on demand what else.
+    fn answer(entry: AnswerEntry) -> AnswerReply {
         SERVED.fetch_add(1, Ordering::Relaxed);
-        let metadata = do_it(&text).or(Some(turn));
-        AnswerReply { metadata, effect: Effect::Passed, problem: None }
+        let mut reply = AnswerReply { metadata: None, effect: Effect::Passed, due: Vec::new(), problem: None };
+        match entry.text.split_once(' ') {
+            Some(("due", what)) => reply.due = tasks(what),
+            Some(("tell", _)) => reply.metadata = Some(format!("{entry:?}")),
+            _ => reply.metadata = do_it(&entry.text).or(Some(entry.turn)),
+        }
+        reply
+    }
+}
+
+/// The name of a task tells what becomes of it; its state is the argument.
+impl maintenance::Guest for Component {
+    fn advance(job: Job) -> Progress {
+        let number = size(&job.task.state);
+        let mut progress = Progress { step: Step::Done, task: job.task, needs: Vec::new(), problem: None };
+        let need = |input: String| {
+            let (instructions, purpose) = (String::new(), Purpose::Summary);
+            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 0 })
+        };
+        match &*progress.task.name {
+            "state-of" => (progress.step, progress.task.state) = (Step::Again, "x".repeat(number)),
+            "needs" => (progress.step, progress.needs) = (Step::Needs, vec![need(String::new()); number]),
+            "need-of" => (progress.step, progress.needs) = (Step::Needs, vec![need("x".repeat(number))]),
+            "problem" => {
+                let text = absurd(&progress.task.state);
+                (progress.step, progress.problem) = (Step::Failed, Some(Problem { code: text.clone(), message: text }));
+            }
+            misdeed => drop(do_it(misdeed)),
+        }
+        progress
+    }
+}
+
+/// `NUMBER`, or a subject, a name and a state as JSON strings are not: parts between `|`.
+fn tasks(what: &str) -> Vec<Task> {
+    let task = |subject: &str, name: &str, state: &str| Task {
+        subject: subject.to_owned(),
+        name: name.to_owned(),
+        state: state.to_owned(),
+    };
+    match what.split('|').collect::<Vec<_>>()[..] {
+        [subject, name, state] => vec![task(subject, name, state)],
+        ["state-of", length] => vec![task("session/s1", "fold", &"x".repeat(size(length)))],
+        _ => vec![task("session/s1", "fold", ""); size(what)],
     }
 }
 
 fn do_it(text: &str) -> Option<String> {
     let (deed, argument) = text.split_once(' ').unwrap_or((text, ""));
-    let number = argument.parse::<usize>().unwrap_or(0);
+    let number = size(argument);
     match deed {
         // Time.
         "loop" => loop {
@@ -119,38 +171,89 @@ fn do_it(text: &str) -> Option<String> {
             return tell(put("many", (0..number).map(|key| value(&format!("k{key}"), "1")).collect()));
         }
         "records" => {
-            let records = vec!["1".to_owned(); number];
-            return tell(put("many", vec![Operation::Append(AppendOperation { log: "history".into(), records })]));
+            let append = AppendOperation { log: "history".into(), records: vec!["1".into(); number], marks: vec![] };
+            return tell(put("many", vec![Operation::Append(append)]));
         }
         // A little is stored once, and asked for again and again.
         "get-again" => return read_again(Operation::Get(get("a")), number),
-        "get-all-again" => {
-            let all = GetAllOperation { max_bytes: u64::MAX, max_keys: u64::MAX };
-            return read_again(Operation::GetAll(all), number);
+        "get-all-again" => return read_again(Operation::GetAll(get_all()), number),
+        "page-again" => {
+            let page = PageOperation {
+                map_name: "values".into(),
+                cursor: String::new(),
+                max_entries: u64::MAX,
+                max_bytes: u64::MAX,
+                keys_only: false,
+            };
+            return read_again(Operation::Page(page), number);
         }
-        "keys-again" => return read_again(Operation::ListKeys(ListKeysOperation { max_keys: u64::MAX }), number),
         "read-again" => {
             let read = ReadOperation {
                 log: "history".into(),
                 end: LogEnd::Newest,
-                skip: 0,
                 max_records: u64::MAX,
                 max_bytes: u64::MAX,
             };
             return read_again(Operation::Read(read), number);
         }
+        // The same few records, by position, so many times in one operation.
+        "spans-again" => {
+            let spans = vec![Span { position: 0, count: 1 }; number];
+            let read = ReadAtOperation { log: "history".into(), spans, max_bytes: u64::MAX };
+            return read_again(Operation::ReadAt(read), 1);
+        }
         "big-value" => return tell(put("big", vec![value("a", &"1".repeat(number))])),
+        // Several transactions at a time.
+        "each" => {
+            let transactions: Vec<_> =
+                (0..number).map(|n| create(&format!("each-{n}"), vec![value("a", "1")])).collect();
+            return tell_each(transact_each(&transactions));
+        }
+        "each-twice" => {
+            let (once, other) = (create("each-twice", vec![value("a", "1")]), create("each-other", vec![]));
+            return tell_each(transact_each(&[once.clone(), other, once]));
+        }
+        // So many bytes in each of as many buckets as can be asked together, and all of them read at a time.
+        "each-fill" => {
+            let text = "1".repeat(number);
+            let fill = |n| put(&format!("big-{n}"), vec![value("a", &text)]);
+            return tell((0..128).try_for_each(fill));
+        }
+        "each-get" => {
+            let get = |n| create(&format!("big-{n}"), vec![Operation::Get(get("a"))]);
+            let attempts = transact_each(&(0..128).map(get).collect::<Vec<_>>());
+            let lengths = attempts.iter().map(|attempt| match attempt {
+                Attempt::Receipt(receipt) => match &receipt.outcomes[..] {
+                    [Outcome::Entries(found)] => found.entries.iter().map(|entry| entry.text.len()).sum(),
+                    [Outcome::Oversize(_)] => 0,
+                    other => panic!("{other:?}"),
+                },
+                Attempt::Failure(failure) => panic!("{failure:?}"),
+            });
+            return Some(lengths.sum::<usize>().to_string());
+        }
+        "each-get-all" => {
+            let get = |n| create(&format!("each-{n}"), vec![Operation::GetAll(get_all())]);
+            return tell_each(transact_each(&(0..number).map(get).collect::<Vec<_>>()));
+        }
         // Names.
         "bucket" => return tell(put(argument, vec![value("a", "1")])),
         "key" => return tell(put("names", vec![value(argument, "1")])),
+        "token" => return tell(put("names", vec![put_into("notes", argument, "1")])),
+        "map" => return tell(put("names", vec![put_into(argument, "a", "1")])),
         "log" => {
-            let append = AppendOperation { log: argument.into(), records: vec!["1".into()] };
+            let append = AppendOperation { log: argument.into(), records: vec!["1".into()], marks: vec![] };
             return tell(put("names", vec![Operation::Append(append)]));
         }
-        "delete" => return tell(delete_bucket(argument).map(|_| ())),
-        "describe" => return tell(describe_bucket(argument).map(|_| ())),
-        "count" => return list_buckets("", u32::MAX).ok().map(|page| page.buckets.len().to_string()),
-        "list" => return tell(list_buckets(argument, u32::MAX).map(|_| ())),
+        "delete" => return tell(delete_bucket(&session(argument), None, u32::MAX).map(|_| ())),
+        "describe" => {
+            return tell(put(argument, vec![Operation::Describe(DescribeOperation { parts: true })]));
+        }
+        "count" => {
+            let page = list_buckets(BucketKind::Session, "", u32::MAX);
+            return page.ok().map(|page| page.names.len().to_string());
+        }
+        "list" => return tell(list_buckets(BucketKind::Session, argument, u32::MAX).map(|_| ())),
         // Replies.
         "reply" => return Some("x".repeat(number)),
         "served" => return Some(SERVED.load(Ordering::Relaxed).to_string()),
@@ -174,18 +277,32 @@ fn recurse(frame: &[u64; 64]) -> u64 {
     black_box(recurse(black_box(&next))) + next[0]
 }
 
-fn value(key: &str, value: &str) -> Operation {
-    Operation::Put(PutOperation { key: key.into(), value: value.into() })
+fn value(key: &str, text: &str) -> Operation {
+    put_into("values", key, text)
+}
+
+fn put_into(map: &str, key: &str, text: &str) -> Operation {
+    let entries = vec![Entry { key: key.into(), text: text.into() }];
+    Operation::Put(PutOperation { map_name: map.into(), entries })
+}
+
+fn session(name: &str) -> BucketId {
+    BucketId { kind: BucketKind::Session, name: name.into() }
+}
+
+fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
+    let opening = Opening::Create(NewLife { time_to_live: None });
+    Transaction { bucket: session(bucket), opening, expectations: vec![], operations }
 }
 
 fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {
-    transact(bucket, &Opening::Create(NewLife { time_to_live: None }), &[], &operations).map(|_| ())
+    transact(&create(bucket, operations)).map(|_| ())
 }
 
 /// Stores a megabyte as a value and as a record, and asks for it so many times in one transaction.
 fn read_again(read: Operation, times: usize) -> Option<String> {
     let megabyte = "1".repeat(1 << 20);
-    let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()] };
+    let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()], marks: vec![] };
     let stored = put("again", vec![value("a", &megabyte), Operation::Append(append)]);
     drop(megabyte);
     if stored.is_err() {
@@ -195,12 +312,20 @@ fn read_again(read: Operation, times: usize) -> Option<String> {
 }
 
 fn get(key: &str) -> GetOperation {
-    GetOperation { key: key.into(), max_bytes: u64::MAX }
+    GetOperation { map_name: "values".into(), keys: vec![key.into()], max_bytes: u64::MAX }
+}
+
+fn get_all() -> GetAllOperation {
+    GetAllOperation { map_name: "values".into(), max_entries: u64::MAX, max_bytes: u64::MAX }
+}
+
+fn size(number: &str) -> usize {
+    number.parse().unwrap_or(0)
 }
 
 /// Long, and nothing that a terminal should see.
 fn absurd(length: &str) -> String {
-    "\u{1b}[2J\n".repeat(length.parse::<usize>().unwrap_or(0) / 5)
+    "\u{1b}[2J\n".repeat(size(length) / 5)
 }
 
 /// Told in the metadata of the reply.
@@ -209,6 +334,16 @@ fn tell(done: Result<(), Failure>) -> Option<String> {
         Ok(()) => "done".into(),
         Err(failure) => format!("{:?}: {}", failure.code, failure.message),
     })
+}
+
+/// The same of several: how many were done, and how the first failed that was not.
+fn tell_each(attempts: Vec<Attempt>) -> Option<String> {
+    let done = attempts.iter().filter(|attempt| matches!(attempt, Attempt::Receipt(_))).count();
+    let failed = attempts.iter().find_map(|attempt| match attempt {
+        Attempt::Failure(failure) => Some(format!(", {:?}: {}", failure.code, failure.message)),
+        Attempt::Receipt(_) => None,
+    });
+    Some(format!("{done} of {}{}", attempts.len(), failed.unwrap_or_default()))
 }
 
 /// Nobody asks it for sessions but to see what becomes of a misdeed there: the session's id names it.
@@ -223,7 +358,7 @@ impl sessions::Guest for Component {
     fn resume(_: String) -> Result<sessions::SessionState, sessions::SessionProblem> {
         Err(none())
     }
-    fn list(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
+    fn list_sessions(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
         Ok(sessions::SessionPage { sessions: vec![String::new(); limit as usize], cursor })
     }
     fn delete(_: String) -> Result<sessions::SessionDeleted, sessions::SessionProblem> {
@@ -244,11 +379,13 @@ impl sessions::Guest for Component {
     fn increment(_: String, _: String, _: i64) -> Result<sessions::KeyCounted, sessions::SessionProblem> {
         Err(none())
     }
-    fn history(record: String, limit: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
-        Ok(sessions::HistoryPage { session: String::new(), entries: vec![record; limit as usize] })
+    fn history(record: String, _: Option<u64>, limit: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
+        let (session, entries) = (String::new(), vec![record; limit as usize]);
+        Ok(sessions::HistoryPage { session, entries, first: 0, oldest: 0, next: 0 })
     }
 }
 
 fn none() -> sessions::SessionProblem {
-    sessions::SessionProblem { code: sessions::SessionProblemCode::NotFound, message: "none".into() }
+    let (store_code, message) = (String::new(), "none".into());
+    sessions::SessionProblem { code: sessions::SessionProblemCode::NotFound, store_code, message }
 }

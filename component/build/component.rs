@@ -1,0 +1,125 @@
+//! Builds a Rust crate as a WASI component: cargo for `wasm32-unknown-unknown`, then `wit-component`.
+//!
+//! `wasm32-unknown-unknown` and not `wasm32-wasip2`, because there std drags in no ambient WASI: what
+//! the crate's WIT world imports is all that the component can reach.
+//!
+//! Shared by the build scripts of `component/` (the filter) and `tests/` (the misbehaving test guests).
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// The stack in linear memory, where what has an address is kept; calls themselves are on the host's. The linker's own
+/// choice, a megabyte, would be most of an instance. It lies before all data: what goes beyond it traps.
+const STACK_BYTES: usize = 128 << 10;
+
+/// Builds the library `name` of the manifest at `manifest` and returns the component's bytes.
+///
+/// The wasm build has a target directory of its own inside the workspace's: in the parent's it would
+/// wait for ever for the lock that the running cargo holds.
+pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let target_dir = wasm_target_dir()?;
+    let mut cargo = toolchain()?;
+    cargo
+        // With an rlib beside it cargo leaves out LTO: that is 7 % smaller.
+        .args(["rustc", "--lib", "--crate-type", "cdylib,rlib", "--profile", "component", "--target", TARGET])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(&target_dir)
+        // The parent's flags are for the parent's target. Ours take this machine's paths out of the
+        // messages of panics: the same sources give the same bytes.
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(manifest))
+        .env_remove("RUSTC_WRAPPER")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+    let output = cargo.output().map_err(|error| format!("can't start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the component {name} does not compile:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let module = target_dir.join(TARGET).join("component").join(format!("{}.wasm", name.replace('-', "_")));
+    let module = fs::read(&module).map_err(|error| format!("can't read {}: {error}", module.display()))?;
+    wit_component::ComponentEncoder::default()
+        .module(&module)
+        .and_then(|encoder| encoder.validate(true).encode())
+        .map(|component| without_names(&component).unwrap_or(component))
+        .map_err(|error| format!("the component {name} can't be wrapped: {error:#}"))
+}
+
+/// Drops the names of the component's parts, which only debuggers read: a hundredth of its size. None: the
+/// bytes are not what they should be, so hands off.
+fn without_names(component: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 8;
+    let (header, mut rest) = component.split_at_checked(HEADER)?;
+    let mut kept = header.to_vec();
+    while let Some((id, mut body)) = rest.split_first() {
+        // A section: its id, its size as LEB128, its bytes.
+        let (mut size, mut shift) = (0_usize, 0_u32);
+        loop {
+            let (byte, tail) = body.split_first()?;
+            body = tail;
+            size |= usize::from(byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let after = body.get(size..)?;
+        let is_names = *id == 0 && body.starts_with(b"\x0ecomponent-name");
+        if !is_names {
+            kept.extend_from_slice(rest.get(..rest.len() - after.len())?);
+        }
+        rest = after;
+    }
+    Some(kept)
+}
+
+fn flags(manifest: &Path) -> String {
+    let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")));
+    let sources = manifest.parent().and_then(|folder| fs::canonicalize(folder).ok());
+    let sources = sources.map(|folder| folder.display().to_string());
+    let remap = |(from, to)| format!("--remap-path-prefix={from}={to}");
+    let remapped = [home.ok().map(|home| (home, "cargo")), sources.map(|folder| (folder, "."))];
+    let stack = format!("-Clink-arg=-zstack-size={STACK_BYTES}");
+    // It hashes what is no name, which is rare: unrolled, SHA-256 would be a twenty-fifth of the component.
+    let compact = "--cfg=sha2_backend_soft=\"compact\"".to_owned();
+    let flags: Vec<_> = remapped.into_iter().flatten().map(remap).chain([stack, compact]).collect();
+    // As cargo separates them.
+    flags.join("\x1f")
+}
+
+/// `target/wasm`, found from `OUT_DIR` (`target/[triple/]profile/build/package-hash/out`).
+fn wasm_target_dir() -> Result<PathBuf, String> {
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let target = out_dir.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    Ok(target.unwrap_or(&out_dir).join("wasm"))
+}
+
+/// The cargo that can compile for wasm: this one if its target is installed, else Debian's own Rust.
+/// `.ci/setup`, which `make` runs, installs the one or the other.
+fn toolchain() -> Result<Command, String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let libdir = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output();
+    let has_target = libdir.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists());
+    if has_target {
+        return Ok(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())));
+    }
+    let stand_in = ["/usr/bin/cargo", "/usr/bin/rustc", "/usr/bin/wasm-ld-19"];
+    if stand_in.iter().all(|tool| Path::new(tool).exists()) {
+        let mut cargo = Command::new("/usr/bin/cargo");
+        cargo
+            .arg("-Zbuild-std=std,panic_abort")
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTC", "/usr/bin/rustc")
+            .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19")
+            .env("PATH", format!("/usr/bin:{}", env::var("PATH").unwrap_or_default()));
+        return Ok(cargo);
+    }
+    Err(format!(
+        "the Rust target {TARGET} is missing. Run `make setup`, or `rustup target add {TARGET}`, or on Debian \
+         `apt-get install rustc-web cargo-web rust-web-src lld-19`"
+    ))
+}

@@ -1,0 +1,150 @@
+// Replays the conformance kit against the store: `node conformance.mjs [FOLDER]`. The kit's README has the format.
+// The store is called with what jco would call it with: members in camel case, variants as {tag, val}, 64-bit integers
+// as BigInt. Calls here are never repeated, so cases that repeat one are skipped.
+
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { MemoryStore, asFailure } from './store.mjs';
+
+const folder = process.argv[2] ?? fileURLToPath(new URL('../../../conformance', import.meta.url));
+
+const U64 = new Set([
+  'milliseconds', 'max-bytes', 'max-entries', 'max-records', 'limit', 'keep', 'count', 'position', 'first', 'next',
+  'amount', 'newest',
+]);
+
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+const mapMembers = (object, change) => Object.fromEntries(Object.entries(object).map(change));
+const mapValues = (object, change) => mapMembers(object, ([name, value]) => [name, change(value)]);
+
+/// Replaces the kit's two abbreviations.
+function expand(value) {
+  if (Array.isArray(value)) return value.map(expand);
+  if (!isObject(value)) return value;
+  if (value.$text) return value.$text[0].repeat(value.$text[1]);
+  if (value.$list) return Array.from({ length: value.$list[0] }, (_, place) => expand(numbered(value.$list[1], place)));
+  return mapValues(value, expand);
+}
+function numbered(value, place) {
+  if (typeof value === 'string') return value.replaceAll('#', place);
+  if (Array.isArray(value)) return value.map((one) => numbered(one, place));
+  return isObject(value) ? mapValues(value, (one) => numbered(one, place)) : value;
+}
+
+const camel = (name) => name.replace(/-./g, (part) => part[1].toUpperCase());
+const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const record = (value, change) => mapMembers(value, ([name, one]) => [camel(name), change(one, name)]);
+
+function variant(value, known) {
+  const [[tag, val]] = Object.entries(value);
+  return { tag, val: record(val, (one, name) => argument(one, name, known)) };
+}
+
+/// A value of the kit as the component would hand it in.
+function argument(value, name, known, parent) {
+  if (value === null) return undefined;
+  if (typeof value === 'string' && /^\$./.test(value)) return known.get(value) ?? value;
+  if (U64.has(name) && !(name === 'count' && parent === 'spans') && !isObject(value)) return BigInt(value);
+  if (name === 'opening') return variant(value, known);
+  if (name === 'operations' || name === 'expectations') return value.map((one) => variant(one, known));
+  if (Array.isArray(value)) return value.map((one) => argument(one, '', known, name));
+  return isObject(value) ? record(value, (one, inner) => argument(one, inner, known, parent)) : value;
+}
+
+/// An answer of the store as the kit spells it.
+function spelled(value) {
+  if (value === undefined) return null;
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : `${value}`;
+  if (Array.isArray(value)) return value.map(spelled);
+  if (!isObject(value)) return value;
+  if ('tag' in value) return { [value.tag]: spelled(value.val) };
+  return mapMembers(value, ([name, one]) => [kebab(name), spelled(one)]);
+}
+
+/// What of an answer is not as expected, with the path to it; none: it is.
+function differs(expected, found, known, path = 'answer') {
+  const shown = (value) => JSON.stringify(value)?.slice(0, 200);
+  const complaint = `${path}: ${shown(found)} in place of ${shown(expected)}`;
+  const without = (pattern, value) => differs(pattern, value, new Map(known), path) === undefined;
+  if (typeof expected === 'string' && /^\$./.test(expected)) {
+    if (!known.has(expected)) known.set(expected, found);
+    return known.get(expected) === found ? undefined : complaint;
+  }
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(found) || found.length !== expected.length) return complaint;
+    return expected.map((one, place) => differs(one, found[place], known, `${path}[${place}]`)).find(Boolean);
+  }
+  if (!isObject(expected)) return expected === found ? undefined : complaint;
+  if (expected.$not !== undefined) return without(expected.$not, found) ? complaint : undefined;
+  if (expected['$one-of']) return expected['$one-of'].some((one) => without(one, found)) ? undefined : complaint;
+  if (expected['$any-order']) return anyOrder(expected['$any-order'], found, without) ? undefined : complaint;
+  if (expected.$between) {
+    const [low, high] = expected.$between.map(BigInt);
+    return typeof found !== 'object' && BigInt(found) >= low && BigInt(found) <= high ? undefined : complaint;
+  }
+  if (!isObject(found)) return complaint;
+  const member = ([name, one]) => (name in found ? differs(one, found[name], known, `${path}.${name}`) : complaint);
+  return Object.entries(expected).map(member).find(Boolean);
+}
+function anyOrder(patterns, found, holds) {
+  if (!Array.isArray(found) || found.length !== patterns.length) return false;
+  const left = [...found];
+  return patterns.every((pattern) => {
+    const place = left.findIndex((one) => holds(pattern, one));
+    if (place >= 0) left.splice(place, 1);
+    return place >= 0;
+  });
+}
+
+function call(store, step, known) {
+  const given = (name) => argument(step[name], name, known);
+  const result = (answer) => {
+    try {
+      return { ok: spelled(answer()) };
+    } catch (error) {
+      return { err: spelled(asFailure(error)) };
+    }
+  };
+  switch (step.call) {
+    case 'transact': return result(() => store.transact(given('transaction')));
+    case 'transact-each': return spelled(store.transactEach(given('transactions')));
+    case 'list-buckets': return result(() => store.listBuckets(step.kind, given('cursor'), step.limit));
+    case 'delete-bucket':
+      return result(() => store.deleteBucket(given('bucket'), given('incarnation'), step['max-keys']));
+    case 'capabilities': return spelled(store.capabilities());
+    default: throw new Error(`the kit has a call that this replayer does not know: ${step.call}`);
+  }
+}
+
+/// Undefined: the case holds. Otherwise what does not.
+function replay(steps) {
+  let ahead = 0;
+  const store = new MemoryStore(() => Date.now() + ahead);
+  const known = new Map();
+  for (const [place, step] of steps.entries()) {
+    if (step.call === 'advance') {
+      ahead += step.milliseconds;
+      continue;
+    }
+    const problem = differs(step.expect, call(store, step, known), known);
+    if (problem) return `step ${place + 1}: ${problem}`;
+  }
+  return undefined;
+}
+
+const capabilities = spelled(new MemoryStore().capabilities());
+const counts = { passed: 0, failed: 0, skipped: 0 };
+for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
+  for (const { name, needs = [], lacks = [], steps } of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
+    const fits = needs.every((one) => capabilities[one]) && !lacks.some((one) => capabilities[one]);
+    if (!fits || steps.some(({ call }) => call === 'repeat')) {
+      counts.skipped += 1;
+      continue;
+    }
+    const problem = replay(expand(steps));
+    counts[problem ? 'failed' : 'passed'] += 1;
+    if (problem) console.error(`${file}: ${name}: ${problem}`);
+  }
+}
+console.log(`conformance (Node, memory): ${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;

@@ -1,0 +1,110 @@
+// The component in Node: its three imports, and an instance that is replaced when it breaks.
+
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { asFailure } from './store.mjs';
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'critical'];
+
+/// `folder` is what jco made of the component.
+export async function load(folder) {
+  const { instantiate } = await import(pathToFileURL(`${folder}/keepline.js`));
+  const modules = new Map();
+  const core = (name) => {
+    if (!modules.has(name)) modules.set(name, new WebAssembly.Module(readFileSync(`${folder}/${name}`)));
+    return modules.get(name);
+  };
+  return (imports) => {
+    // jco's code prepares for suspending calls and, where Node is too old for them, spends 40 ms on an exception. With
+    // synchronous imports nothing is ever suspended, so that a stand-in does. It goes again, for others look for it.
+    const isMissing = WebAssembly.promising === undefined;
+    if (isMissing) WebAssembly.promising = (call) => call;
+    try {
+      return instantiate(core, imports);
+    } finally {
+      if (isMissing) delete WebAssembly.promising;
+    }
+  };
+}
+
+/// An exception that leaves an import kills the instance, so none does. jco makes the error of a `result` from what is
+/// thrown with a `payload`.
+const result = (call) => (...given) => {
+  try {
+    return call(...given);
+  } catch (error) {
+    throw { payload: asFailure(error) };
+  }
+};
+
+export class Filter {
+  /// `instantiate` is what `load` returns. Throws if the component or its options are of no use.
+  constructor(instantiate, store, options, logFrom = 'warn') {
+    const lowest = LEVELS.indexOf(logFrom);
+    const clock = () => {
+      const now = Date.now();
+      return { seconds: BigInt(Math.floor(now / 1000)), nanoseconds: (now % 1000) * 1_000_000 };
+    };
+    const imports = {
+      'keepline:memory/key-value': {
+        transact: result((transaction) => store.transact(transaction)),
+        transactEach: (transactions) => store.transactEach(transactions),
+        listBuckets: result((kind, cursor, limit) => store.listBuckets(kind, cursor, limit)),
+        deleteBucket: result((bucket, incarnation, maxKeys) => store.deleteBucket(bucket, incarnation, maxKeys)),
+        capabilities: () => store.capabilities(),
+      },
+      'wasi:clocks/wall-clock': { now: clock, resolution: () => ({ seconds: 0n, nanoseconds: 1_000_000 }) },
+      'wasi:logging/logging': {
+        log: (level, context, message) => {
+          if (LEVELS.indexOf(level) >= lowest) console.error(`${level} ${context}: ${message}`);
+        },
+      },
+    };
+    this.start = () => {
+      const instance = instantiate(imports);
+      instance.filter.configure(options, logFrom);
+      return instance;
+    };
+    this.instance = this.start();
+  }
+
+  /// Whatever an instance throws from here on is a trap: it is dead, and what it was working on goes on without memory.
+  #call(work) {
+    try {
+      this.instance ??= this.start();
+      return work(this.instance);
+    } catch (error) {
+      this.instance = undefined;
+      console.error(`keepline: the instance was replaced: ${error.message ?? error}`);
+      return undefined;
+    }
+  }
+
+  /// Undefined: to be sent on as it came.
+  question(text, metadata) {
+    return this.#call(({ filter }) => filter.question({ text, metadata }));
+  }
+
+  answer(text, metadata, turn) {
+    const entry = { text, metadata, turn, activity: [], status: 'complete', details: '' };
+    return this.#call(({ filter }) => filter.answer(entry));
+  }
+
+  /// Does what has become due. This host has no model to ask: what needs one is told so.
+  maintain(tasks) {
+    for (const first of tasks) {
+      const holder = randomUUID();
+      let [task, results] = [first, []];
+      // A task of so many steps is none of this component's.
+      for (let step = 0; step < 1000; step += 1) {
+        const job = { task, holder, leaseMilliseconds: 10_000n, results };
+        const progress = this.#call(({ maintenance }) => maintenance.advance(job));
+        if (progress?.step !== 'needs' && progress?.step !== 'again') break;
+        task = progress.task;
+        const message = 'this host has no model';
+        results = progress.needs.map(({ val }) => ({ tag: 'missing', val: { id: val.id, message } }));
+      }
+    }
+  }
+}

@@ -1,0 +1,167 @@
+"""The component in Python: its three imports, and an instance that is replaced when it breaks."""
+
+import sys
+import threading
+import time
+import uuid
+
+from wasmtime import Config, Engine, Store
+from wasmtime.component import Component, Linker, Record, Variant
+
+from checks import as_failure
+
+LEVELS = ["trace", "debug", "info", "warn", "error", "critical"]
+# An entry is answered by then, or passes without memory. The store gives up a little earlier, while the filter still
+# has time to reply.
+ENTRY_SECONDS, STORE_SECONDS = 2.0, 1.5
+TICK_SECONDS = 0.01
+MEMORY_BYTES = 64 << 20
+
+
+def from_component(value):
+    """Records as dicts, variants as pairs of case and record."""
+    if isinstance(value, Variant):
+        return value.tag, from_component(value.payload)
+    if isinstance(value, Record):
+        return {name: from_component(one) for name, one in vars(value).items()}
+    if isinstance(value, list):
+        return [from_component(one) for one in value]
+    return value
+
+
+def to_component(value):
+    if isinstance(value, tuple):
+        return Variant(value[0], to_component(value[1]))
+    if isinstance(value, dict):
+        record = Record()
+        for name, one in value.items():
+            setattr(record, name, to_component(one))
+        return record
+    if isinstance(value, list):
+        return [to_component(one) for one in value]
+    if isinstance(value, str):
+        # Halves of a character, as JSON can spell them, have no place in a component's text.
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def result(call):
+    """An import that answers a `result`. An exception that leaves an import kills the instance, so none does."""
+
+    def answer(*given):
+        try:
+            return "ok", call(*given)
+        except Exception as error:
+            return "err", as_failure(error)
+
+    return answer
+
+
+class Filter:
+    """Raises if the component or its options are of no use. To be called from one thread at a time."""
+
+    def __init__(self, component, store, options, log_from="warn"):
+        config = Config()
+        config.epoch_interruption = True
+        self.engine = Engine(config)
+        self.component = Component.from_file(self.engine, component)
+        self.store, self.options, self.log_from = store, options, log_from
+        self.linker = self.link()
+        # What counts the time of a call. Instances stop at a tick, wherever they are.
+        threading.Thread(target=self.tick, daemon=True).start()
+        self.start()
+
+    def tick(self):
+        while True:
+            time.sleep(TICK_SECONDS)
+            self.engine.increment_epoch()
+
+    def link(self):
+        def clock():
+            seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+            return {"seconds": seconds, "nanoseconds": nanoseconds}
+
+        def log(level, context, message):
+            if LEVELS.index(level) >= LEVELS.index(self.log_from):
+                print(f"{level} {context}: {message}", file=sys.stderr)
+
+        imports = {
+            "keepline:memory/key-value@0.2.0": {
+                "transact": result(self.store.transact),
+                "transact-each": self.store.transact_each,
+                "list-buckets": result(self.store.list_buckets),
+                "delete-bucket": result(self.store.delete_bucket),
+                "capabilities": self.store.capabilities,
+            },
+            "wasi:clocks/wall-clock@0.2.0": {
+                "now": clock, "resolution": lambda: {"seconds": 0, "nanoseconds": 1},
+            },
+            "wasi:logging/logging@0.1.0-draft": {"log": log},
+        }
+        linker = Linker(self.engine)
+        with linker.root() as root:
+            for interface, functions in imports.items():
+                with root.add_instance(interface) as instance:
+                    for name, function in functions.items():
+                        instance.add_func(name, converted(function))
+        return linker
+
+    def start(self):
+        """A new instance. After a trap the old one can't be entered any more, and neither can its `Store`."""
+        self.wasm = Store(self.engine)
+        self.wasm.set_limits(memory_size=MEMORY_BYTES)
+        self.arm()
+        self.instance = self.linker.instantiate(self.wasm, self.component)
+        status, answer = self.call("filter", "configure", self.options, self.log_from)
+        if status == "err":
+            raise ValueError(f"{answer['field']}: {answer['message']}")
+
+    def arm(self):
+        """The time of an entry begins. No call of the component's renews it."""
+        self.wasm.set_epoch_deadline(int(ENTRY_SECONDS / TICK_SECONDS))
+        self.store.deadline = time.monotonic() + STORE_SECONDS
+
+    def call(self, interface, name, *given):
+        index = self.instance.get_export_index(self.wasm, f"keepline:memory/{interface}@0.2.0")
+        function = self.instance.get_func(self.wasm, self.instance.get_export_index(self.wasm, name, index))
+        return from_component(function(self.wasm, *map(to_component, given)))
+
+    def entry(self, interface, name, given):
+        """None: the instance trapped or took too long, and what it was working on goes on without memory."""
+        try:
+            if self.instance is None:
+                self.start()
+            self.arm()
+            return self.call(interface, name, given)
+        except Exception as error:
+            self.instance = None
+            # The cause stands below the backtrace.
+            cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+            print(f"keepline: the instance was replaced: {cause[0].strip()}", file=sys.stderr)
+            return None
+
+    def question(self, text, metadata):
+        entry = {"text": text, "metadata": metadata, "message-id": None, "tokens": None, "vector": None}
+        return self.entry("filter", "question", entry)
+
+    def answer(self, text, metadata, turn):
+        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "question-text": None,
+                 "activity": [], "status": "complete", "question-tokens": None, "tokens": None, "details": ""}
+        return self.entry("filter", "answer", entry)
+
+    def maintain(self, tasks):
+        """Does what has become due. This host has no model to ask: what needs one is told so."""
+        for task in tasks:
+            holder, results = str(uuid.uuid4()), []
+            # A task of so many steps is none of this component's.
+            for _ in range(1000):
+                job = {"task": task, "holder": holder, "lease-milliseconds": 10_000, "results": results}
+                progress = self.entry("maintenance", "advance", job)
+                if progress is None or progress["step"] not in ("needs", "again"):
+                    break
+                task, message = progress["task"], "this host has no model"
+                results = [("missing", {"id": need["id"], "message": message}) for _, need in progress["needs"]]
+
+
+def converted(function):
+    return lambda _, *given: to_component(function(*map(from_component, given)))

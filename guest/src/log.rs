@@ -1,0 +1,30 @@
+//! What is told to people, and under which context.
+//!
+//! Promises that a line which nobody reads costs nothing. Refuses to know what the lines say.
+
+use crate::store::{Host, Level};
+
+/// What was done, what was refused.
+pub(crate) const SESSION: &str = "keepline.session";
+/// Stored texts that could not be read.
+pub(crate) const VALUE: &str = "keepline.value";
+/// What was left out.
+pub(crate) const LIMIT: &str = "keepline.limit";
+/// The store failed, or can do less than others.
+pub(crate) const STORE: &str = "keepline.store";
+
+/// What was done, if anybody wants to know.
+pub(crate) fn debug(host: &impl Host, write: impl FnOnce(&mut String)) {
+    if host.logs(Level::Debug) {
+        let mut line = String::with_capacity(192);
+        write(&mut line);
+        host.log(Level::Debug, SESSION, &line);
+    }
+}
+
+/// What went wrong.
+pub(crate) fn warn(host: &impl Host, context: &str, parts: &[&str]) {
+    if host.logs(Level::Warn) {
+        host.log(Level::Warn, context, &parts.concat());
+    }
+}

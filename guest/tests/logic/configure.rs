@@ -1,0 +1,39 @@
+//! What the options come to over a store that can do less.
+
+use keepline_filter::store::Capabilities;
+use keepline_filter::{Config, Host};
+
+use crate::fake::Fake;
+
+#[test]
+fn a_time_to_live_is_refused_where_nothing_expires() {
+    let fake = Fake::new();
+    let options = r#"{"session_ttl_hours":0.5}"#;
+    assert_eq!(Config::parse_for(&fake, options), Config::parse(options));
+    fake.capabilities.set(Some(Capabilities { expiring: false, ..fake.capabilities() }));
+    let problem = Config::parse_for(&fake, options).unwrap_err();
+    assert_eq!(problem.field, "session_ttl_hours");
+    assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
+    for options in ["{}", r#"{"session_ttl_hours":0,"session_ttl_mode":"sliding"}"#] {
+        assert_eq!(Config::parse_for(&fake, options), Config::parse(options));
+    }
+    assert_eq!(Config::parse_for(&fake, "[]").unwrap_err().field, "");
+    assert_eq!(fake.lines(), Vec::<String>::new());
+}
+
+#[test]
+fn what_else_a_store_cannot_promise_is_told_once() {
+    let fake = Fake::new();
+    let all = fake.capabilities();
+    fake.capabilities.set(Some(Capabilities { atomic: false, exactly_once: false, ..all }));
+    Config::parse_for(&fake, "{}").unwrap();
+    assert_eq!(
+        fake.lines(),
+        [
+            "Warn keepline.store The store does not apply transactions as a whole: counts may be off when several \
+             write at once",
+            "Debug keepline.store The store can't tell a call that is sent again from a new one: the host must not \
+             retry writes",
+        ]
+    );
+}

@@ -1,0 +1,142 @@
+//! The command lines of all commands but `keepline session`.
+
+use std::{
+    num::{NonZeroU8, NonZeroUsize},
+    path::PathBuf,
+};
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    help::{JSON_HELP, RUN_HELP},
+    parse::{GRACE, Seconds, assignment, pipes, seconds},
+};
+
+/// `keepline run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunArguments {
+    /// File of entries; standard input if omitted or -
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    pub input: PathBuf,
+    /// Number of concurrent pipes, up to 1024
+    #[arg(long, value_name = "N", default_value = "1", value_parser = pipes)]
+    pub pipes: NonZeroUsize,
+    /// After SIGTERM or SIGINT: how long to wait for the entries already read
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(GRACE), value_parser = seconds)]
+    pub grace: Seconds,
+    /// At the end, print a summary to stderr: outcomes and latencies
+    #[arg(long)]
+    pub summary: bool,
+}
+
+/// `keepline migrate`.
+#[derive(Debug, Args)]
+pub struct MigrateArguments {
+    /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present = "to_config")]
+    pub to: Vec<(String, String)>,
+    /// Read the target's configuration from this JSON file instead of deriving it from the source's
+    #[arg(long, value_name = "FILE")]
+    pub to_config: Option<PathBuf>,
+    /// Replace sessions in the target whose contents differ
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Delete each session from the source if both sides are the same at that moment
+    #[arg(long)]
+    pub delete: bool,
+    /// Also find sessions missing from the source's list by scanning all its keys; needs SCAN (config --acl --scan)
+    #[arg(long)]
+    pub scan: bool,
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
+
+/// `keepline config`.
+#[derive(Debug, Args)]
+pub struct ConfigArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// Print the ACL command for a least-privilege Redis user instead, for redis-cli (with --json: as a list of words)
+    ///
+    /// It fits the configured key_prefix, user and database. Replace PASSWORD with a password; before Redis 7, omit +pexpiretime.
+    #[arg(long)]
+    pub acl: bool,
+    /// With --acl: include what `keepline migrate --scan` needs
+    ///
+    /// Grant it only for as long as needed: SCAN reveals the names of all keys in the database, including other tenants'.
+    #[arg(long, requires = "acl")]
+    pub scan: bool,
+}
+
+/// `keepline inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArguments {
+    /// The component; defaults to that of --plugin, else the bundled one
+    #[arg(value_name = "PLUGIN")]
+    pub file: Option<PathBuf>,
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
+
+/// `keepline component`.
+#[derive(Debug, Args)]
+pub struct ComponentArguments {
+    /// Output file, or - for standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// `keepline demo`.
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// A conversation as JSON lines; defaults to a bundled support-desk conversation
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// `keepline bench`.
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    #[arg(long, help = "Print JSON instead of tables, and report messages on stderr as JSON objects")]
+    pub json: bool,
+    /// Also write the JSON report to this file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Do a tenth of the work: quick, but imprecise
+    #[arg(long)]
+    pub quick: bool,
+    /// Run only this part
+    #[arg(long, value_name = "PART")]
+    pub only: Option<BenchPart>,
+    /// Measure at most N points of each growth curve, smallest first
+    #[arg(long, value_name = "N")]
+    pub points: Option<NonZeroU8>,
+    /// Draw the growth curves as SVG files in this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    pub plots: Option<PathBuf>,
+    /// Do not measure: use a report that was written with --output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points"])]
+    pub from: Option<PathBuf>,
+}
+
+/// A part of `keepline bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchPart {
+    /// What an entry costs, next to the lowest possible cost
+    Speed,
+    /// All growth curves below
+    Growth,
+    /// Growth with the keys of a session
+    Keys,
+    /// Growth with the length of a session's history
+    History,
+    /// Growth with the size of an answer
+    Sizes,
+    /// Growth with the number of sessions
+    Sessions,
+    /// Growth with the number of pipes
+    Pipes,
+    /// Growth with the number of masters of a Redis Cluster
+    Masters,
+}

@@ -1,0 +1,87 @@
+//! Help texts that are longer than a line.
+
+use keepline::config::{FIELDS, Kind, Preset};
+
+/// What the exit code of a command says.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  success
+  1  the command failed, some input lines were invalid, or some entries failed
+  2  the command line or the configuration is wrong
+  3  the plugin could not be loaded";
+
+pub const CONFIGURATION: &str = "\
+Configuration, strongest first:
+  --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
+  the profile, the defaults. `keepline config` shows each value in force and its source.
+  The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else it is memory.
+  A FILE with \"profile\": \"redis\" holds its fields in an object of that name:
+    {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
+  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
+  those in the object of the selected profile override them.";
+
+/// What `--json` does, in all commands that have it.
+pub const JSON_HELP: &str = "Print JSON, and report messages on stderr as JSON objects, one per line";
+
+pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, counter-overflow, limit, too-many-sessions, conflict, store. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const RUN_HELP: &str = r#"Entries, one JSON object per line:
+  {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
+  {"lane":"answers","text":"In Hamburg.","metadata":{}}
+  {"lane":"open"}      starts a new object: what follows is unrelated to the previous question
+
+Each input line produces one output line, in order. Only the metadata of a question can change; everything else passes through byte for byte. The text may be any JSON value; anything but a string is remembered as JSON text. NaN, Infinity and -Infinity, as written by Python, are accepted, and a line may start with a byte order mark. If a member is repeated, the last one counts; all but the last "metadata" of a question are removed.
+
+An answer whose metadata has no session_id belongs to the session of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, it ends the turn: later answers without a session_id are not stored until the next question.
+
+Output is flushed before waiting for input, so keepline run works as a coprocess. On SIGTERM or SIGINT it finishes the entries it has read, within --grace; a second signal stops it at once. With --plugin, SIGHUP reloads that file without losing an entry; if the new component can't be used, that is reported on stderr and the old one stays. With --pipes, entries of different sessions run concurrently; the output is the same as with one pipe, as long as the store has room for all sessions.
+
+Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
+
+pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. For example, from a single server to a cluster:
+  keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
+
+What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
+
+Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
+
+Sessions are found through the source's session list. A session whose list entry was evicted or removed by hand is missing there: --scan also walks all keys of the source, in steps. It needs the SCAN permission (`keepline config --acl --scan`), and in a cluster no slots may move in the meantime.
+
+Exit codes: 0 all sessions are in the target, 1 some are not (each is reported with the reason), 2 the command line or the configuration is wrong."#;
+
+/// The host's fields, for `keepline help config`: from the table, so that none is ever missing.
+pub fn fields_help() -> String {
+    let mut help = String::from("Fields of the host:\n");
+    for field in FIELDS {
+        let default = match field.default {
+            Preset::Text(text) => format!("\"{text}\""),
+            Preset::Number(number) => number.to_string(),
+            Preset::Flag(flag) => flag.to_string(),
+        };
+        let allowed = match field.kind {
+            Kind::Text | Kind::Secret | Kind::Url | Kind::List => String::new(),
+            _ => format!(", {}", field.allowed()),
+        };
+        help.push_str(&format!("  {}\n      {} [{default}{allowed}]\n", field.name, field.about));
+    }
+    help.push_str(
+        "\nAll other fields belong to the filter; `keepline config` lists the ones it knows. An empty\n\
+         environment variable counts as unset.\n\n",
+    );
+    help.push_str(JSON_MESSAGES);
+    help.push_str("\n\n");
+    help.push_str(EXIT_CODES);
+    help
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_field() {
+        let help = fields_help();
+        assert!(FIELDS.iter().all(|field| help.contains(field.name)));
+    }
+}

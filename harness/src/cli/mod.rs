@@ -1,0 +1,171 @@
+//! The command line, as clap reads it. Its help texts are its documentation.
+
+mod arguments;
+mod help;
+mod parse;
+mod session;
+
+use std::{env, ffi::OsString, path::PathBuf, process};
+
+use clap::{Args, Parser, Subcommand};
+
+pub use self::{
+    arguments::{
+        BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, InspectArguments,
+        MigrateArguments, RunArguments,
+    },
+    help::EXIT_CODES,
+    parse::GRACE,
+    session::{SessionArguments, SessionCommand},
+};
+use self::{
+    help::{CONFIGURATION, JSON_MESSAGES, MIGRATE_HELP, fields_help},
+    parse::assignment,
+};
+use crate::terminal;
+
+/// Persistent memory for LLM pipelines.
+///
+/// A filter between a pipeline and its model: questions pass through it and gain what their session
+/// remembers; answers pass through it on the way back and are remembered.
+#[derive(Debug, Parser)]
+#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{CONFIGURATION}\n\n{EXIT_CODES}"))]
+pub struct Cli {
+    /// For all commands.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Cli {
+    /// Read the command line; ends the process when it is wrong or asks for help.
+    pub fn read() -> Self {
+        let mut cli = Self::try_parse().unwrap_or_else(|error| {
+            // Nothing says for sure that JSON was meant: the command line can't be read.
+            let mut arguments = env::args_os().take_while(|argument| argument != "--");
+            if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
+                error.exit();
+            }
+            terminal::speak_json();
+            terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
+            process::exit(error.exit_code());
+        });
+        // Of an option that is given before and after the command, clap keeps the ones after it only: fine
+        // for one file or profile, but a field that was set must not be lost without a word.
+        if let Ok(leading) = Leading::try_parse() {
+            cli.global.set.splice(0..0, leading.global.set);
+        }
+        cli
+    }
+}
+
+/// What clap says is wrong, on one line, without the usage that it adds for people.
+fn first_paragraph(rendered: &str) -> String {
+    let text = rendered.strip_prefix("error: ").unwrap_or(rendered);
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    lines.join(" ")
+}
+
+/// The command line up to the command.
+#[derive(Debug, Parser)]
+struct Leading {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    _command: Option<AnyCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum AnyCommand {
+    #[command(external_subcommand)]
+    Any(#[expect(dead_code, reason = "only what comes before it is of interest")] Vec<OsString>),
+}
+
+/// Options of all commands.
+#[derive(Debug, Args)]
+pub struct Global {
+    // The environment is not left to clap: it takes an empty variable for an empty value, and the
+    // configuration has to know who chose the profile.
+    /// Read the configuration from this JSON file [env: KEEPLINE_CONFIG]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
+    pub config: Option<PathBuf>,
+    /// Start from this profile: memory, redis or custom [env: KEEPLINE_PROFILE]
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Configuration")]
+    pub profile: Option<String>,
+    /// Set one field, for example --set backend=redis (may be repeated)
+    #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = assignment, help_heading = "Configuration")]
+    pub set: Vec<(String, String)>,
+    /// Run this component instead of the bundled filter [env: KEEPLINE_PLUGIN]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
+    pub plugin: Option<PathBuf>,
+    /// Log what is being done to stderr
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pass JSON lines through the filter: questions get their session's memory, answers are remembered
+    Run(RunArguments),
+    /// Inspect and edit sessions
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Session(SessionArguments),
+    /// Copy sessions from one Redis to another: a single server, a cluster, another prefix
+    #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
+    Migrate(MigrateArguments),
+    /// Show the effective configuration and the source of each value
+    #[command(after_long_help = fields_help())]
+    Config(ConfigArguments),
+    /// Inspect a component: what it imports, and whether this host would load it
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Inspect(InspectArguments),
+    /// Write the bundled component to a file
+    Component(ComponentArguments),
+    /// Play a sample conversation and show what is remembered
+    Demo(DemoArguments),
+    /// Run benchmarks: what an entry costs, next to the lowest possible cost, and how that scales
+    Bench(BenchArguments),
+    /// Print a shell completion script
+    #[command(after_help = "For example: source <(keepline completions bash)")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+impl Command {
+    /// Whether scripts read what it says.
+    pub fn answers_in_json(&self) -> bool {
+        match self {
+            Self::Session(arguments) => arguments.json,
+            Self::Migrate(arguments) => arguments.json,
+            Self::Config(arguments) => arguments.json,
+            Self::Inspect(arguments) => arguments.json,
+            Self::Bench(arguments) => arguments.json,
+            Self::Run(_) | Self::Component(_) | Self::Demo(_) | Self::Completions { .. } => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_clap_says_is_told_on_one_line() {
+        let error = Cli::try_parse_from(["keepline", "session", "show"]).unwrap_err();
+        let told = first_paragraph(&error.to_string());
+        assert!(told.starts_with("the following required arguments") && told.ends_with("<SESSION>"), "{told}");
+        assert!(!told.contains('\n'));
+    }
+}

@@ -1,0 +1,122 @@
+//! What a line holds: the members that make it an entry, as places in it, and why a line is none.
+
+use std::{borrow::Cow, ops::Range};
+
+use keepline_filter::json::{self, scan::members};
+
+use super::entry::Lane;
+
+/// What a look through a line finds.
+#[derive(Default)]
+pub struct Found {
+    lane: Option<Range<usize>>,
+    pub text: Option<Range<usize>>,
+    pub metadata: Option<Range<usize>>,
+    /// Where the latest `metadata` begin with their name, and where the member after them does.
+    metadata_name: usize,
+    after_metadata: Option<usize>,
+    /// `metadata` that others came after, each with the comma behind.
+    pub superseded: Vec<Range<usize>>,
+}
+
+impl Found {
+    /// Looks through a line. The error says what is wrong with it.
+    pub fn in_line(line: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        match members(line, |key, value| found.member(line, key, value)) {
+            Some(()) => Ok(found),
+            None => Err(problem(line)),
+        }
+    }
+
+    fn member(&mut self, line: &str, key: &str, value: &str) {
+        if self.metadata.is_some() && self.after_metadata.is_none() {
+            self.after_metadata = Some(offset(line, key));
+        }
+        let place = || offset(line, value)..offset(line, value) + value.len();
+        match &*decoded(key) {
+            "lane" => self.lane = Some(place()),
+            "text" => self.text = Some(place()),
+            "metadata" => {
+                if let Some(after) = self.after_metadata.take() {
+                    self.superseded.push(self.metadata_name..after);
+                }
+                self.metadata_name = offset(line, key);
+                self.metadata = Some(place());
+            }
+            _ => {}
+        }
+    }
+
+    /// Where the entry goes.
+    pub fn lane(&self, line: &str) -> Result<Lane, String> {
+        let raw = self.lane.clone().and_then(|place| line.get(place)).ok_or("missing lane")?;
+        if !raw.starts_with('"') {
+            return Err("the lane is not a string".to_owned());
+        }
+        match &*decoded(raw) {
+            "questions" => Ok(Lane::Questions),
+            "answers" => Ok(Lane::Answers),
+            "open" => Ok(Lane::Open),
+            other => Err(format!("unknown lane {:?}", shortened(other))),
+        }
+    }
+}
+
+/// Why a line that could not be looked through could not.
+fn problem(line: &str) -> String {
+    // Some writers begin a file with a byte order mark, and so a line of files that were joined.
+    let text = line.strip_prefix('\u{feff}').unwrap_or(line);
+    if text.trim_ascii().is_empty() {
+        return "empty line".to_owned();
+    }
+    // These are taken, but not by the parser that can tell what is wrong and where; the places stay.
+    let text = text.replace("-Infinity", "-0       ").replace("Infinity", "0       ").replace("NaN", "0  ");
+    match json::members(&text, |_, _| {}) {
+        Err(error) if error.is_data() => "not a JSON object".to_owned(),
+        // Every line is a document of its own: serde_json's "line 1" would mislead.
+        Err(error) => format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column")),
+        Ok(()) => "not JSON".to_owned(),
+    }
+}
+
+/// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
+/// U+FFFD: the string itself goes on as it is, and what is remembered of it stays readable.
+pub fn decoded(raw: &str) -> Cow<'_, str> {
+    json::string(raw).unwrap_or(Cow::Borrowed(raw))
+}
+
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+fn shortened(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 40;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {
+        for (raw, text) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\ud800b""#, "a\u{fffd}b"),
+            (r#""\ud800\ud800""#, "\u{fffd}\u{fffd}"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\ud800\ud83d\ude00""#, "\u{fffd}😀"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\n""#, "\u{fffd}\n"),
+            (r#""\ud83d\\ude00""#, "\u{fffd}\\ude00"),
+            (r#""\u00e9\"\\\/\b\f\n\r\t\u0000""#, "é\"\\/\u{8}\u{c}\n\r\t\0"),
+        ] {
+            assert_eq!(decoded(raw), text, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What has become of entries.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{entry::Effect, store::Histogram};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident: $effect:ident;)*) => {
+        /// How many entries met with each fate.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Instances of the plugin that were stopped.
+            pub faults: u64,
+            /// Calls that got no instance in time, those of [`Sessions`](crate::Sessions) among them.
+            pub busy: u64,
+        }
+
+        impl Counters {
+            /// How many entries met with each effect, by the effect's name.
+            pub fn effects(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),*].into_iter()
+            }
+        }
+
+        #[derive(Default)]
+        pub(crate) struct Tally {
+            $($name: AtomicU64,)*
+            faults: AtomicU64,
+            busy: AtomicU64,
+            pub(crate) questions: Histogram,
+            pub(crate) answers: Histogram,
+        }
+
+        impl Tally {
+            pub(crate) fn count(&self, effect: Effect) {
+                let counter = match effect { $(Effect::$effect => &self.$name,)* };
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+
+            pub(crate) fn count_fault(&self) {
+                self.faults.fetch_add(1, Ordering::Relaxed);
+            }
+
+            pub(crate) fn count_busy(&self) {
+                self.busy.fetch_add(1, Ordering::Relaxed);
+            }
+
+            pub(crate) fn read(&self) -> Counters {
+                Counters {
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    faults: self.faults.load(Ordering::Relaxed),
+                    busy: self.busy.load(Ordering::Relaxed),
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Questions that got their session's memory.
+    enriched: Enriched;
+    /// Questions of sessions with nothing to tell.
+    resumed: Resumed;
+    /// Answers stored.
+    stored: Stored;
+    /// Answers that were stored already.
+    repeated: Repeated;
+    /// Answers that an option leaves out.
+    skipped: Skipped;
+    /// No session.
+    passed: Passed;
+    /// A malformed session id.
+    ignored: Ignored;
+    /// A session of somebody else's.
+    foreign: Foreign;
+    /// Kept from being enriched or stored by a limit.
+    limited: Limited;
+    /// Answers whose session had ended.
+    ended: Ended;
+    /// The store or the plugin failed, or no instance was to be had.
+    failed: Failed;
+}

@@ -1,0 +1,27 @@
+//! What is worth watching: counters, latencies and gauges, read at one moment.
+
+use crate::{
+    counters::Counters,
+    store::{Latencies, StoreCounters},
+};
+
+/// All there is to watch about a [`Keepline`](crate::Keepline), read at one moment.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// What has become of entries.
+    pub entries: Counters,
+    /// How long questions took, from the call to the reply: waiting for an instance, for the store, and computing.
+    pub questions: Latencies,
+    /// How long answers took.
+    pub answers: Latencies,
+    /// How calls of the store have ended. It is the one of this Keepline, not of
+    /// [others](crate::Keepline::with_store) that share its instances.
+    pub store: StoreCounters,
+    /// Instances that are serving a call.
+    pub instances_at_work: usize,
+    /// Instances at rest.
+    pub instances_idle: usize,
+    /// Calls that wait for an instance.
+    pub calls_waiting: usize,
+}

@@ -1,0 +1,114 @@
+//! Bounds of what a component returns. A reply over them is no reply: its instance is done for.
+//!
+//! Whatever it returns, it can't make the host copy more than [`Sandbox::copy_bytes`](crate::Sandbox::copy_bytes) in
+//! one call; these are about what is kept, handed to the next call, or shown.
+
+use super::{Fault, SessionReply};
+use crate::contract::{
+    filter::{AnswerReply, QuestionReply, Task},
+    maintenance::ToldProgress,
+};
+
+/// There is one a pipe, and ours has some 150 bytes.
+const MAX_TURN: usize = 4 << 10;
+const MAX_TASKS: usize = 64;
+const MAX_TASK_STATE: usize = 4 << 10;
+/// Of a task under way.
+const MAX_PROGRESS_STATE: usize = 1 << 20;
+/// `{kind}/{name}` of a bucket.
+const MAX_SUBJECT: usize = 160;
+const MAX_TASK_NAME: usize = 64;
+const MAX_NEEDS: usize = 64;
+
+/// What can be looked at before it is believed.
+pub(super) trait Bounded {
+    /// # Errors
+    /// When it is over a bound.
+    fn check(&self) -> Result<(), Fault>;
+}
+
+impl Bounded for QuestionReply {
+    fn check(&self) -> Result<(), Fault> {
+        printable("turn", &self.turn, MAX_TURN)?;
+        tasks(&self.due)
+    }
+}
+
+impl Bounded for AnswerReply {
+    fn check(&self) -> Result<(), Fault> {
+        tasks(&self.due)
+    }
+}
+
+impl Bounded for ToldProgress {
+    fn check(&self) -> Result<(), Fault> {
+        task(&self.task, MAX_PROGRESS_STATE)?;
+        if self.needs.len() > MAX_NEEDS {
+            return Err(Fault::of(format!("it needs more than {MAX_NEEDS} things at a time")));
+        }
+        Ok(())
+    }
+}
+
+/// Nothing of it is kept.
+impl<T> Bounded for SessionReply<T> {
+    fn check(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// Whether a component could have named this task: whoever hands in another one is told so, before an instance that
+/// hands it back is taken for a faulty one.
+pub(crate) fn is_task(task: &Task) -> bool {
+    self::task(task, MAX_PROGRESS_STATE).is_ok()
+}
+
+fn tasks(due: &[Task]) -> Result<(), Fault> {
+    if due.len() > MAX_TASKS {
+        return Err(Fault::of(format!("it names more than {MAX_TASKS} tasks")));
+    }
+    due.iter().try_for_each(|one| task(one, MAX_TASK_STATE))
+}
+
+fn task(task: &Task, max_state: usize) -> Result<(), Fault> {
+    printable("task's subject", &task.subject, MAX_SUBJECT)?;
+    printable("task's name", &task.name, MAX_TASK_NAME)?;
+    printable("task's state", &task.state, max_state)
+}
+
+fn printable(what: &str, text: &str, max: usize) -> Result<(), Fault> {
+    if text.len() > max {
+        return Err(Fault::of(format!("its {what} is over {max} bytes")));
+    }
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
+    }
+    Err(Fault::of(format!("its {what} is not printable ASCII")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::filter::Effect;
+
+    fn reply(turn: String, due: Vec<Task>) -> QuestionReply {
+        QuestionReply { metadata: None, turn, effect: Effect::Resumed, attached: 0, due, problem: None }
+    }
+
+    fn a_task(state: String) -> Task {
+        Task { subject: "session/a".into(), name: "fold".into(), state }
+    }
+
+    #[test]
+    fn a_reply_is_believed_up_to_its_bounds() {
+        let most = vec![a_task("x".repeat(MAX_TASK_STATE)); MAX_TASKS];
+        assert!(reply("x".repeat(MAX_TURN), most.clone()).check().is_ok());
+        assert!(reply("x".repeat(MAX_TURN + 1), vec![]).check().is_err());
+        assert!(reply("a\nb".into(), vec![]).check().is_err());
+        assert!(reply("é".into(), vec![]).check().is_err());
+        assert!(reply(String::new(), [most, vec![a_task(String::new())]].concat()).check().is_err());
+        assert!(reply(String::new(), vec![a_task("x".repeat(MAX_TASK_STATE + 1))]).check().is_err());
+        let unprintable = Task { name: "\u{1b}[2J".into(), ..a_task(String::new()) };
+        assert!(reply(String::new(), vec![unprintable]).check().is_err());
+    }
+}

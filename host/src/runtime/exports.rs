@@ -1,0 +1,107 @@
+//! What the component exports: one line for each function, as in `wit/`, and how it is called.
+
+use wasmtime::{
+    Store,
+    component::{Component, ComponentExportIndex, Func, Instance, TypedFunc},
+};
+
+use super::InstanceState;
+use crate::contract::{
+    filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
+    logging::LogLevel,
+    maintenance::{Job, ToldProgress},
+    sessions::{
+        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
+        SessionState, ValueFound, ValueStored,
+    },
+};
+
+/// What a call of the `sessions` export replies.
+pub(crate) type SessionReply<T> = Result<T, SessionProblem>;
+
+macro_rules! exports {
+    ($($interface:literal { $($name:literal $function:ident($($argument:ident: $type:ty),*) -> $reply:ty;)* })*) => {
+        /// Where a component has its exports.
+        #[derive(Clone)]
+        pub(crate) struct Indices {
+            $($($function: ComponentExportIndex,)*)*
+        }
+
+        impl Indices {
+            /// # Errors
+            /// When one is missing.
+            pub(super) fn of(component: &Component) -> wasmtime::Result<Self> {
+                let missing = |name| wasmtime::Error::msg(format!("it does not export {name}"));
+                $(
+                    let interface =
+                        component.get_export_index(None, $interface).ok_or_else(|| missing($interface))?;
+                    $(
+                        let $function = component
+                            .get_export_index(Some(&interface), $name)
+                            .ok_or_else(|| missing(concat!($interface, "#", $name)))?;
+                    )*
+                )*
+                Ok(Self { $($($function,)*)* })
+            }
+        }
+
+        /// The functions of an instance. Each has the type with which it is called: that was checked here.
+        pub(super) struct Exports {
+            $($($function: Func,)*)*
+        }
+
+        impl Exports {
+            /// # Errors
+            /// When one has another type.
+            pub(super) fn of(
+                instance: &Instance,
+                store: &mut Store<InstanceState>,
+                indices: &Indices,
+            ) -> wasmtime::Result<Self> {
+                Ok(Self { $($(
+                    $function: *instance
+                        .get_typed_func::<($($type,)*), ($reply,)>(&mut *store, &indices.$function)?
+                        .func(),
+                )*)* })
+            }
+
+            $($(
+                pub(super) async fn $function(
+                    &self,
+                    store: &mut Store<InstanceState>,
+                    $($argument: $type),*
+                ) -> wasmtime::Result<$reply> {
+                    // SAFETY: checked in `of`, with these very types. A `TypedFunc` can't be kept itself, for its type
+                    // holds the lifetime of one call's arguments.
+                    #[allow(unsafe_code, reason = "the type was checked when the instance was made")]
+                    let function = unsafe { TypedFunc::<($($type,)*), ($reply,)>::new_unchecked(self.$function) };
+                    let (reply,) = function.call_async(store, ($($argument,)*)).await?;
+                    Ok(reply)
+                }
+            )*)*
+        }
+    };
+}
+
+exports! {
+    "keepline:memory/filter@0.2.0" {
+        "configure" configure(options: &str, log_from: LogLevel) -> Result<Configured, ConfigProblem>;
+        "question" question(entry: Question<'_>) -> QuestionReply;
+        "answer" answer(entry: AnswerEntry<'_>) -> AnswerReply;
+    }
+    "keepline:memory/maintenance@0.2.0" {
+        "advance" advance(job: &Job) -> ToldProgress;
+    }
+    "keepline:memory/sessions@0.2.0" {
+        "create" create(session: &str) -> SessionReply<SessionCreated>;
+        "resume" resume(session: &str) -> SessionReply<SessionState>;
+        "list-sessions" list_sessions(cursor: &str, limit: u32) -> SessionReply<SessionPage>;
+        "delete" delete(session: &str) -> SessionReply<SessionDeleted>;
+        "put" put(session: &str, key: &str, value: &str) -> SessionReply<ValueStored>;
+        "get" get(session: &str, key: &str) -> SessionReply<ValueFound>;
+        "keys" keys(session: &str) -> SessionReply<KeyList>;
+        "clear" clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
+        "increment" increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
+        "history" history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
+    }
+}

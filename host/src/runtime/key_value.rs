@@ -1,0 +1,275 @@
+//! The import `key-value`: the store, within an instance's budgets and its call's deadline.
+//!
+//! The stores' own types cross the boundary. What a store fails with is told to the component; what a component may
+//! not ask for ends it.
+
+use wasmtime::{bail, component::Linker};
+
+use super::{Due, InstanceState};
+use crate::store::{
+    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Operation, Receipt, Store,
+    StoreCapabilities, Transaction, Writer,
+    guard::{self, Call, Missed},
+};
+
+/// More whole maps and stretches of logs in one call of the import nobody needs. One record of a log comes whatever
+/// its size.
+const MAX_RANGES: u64 = 16;
+/// More names on one page nobody needs.
+const MAX_PAGE: u32 = 10_000;
+/// What a call of the import is answered with.
+type Answer<T> = wasmtime::Result<(Result<T, Failure>,)>;
+
+pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
+    let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
+    store.func_wrap_async("transact", |mut context, (transaction,): (Transaction,)| {
+        Box::new(async move { context.data_mut().transact(transaction).await })
+    })?;
+    store.func_wrap_async("transact-each", |mut context, (transactions,): (Vec<Transaction>,)| {
+        Box::new(async move { context.data_mut().transact_each(transactions).await })
+    })?;
+    store.func_wrap_async("list-buckets", |mut context, (kind, cursor, limit): (BucketKind, String, u32)| {
+        Box::new(async move { context.data_mut().list_buckets(kind, &cursor, limit).await })
+    })?;
+    store.func_wrap_async(
+        "delete-bucket",
+        |mut context, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
+            Box::new(async move { context.data_mut().delete_bucket(&bucket, incarnation.as_deref(), max_keys).await })
+        },
+    )?;
+    store.func_wrap("capabilities", |context, ()| -> wasmtime::Result<(StoreCapabilities,)> {
+        Ok((context.data().store.store().capabilities(),))
+    })
+}
+
+impl InstanceState {
+    async fn transact(&mut self, mut transaction: Transaction) -> Answer<Receipt> {
+        self.begin_store_calls(1)?;
+        limit_reads(std::slice::from_mut(&mut transaction), self.memory_bytes)?;
+        let (deadline, writer) = (self.due.deadline, self.writer.advance());
+        let answer = ask(&self.store, &mut self.due, |store| store.transact(writer, &transaction, deadline)).await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    async fn transact_each(&mut self, mut transactions: Vec<Transaction>) -> wasmtime::Result<(Vec<Attempt>,)> {
+        self.begin_store_calls(transactions.len())?;
+        limit_reads(&mut transactions, self.memory_bytes)?;
+        let (deadline, writer) = (self.due.deadline, self.writer.advance());
+        let answer =
+            ask(&self.store, &mut self.due, |store| store.transact_each(writer, &transactions, deadline)).await;
+        let attempts = match self.answered(answer) {
+            Ok(results) if results.len() == transactions.len() => results,
+            Ok(_) => {
+                let told = "the store did not answer each of the transactions";
+                vec![Err(Failure::new(FailureCode::Other, "", told)); transactions.len()]
+            }
+            Err(failure) => vec![Err(failure); transactions.len()],
+        };
+        Ok((attempts.into_iter().map(|result| result.map_or_else(Attempt::Failure, Attempt::Receipt)).collect(),))
+    }
+
+    async fn list_buckets(&mut self, kind: BucketKind, cursor: &str, limit: u32) -> Answer<BucketPage> {
+        self.begin_store_calls(1)?;
+        let (deadline, limit) = (self.due.deadline, limit.min(MAX_PAGE));
+        let answer = ask(&self.store, &mut self.due, |store| store.list_buckets(kind, cursor, limit, deadline)).await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
+        self.begin_store_calls(1)?;
+        let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
+        let answer = ask(&self.store, &mut self.due, |store| {
+            store.delete_bucket(writer, bucket, incarnation, max_keys, deadline)
+        })
+        .await;
+        Ok((self.answered(answer).and_then(|answer| answer),))
+    }
+
+    /// What an instance is told of a call of the store.
+    fn answered<T>(&mut self, answer: Result<T, NoAnswer>) -> Result<T, Failure> {
+        self.waited_for_store();
+        let (code, told) = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(NoAnswer::TooLate) => {
+                (FailureCode::TimedOut, "this entry ran out of time (entry_timeout), so the store was not asked")
+            }
+            Err(NoAnswer::Missed(Missed::LeftAlone)) => {
+                (FailureCode::Unavailable, "the store has failed several times in a row and is left alone for a moment")
+            }
+            Err(NoAnswer::Missed(Missed::Abandoned)) => {
+                (FailureCode::TimedOut, "the store did not answer within the time for this entry (entry_timeout)")
+            }
+            Err(NoAnswer::Missed(Missed::Panicked)) => (FailureCode::Other, "the store panicked"),
+        };
+        // What it sent last may still be on its way.
+        self.writer = Writer::new();
+        Err(Failure::new(code, "", told))
+    }
+}
+
+/// Why there is no answer of the store.
+enum NoAnswer {
+    /// The deadline was over already.
+    TooLate,
+    Missed(Missed),
+}
+
+/// The store's answer, if it comes by the deadline: whatever the store does, its caller goes on.
+async fn ask<'a, T: guard::Answer>(
+    store: &'a Guard,
+    due: &mut Due,
+    call: impl FnOnce(&'a dyn Store) -> Call<'a, T>,
+) -> Result<T, NoAnswer> {
+    if due.is_over() {
+        return Err(NoAnswer::TooLate);
+    }
+    let answer = store.call(due.deadline, call).await;
+    due.waited();
+    answer.map_err(NoAnswer::Missed)
+}
+
+/// Lowers the limits of all reads so far that what they bring together is no more than the instance could hold. Else
+/// one value, stored once and read ten thousand times, would fill the host's memory.
+fn limit_reads(transactions: &mut [Transaction], memory_bytes: u64) -> wasmtime::Result<()> {
+    let (mut reads, mut ranges) = (0_u64, 0);
+    for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
+        if let Some(read) = Read::of(operation) {
+            reads += 1;
+            ranges += u64::from(read.is_range);
+        }
+    }
+    if ranges > MAX_RANGES {
+        bail!("it asked for more than {MAX_RANGES} whole maps and stretches of logs in one call");
+    }
+    let share = memory_bytes / reads.max(1);
+    for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
+        if let Some(read) = Read::of(operation) {
+            *read.max_bytes = (*read.max_bytes).min(share);
+        }
+    }
+    Ok(())
+}
+
+/// An operation that reads as much as it is allowed to.
+struct Read<'a> {
+    max_bytes: &'a mut u64,
+    /// Of many entries or records; else of those that it names.
+    is_range: bool,
+}
+
+impl<'a> Read<'a> {
+    fn of(operation: &'a mut Operation) -> Option<Self> {
+        let (max_bytes, is_range) = match operation {
+            Operation::Get(get) => (&mut get.max_bytes, false),
+            Operation::Match(found) => (&mut found.max_bytes, false),
+            Operation::GetAll(all) => (&mut all.max_bytes, true),
+            Operation::Page(page) => (&mut page.max_bytes, true),
+            Operation::Read(read) => (&mut read.max_bytes, true),
+            Operation::ReadAt(read) => (&mut read.max_bytes, true),
+            Operation::Overflow(overflow) => (&mut overflow.max_bytes, true),
+            // What these answer is small, whatever is stored.
+            Operation::Put(_)
+            | Operation::Increment(_)
+            | Operation::Remove(_)
+            | Operation::ResetMap(_)
+            | Operation::Append(_)
+            | Operation::ReplaceOldest(_)
+            | Operation::Rewrite(_)
+            | Operation::ResetLog(_)
+            | Operation::Lease(_)
+            | Operation::Post(_)
+            | Operation::Unpost(_)
+            | Operation::Describe(_) => return None,
+        };
+        Some(Self { max_bytes, is_range })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        lend::{RateLimitedLog, SystemClock, TracingLog},
+        runtime::Lent,
+        sandbox::Sandbox,
+        store::{
+            BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation,
+            Status,
+        },
+    };
+
+    fn transaction(operations: Vec<Operation>) -> Transaction {
+        Transaction {
+            bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
+            opening: Opening::Existing(ExistingLife { incarnation: None, renew: true }),
+            expectations: vec![],
+            operations,
+        }
+    }
+
+    fn get() -> Operation {
+        Operation::Get(GetOperation { map_name: "values".into(), keys: vec!["a".into()], max_bytes: u64::MAX })
+    }
+
+    fn read(max_bytes: u64) -> Operation {
+        Operation::Read(ReadOperation { log: "history".into(), end: LogEnd::Newest, max_records: 9, max_bytes })
+    }
+
+    #[test]
+    fn all_reads_of_a_call_share_what_an_instance_can_hold() {
+        let mut calls = vec![transaction(vec![get(), read(7)]), transaction(vec![get(), get()])];
+        limit_reads(&mut calls, 4000).unwrap();
+        let left = |operation: &mut Operation| *Read::of(operation).unwrap().max_bytes;
+        let lowered: Vec<u64> =
+            calls.iter_mut().flat_map(|call| call.operations.iter_mut().map(left).collect::<Vec<_>>()).collect();
+        assert_eq!(lowered, [1000, 7, 1000, 1000]);
+    }
+
+    #[test]
+    fn stretches_of_logs_are_counted_over_all_transactions() {
+        let each = |count| (0..count).map(|_| transaction(vec![read(1)])).collect::<Vec<_>>();
+        assert!(limit_reads(&mut each(16), 1 << 20).is_ok());
+        assert!(limit_reads(&mut each(17), 1 << 20).is_err());
+        assert!(limit_reads(&mut [transaction((0..1000).map(|_| get()).collect())], 1 << 20).is_ok());
+    }
+
+    #[tokio::test]
+    async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
+        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
+        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
+        let lent = Lent { store, clock: Arc::new(SystemClock), log };
+        let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
+        let mut state = InstanceState::new(lent, &sandbox);
+        state.begin(Writer::new(), Due::by(Deadline::NEVER));
+        let create = |name: &str| Transaction {
+            bucket: BucketId { kind: BucketKind::User, name: name.into() },
+            opening: Opening::Create(NewLife { time_to_live: None }),
+            ..transaction(vec![])
+        };
+        let applied = |attempts: Vec<Attempt>| -> Vec<bool> {
+            let is_applied = |attempt| matches!(attempt, Attempt::Receipt(Receipt { status: Status::Applied, .. }));
+            attempts.into_iter().map(is_applied).collect()
+        };
+        let (attempts,) = state.transact_each(vec![create("a"), create("b")]).await.unwrap();
+        assert_eq!(applied(attempts), [true, true]);
+        assert_eq!(state.writer.sequence(), 1);
+        // The same bucket twice.
+        let (attempts,) = state.transact_each(vec![create("a"), create("a")]).await.unwrap();
+        assert_eq!(applied(attempts), [false, false]);
+        assert!(state.transact_each(vec![create("a"), create("b")]).await.is_err());
+        assert!(state.transact(create("a")).await.is_err());
+
+        state.begin(Writer::new(), Due::by(Deadline::after(Duration::ZERO)));
+        let (attempts,) = state.transact_each(vec![create("a"), create("c")]).await.unwrap();
+        let codes: Vec<_> = attempts
+            .into_iter()
+            .map(|attempt| match attempt {
+                Attempt::Failure(failure) => failure.code,
+                Attempt::Receipt(receipt) => panic!("{receipt:?}"),
+            })
+            .collect();
+        assert_eq!(codes, [FailureCode::TimedOut; 2]);
+    }
+}

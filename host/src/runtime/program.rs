@@ -1,0 +1,34 @@
+//! A component, linked: what instances are made of.
+
+use std::sync::Arc;
+
+use wasmtime::{
+    Engine,
+    component::{Component, InstancePre, Linker},
+};
+
+use super::{InstanceState, exports::Indices, imports};
+use crate::sandbox::Sandbox;
+
+/// A component with what it imports, and where it has its exports. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(super) pre: InstancePre<InstanceState>,
+    pub(super) indices: Indices,
+    pub(super) sandbox: Arc<Sandbox>,
+}
+
+impl Program {
+    /// # Errors
+    /// When an import has another type than what is lent, or an export is missing.
+    pub(crate) fn link(engine: &Engine, component: &Component, sandbox: &Sandbox) -> wasmtime::Result<Self> {
+        let mut linker = Linker::new(engine);
+        imports::lend(&mut linker)?;
+        let pre = linker.instantiate_pre(component)?;
+        Ok(Self { pre, indices: Indices::of(component)?, sandbox: Arc::new(sandbox.clone()) })
+    }
+
+    pub(crate) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+}

@@ -1,0 +1,308 @@
+//! A circuit breaker: when the store fails time after time, it is left alone for a while, so that a dead
+//! Redis costs an entry microseconds and not a time-out.
+//!
+//! It counts transactions that failed with all their retries, not connections that were cut. What a caller gave
+//! too little time counts by how long that goes on, and not by how often it happens. What was cancelled does not
+//! count.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::deadline::later;
+
+/// When it opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerOptions {
+    /// After so many failures in a row.
+    pub failures: u32,
+    /// For so long; twice as long each time that the store still fails then, up to ten times.
+    pub cooldown: Duration,
+}
+
+impl Default for BreakerOptions {
+    fn default() -> Self {
+        Self { failures: 3, cooldown: Duration::from_millis(500) }
+    }
+}
+
+/// Open after so many failures in a row; then, after a cool-down that doubles each time, one transaction
+/// is let through to look.
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    options: BreakerOptions,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failures: u32,
+    open_until: Option<Instant>,
+    /// Times that the circuit has opened since the store last worked.
+    openings: u32,
+    /// One looks whether the store is back, and has not reported yet.
+    probing: bool,
+    /// Nothing has worked since the first instant, as those tell who had little time; the last told at the second.
+    silence: Option<(Instant, Instant)>,
+}
+
+/// May a transaction be tried?
+#[derive(Debug, PartialEq, Eq)]
+enum Admission {
+    Closed,
+    /// This one looks whether the store is back; the others wait for what it finds.
+    Probe,
+    Refused,
+}
+
+/// Leave to try. Whoever was to look whether the store is back and goes without a report makes room for the next.
+pub(crate) struct Leave<'a> {
+    breaker: &'a Breaker,
+    probe_since: Option<Instant>,
+}
+
+impl Leave<'_> {
+    /// What came of it was reported to the breaker.
+    pub(crate) fn reported(mut self, to: &Breaker) {
+        if std::ptr::eq(self.breaker, to) {
+            self.probe_since = None;
+        }
+    }
+}
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        if let Some(since) = self.probe_since {
+            self.breaker.probe_left_at(since, Instant::now());
+        }
+    }
+}
+
+impl Breaker {
+    /// A cool-down never grows beyond this many times the first.
+    const MAX_GROWTH: u32 = 10;
+
+    pub(crate) fn new(options: BreakerOptions) -> Self {
+        Self { options, state: Mutex::default() }
+    }
+
+    /// Whether the last transaction failed.
+    #[cfg(any(feature = "redis", test))]
+    pub(crate) fn has_failures(&self) -> bool {
+        self.state.lock().failures > 0
+    }
+
+    /// Whether the store is left alone.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().open_until.is_some()
+    }
+
+    /// None: not now.
+    pub(crate) fn admit(&self, now: Instant) -> Option<Leave<'_>> {
+        let probe_since = match self.admit_at(now) {
+            Admission::Closed => None,
+            Admission::Probe => Some(now),
+            Admission::Refused => return None,
+        };
+        Some(Leave { breaker: self, probe_since })
+    }
+
+    pub(crate) fn succeeded(&self) {
+        let mut state = self.state.lock();
+        if state.failures > 0 || state.silence.is_some() {
+            *state = State::default();
+        }
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failed_at(Instant::now());
+    }
+
+    /// Nothing came of a transaction that was begun then and had less time than the store may take. That says
+    /// little; but when nothing works for `patience`, as much as one failure.
+    pub(crate) fn cut_short(&self, began: Instant, patience: Duration) {
+        self.cut_short_at(began, patience, Instant::now());
+    }
+
+    fn admit_at(&self, now: Instant) -> Admission {
+        let mut state = self.state.lock();
+        match state.open_until {
+            None => Admission::Closed,
+            Some(until) if now < until => Admission::Refused,
+            Some(_) => {
+                // The next one looks in its turn, should this one never report.
+                state.open_until = Some(later(now, self.cooldown_after(state.openings)));
+                state.probing = true;
+                Admission::Probe
+            }
+        }
+    }
+
+    fn failed_at(&self, now: Instant) {
+        let mut state = self.state.lock();
+        state.failures = state.failures.saturating_add(1);
+        // One outage that stops many pipes at once is one: those that were under way don't prolong it.
+        let is_open = state.open_until.is_some();
+        if state.failures >= self.options.failures.max(1) && (!is_open || state.probing) {
+            state.probing = false;
+            let cooldown = self.cooldown_after(state.openings);
+            state.openings = state.openings.saturating_add(1);
+            state.open_until = Some(later(now, cooldown));
+        }
+    }
+
+    fn cut_short_at(&self, began: Instant, patience: Duration, now: Instant) {
+        {
+            let mut state = self.state.lock();
+            // What was told long ago and never since is no silence that went on.
+            let goes_on = state.silence.filter(|(_, told)| began.saturating_duration_since(*told) < patience);
+            let since = goes_on.map_or(began, |(since, _)| since);
+            if now.saturating_duration_since(since) < patience {
+                state.silence = Some((since, now));
+                return;
+            }
+            state.silence = Some((now, now));
+        }
+        self.failed_at(now);
+    }
+
+    /// Nobody learned anything: the next may look after as long as this one has.
+    fn probe_left_at(&self, since: Instant, now: Instant) {
+        let mut state = self.state.lock();
+        if !state.probing {
+            return;
+        }
+        state.probing = false;
+        let next = later(now, now.saturating_duration_since(since));
+        state.open_until = state.open_until.map(|until| until.min(next));
+    }
+
+    fn cooldown_after(&self, openings: u32) -> Duration {
+        self.options.cooldown.saturating_mul(2u32.saturating_pow(openings.min(8)).min(Self::MAX_GROWTH))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(1000);
+
+    fn breaker(failures: u32) -> Breaker {
+        Breaker::new(BreakerOptions { failures, cooldown: Duration::from_millis(100) })
+    }
+
+    #[test]
+    fn it_opens_after_failures_in_a_row_and_lets_one_probe_through_after_the_cooldown() {
+        let breaker = breaker(3);
+        let start = Instant::now();
+        breaker.failed_at(start);
+        breaker.failed_at(start);
+        breaker.succeeded();
+        breaker.failed_at(start);
+        breaker.failed_at(start);
+        assert_eq!(breaker.admit_at(start), Admission::Closed);
+        breaker.failed_at(start);
+        assert_eq!(breaker.admit_at(start), Admission::Refused);
+        let later = start + Duration::from_millis(101);
+        assert_eq!(breaker.admit_at(later), Admission::Probe);
+        assert_eq!(breaker.admit_at(later), Admission::Refused);
+        breaker.succeeded();
+        assert_eq!(breaker.admit_at(later), Admission::Closed);
+    }
+
+    #[test]
+    fn many_pipes_that_fail_at_once_open_it_once() {
+        let breaker = breaker(3);
+        let start = Instant::now();
+        (0..16).for_each(|_| breaker.failed_at(start));
+        assert_eq!(breaker.admit_at(start + Duration::from_millis(99)), Admission::Refused);
+        assert_eq!(breaker.admit_at(start + Duration::from_millis(101)), Admission::Probe);
+        // The probe fails; twice the time.
+        let again = start + Duration::from_millis(150);
+        (0..3).for_each(|_| breaker.failed_at(again));
+        assert_eq!(breaker.admit_at(again + Duration::from_millis(199)), Admission::Refused);
+        assert_eq!(breaker.admit_at(again + Duration::from_millis(201)), Admission::Probe);
+    }
+
+    #[test]
+    fn the_cooldown_grows_but_not_without_end() {
+        let breaker = breaker(1);
+        let mut now = Instant::now();
+        for _ in 0..100 {
+            breaker.failed_at(now);
+            assert_eq!(breaker.admit_at(now + Duration::from_millis(99)), Admission::Refused);
+            now += Duration::from_millis(1001);
+            assert_eq!(breaker.admit_at(now), Admission::Probe);
+        }
+    }
+
+    #[test]
+    fn a_cooldown_that_no_clock_can_tell_lasts_and_does_no_harm() {
+        for cooldown in [Duration::MAX, Duration::MAX / 2, Duration::from_secs(u64::MAX / 16)] {
+            let breaker = Breaker::new(BreakerOptions { failures: 1, cooldown });
+            let now = Instant::now();
+            for _ in 0..20 {
+                breaker.failed_at(now);
+            }
+            assert_eq!(breaker.admit_at(now + Duration::from_secs(1_000_000)), Admission::Refused, "{cooldown:?}");
+        }
+    }
+
+    #[test]
+    fn a_probe_that_is_cancelled_makes_room_for_the_next() {
+        let breaker = breaker(1);
+        let start = Instant::now();
+        (0..4).for_each(|n| {
+            breaker.failed_at(start);
+            breaker.state.lock().probing = n < 3;
+        });
+        let due = start + Duration::from_secs(1);
+        let looking = |at| breaker.admit_at(at) == Admission::Probe;
+        assert!(looking(due));
+        // It looked for 30 ms; unless it had left, the next would come a second after it.
+        breaker.probe_left_at(due, due + Duration::from_millis(30));
+        assert_eq!(breaker.admit_at(due + Duration::from_millis(59)), Admission::Refused);
+        assert!(looking(due + Duration::from_millis(60)));
+        // Whoever was cancelled at once has held up nobody.
+        let then = due + Duration::from_millis(60);
+        breaker.probe_left_at(then, then);
+        assert!(looking(then));
+        breaker.succeeded();
+        assert_eq!(breaker.admit_at(then), Admission::Closed);
+    }
+
+    #[test]
+    fn a_report_to_another_breaker_frees_the_probe_of_this_one() {
+        let (one, other) = (breaker(1), breaker(1));
+        let start = Instant::now();
+        one.failed_at(start);
+        let due = start + Duration::from_millis(101);
+        one.admit(due).unwrap().reported(&other);
+        assert!(!one.state.lock().probing);
+        one.failed_at(due);
+        let due = due + Duration::from_secs(1);
+        one.admit(due).unwrap().reported(&one);
+        assert!(one.state.lock().probing, "its report decides");
+    }
+
+    #[test]
+    fn little_time_counts_by_how_long_nothing_works_and_not_by_how_often() {
+        let breaker = breaker(3);
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        (0..1000).for_each(|_| breaker.cut_short_at(at(0), PATIENCE, at(50)));
+        assert_eq!(breaker.admit_at(at(50)), Admission::Closed);
+        // Nothing works for three seconds: as much as three failures.
+        for ms in (50..3000).step_by(50) {
+            assert_eq!(breaker.admit_at(at(ms)), Admission::Closed, "{ms}");
+            breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50));
+        }
+        assert_eq!(breaker.admit_at(at(3050)), Admission::Refused);
+        breaker.succeeded();
+        // One now and then says nothing.
+        (1..100).map(|n| n * 10_000).for_each(|ms| breaker.cut_short_at(at(ms), PATIENCE, at(ms + 50)));
+        assert!(!breaker.has_failures());
+    }
+}

@@ -1,0 +1,127 @@
+//! Maps: key → text, sorted by key.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use compact_str::CompactString;
+
+use super::index;
+use crate::{
+    Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size,
+    request::{MAX_RECORDS, PAGE},
+};
+
+/// What an entry takes beside key and text: two allocations and a place in a tree.
+const ENTRY_OVERHEAD: u64 = 96;
+/// What a map takes beside its name and entries.
+const MAP_OVERHEAD: u64 = 160;
+
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    entries: BTreeMap<CompactString, CompactString>,
+    /// Keys and texts together, in bytes.
+    bytes: u64,
+}
+
+impl Map {
+    pub(super) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&CompactString> {
+        self.entries.get(key)
+    }
+
+    /// The first of the keys.
+    pub(super) fn keys(&self, most: u64) -> Vec<String> {
+        self.entries.keys().take(index(most)).map(ToString::to_string).collect()
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.len().saturating_mul(ENTRY_OVERHEAD).saturating_add(self.bytes)
+    }
+
+    #[cfg(test)]
+    pub(super) fn counted_cost(&self) -> u64 {
+        self.entries.iter().map(|(key, text)| entry_cost(key, text.len())).sum()
+    }
+
+    /// Set an entry and tell whether its key is new.
+    pub(super) fn set(&mut self, key: &str, text: &str) -> bool {
+        let added = text.len() as u64;
+        if let Some(place) = self.entries.get_mut(key) {
+            self.bytes = self.bytes.saturating_sub(place.len() as u64).saturating_add(added);
+            // In its place, if it is about as long: that one was just read, and a new one is not in the cache.
+            if (text.len()..text.len() + text.len() / 4 + 32).contains(&place.capacity()) {
+                place.clear();
+                place.push_str(text);
+            } else {
+                *place = text.into();
+            }
+            return false;
+        }
+        self.bytes = self.bytes.saturating_add(added).saturating_add(key.len() as u64);
+        self.entries.insert(key.into(), text.into());
+        true
+    }
+
+    /// Remove an entry and tell whether it was there.
+    pub(super) fn remove(&mut self, key: &str) -> bool {
+        let Some(text) = self.entries.remove(key) else { return false };
+        self.bytes = self.bytes.saturating_sub((key.len() + text.len()) as u64);
+        true
+    }
+
+    /// The entries with these keys, or how much they are.
+    pub(super) fn some(&self, keys: &[String], max_bytes: u64) -> Outcome {
+        let found = || keys.iter().filter_map(|key| Some((key, self.entries.get(&**key)?)));
+        let (count, bytes) = found().fold((0_u64, 0_u64), |(count, bytes), (_, text)| {
+            (count.saturating_add(1), bytes.saturating_add(text.len() as u64))
+        });
+        if bytes > max_bytes || count > MAX_RECORDS {
+            return Outcome::Oversize(Size { bytes, entries: count });
+        }
+        let entries = found().map(|(key, text)| Entry { key: key.clone(), text: text.to_string() }).collect();
+        Outcome::Entries(FoundEntries { entries, unreadable: Vec::new() })
+    }
+
+    /// All entries, or how much they are.
+    pub(super) fn all(&self, max_entries: u64, max_bytes: u64) -> Outcome {
+        if self.len() > max_entries.min(MAX_RECORDS) || self.bytes > max_bytes {
+            return Outcome::Oversize(Size { bytes: self.bytes, entries: self.len() });
+        }
+        let entries = self.entries.iter().map(|(key, text)| Entry { key: key.to_string(), text: text.to_string() });
+        Outcome::Entries(FoundEntries { entries: entries.collect(), unreadable: Vec::new() })
+    }
+
+    /// The entries that follow the cursor, which is the last key of the page before.
+    pub(super) fn page(&self, step: &PageOperation) -> EntryPage {
+        let most = if step.max_entries == 0 { PAGE } else { step.max_entries.min(MAX_RECORDS) };
+        let mut rest = self.entries.range::<str, _>((Bound::Excluded(&*step.cursor), Bound::Unbounded));
+        let (mut entries, mut unreadable, mut last, mut bytes) = (Vec::new(), Vec::new(), None, 0_u64);
+        for (key, text) in rest.by_ref().take(index(most)) {
+            last = Some(key);
+            let text = if step.keys_only { "" } else { &**text };
+            let longer = bytes.saturating_add((key.len() + text.len()) as u64);
+            if longer > step.max_bytes {
+                unreadable.push(key.to_string());
+            } else {
+                bytes = longer;
+                entries.push(Entry { key: key.to_string(), text: text.to_owned() });
+            }
+        }
+        let cursor = rest.next().and(last).map(ToString::to_string).unwrap_or_default();
+        EntryPage { entries, unreadable, cursor }
+    }
+}
+
+pub(super) fn entry_cost(key: &str, length: usize) -> u64 {
+    ENTRY_OVERHEAD.saturating_add((key.len() + length) as u64)
+}
+
+pub(super) fn map_cost(name: &str) -> u64 {
+    MAP_OVERHEAD.saturating_add(name.len() as u64)
+}

@@ -1,0 +1,169 @@
+//! What a transaction would do to a bucket, looked at before its first write.
+
+use std::collections::HashMap;
+
+use super::{
+    Bucket, counter,
+    logs::{Log, log_cost, records_cost},
+    maps::{Map, entry_cost, map_cost},
+};
+use crate::{
+    Failure, FailureCode, Operation, PositionMark, ReplaceOldestOperation, RewriteOperation, failure,
+    names::VALUES,
+    request::{MAX_PARTS, too_many_parts},
+};
+
+/// What a transaction adds and takes away.
+#[derive(Default)]
+struct Growth<'a> {
+    bytes: i64,
+    /// By how many entries each map grows, but for `values`.
+    entries: Option<HashMap<&'a str, i64>>,
+    /// Logs and leases that come into being.
+    parts: u64,
+}
+
+impl Growth<'_> {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add_unsigned(bytes);
+    }
+
+    fn take(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub_unsigned(bytes);
+    }
+}
+
+impl<'a> Growth<'a> {
+    fn entries(&mut self, map: &'a str, by: i64) {
+        if map != VALUES && by != 0 {
+            let entries = self.entries.get_or_insert_default().entry(map).or_default();
+            *entries = entries.saturating_add(by);
+        }
+    }
+}
+
+impl Bucket {
+    /// By how many bytes the operations make this bucket grow or shrink, or why they can't be applied.
+    /// Each place is written once, so what a step writes to is still as it is now.
+    ///
+    /// # Errors
+    /// `not-a-counter`, `counter-overflow`, `invalid`, `too-large`.
+    pub(crate) fn probe(&self, operations: &[Operation], now_ms: u64) -> Result<i64, Failure> {
+        let mut growth = Growth::default();
+        for operation in operations {
+            self.probe_one(operation, now_ms, &mut growth)?;
+        }
+        let mut created = growth.parts;
+        for (name, by) in growth.entries.iter().flatten() {
+            let before = self.maps.get(*name).map_or(0, Map::len);
+            let after = before.saturating_add_signed(*by);
+            if before == 0 && after > 0 {
+                growth.bytes = growth.bytes.saturating_add_unsigned(map_cost(name));
+                created += 1;
+            } else if before > 0 && after == 0 {
+                growth.bytes = growth.bytes.saturating_sub_unsigned(map_cost(name));
+            }
+        }
+        // What the transaction removes makes no room for what it creates: no order of steps is better than another.
+        let parts = (self.maps.len() + self.logs.len() + self.leases.len()) as u64;
+        if created > 0 && parts.saturating_add(created) > MAX_PARTS {
+            return Err(too_many_parts());
+        }
+        Ok(growth.bytes)
+    }
+
+    fn probe_one<'a>(&self, operation: &'a Operation, now_ms: u64, growth: &mut Growth<'a>) -> Result<(), Failure> {
+        match operation {
+            Operation::Put(put) => {
+                for entry in &put.entries {
+                    self.probe_entry(&put.map_name, &entry.key, entry.text.len(), growth);
+                }
+            }
+            Operation::Increment(increment) => {
+                let text = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let length = counter::length(counter::counted(text, increment)?);
+                self.probe_entry(&increment.map_name, &increment.key, length, growth);
+            }
+            Operation::Remove(remove) => {
+                for key in &remove.keys {
+                    if let Some(text) = self.entry(&remove.map_name, key) {
+                        growth.take(entry_cost(key, text.len()));
+                        growth.entries(&remove.map_name, -1);
+                    }
+                }
+            }
+            Operation::ResetMap(reset) => {
+                if let Some(map) = self.map(&reset.map_name) {
+                    growth.take(map.cost());
+                    growth.entries(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
+                }
+                for entry in &reset.entries {
+                    growth.add(entry_cost(&entry.key, entry.text.len()));
+                }
+                growth.entries(&reset.map_name, 0_i64.saturating_add_unsigned(reset.entries.len() as u64));
+            }
+            Operation::Append(append) => self.probe_append(&append.log, &append.records, &append.marks, growth),
+            Operation::ResetLog(reset) => {
+                growth.take(self.logs.get(&*reset.log).map_or(0, Log::cost));
+                self.probe_append(&reset.log, &reset.records, &reset.marks, growth);
+            }
+            Operation::ReplaceOldest(replace) => self.probe_replacement(replace, growth)?,
+            Operation::Rewrite(rewrite) => self.probe_rewrite(rewrite, growth)?,
+            Operation::Lease(lease) => {
+                let (is_new, added, removed) = self.leases.probe(lease, now_ms);
+                growth.parts += u64::from(is_new);
+                growth.add(added);
+                growth.take(removed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut Growth<'a>) {
+        growth.add(entry_cost(key, length));
+        match self.entry(map, key) {
+            Some(text) => growth.take(entry_cost(key, text.len())),
+            None => growth.entries(map, 1),
+        }
+    }
+
+    fn probe_append<'a>(&self, name: &str, records: &[String], marks: &'a [PositionMark], growth: &mut Growth<'a>) {
+        let log = self.logs.get(name);
+        if log.is_none() && !records.is_empty() {
+            growth.add(log_cost(name));
+            growth.parts += 1;
+        }
+        growth.add(records_cost(records));
+        let next = log.map_or(0, Log::next);
+        for mark in marks {
+            let length = counter::digits(next.saturating_add(mark.record_index.into()));
+            self.probe_entry(&mark.map_name, &mark.key, length, growth);
+        }
+    }
+
+    fn probe_replacement(&self, step: &ReplaceOldestOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
+        let log = self.logs.get(&*step.log);
+        let oldest = log.map_or(0, |log| log.surplus(0, step.count));
+        if step.records.len() > oldest {
+            let message = format!("{} records can't take the place of {oldest}", step.records.len());
+            return Err(failure(FailureCode::Invalid, &*step.log, message));
+        }
+        growth.add(records_cost(&step.records));
+        growth.take(log.map_or(0, |log| log.cost_of_oldest(oldest)));
+        Ok(())
+    }
+
+    fn probe_rewrite(&self, step: &RewriteOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
+        let log = self.logs.get(&*step.log);
+        for record in &step.records {
+            let old = log.and_then(|log| log.at(record.position)).ok_or_else(|| {
+                let message = format!("the log {} has no record at position {}", step.log, record.position);
+                failure(FailureCode::Invalid, &*step.log, message)
+            })?;
+            growth.add(record.text.len() as u64);
+            growth.take(old.len() as u64);
+        }
+        Ok(())
+    }
+}

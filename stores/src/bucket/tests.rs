@@ -1,0 +1,257 @@
+//! What a bucket does, held against a plain model.
+
+mod model;
+
+use proptest::{collection::vec, option, prelude::*, sample::select};
+
+use self::model::{Model, changed};
+use super::*;
+use crate::{
+    AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, Expectation, ExpectedEntry,
+    ExpectedLog, ExpectedRoom, FailureCode, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation, LogEnd,
+    NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord, PutOperation,
+    ReadAtOperation, ReadOperation, RemoveOperation, ReplaceOldestOperation, ResetLogOperation, ResetMapOperation,
+    RewriteOperation, Span, StoreCapabilities, Transaction,
+};
+
+const ALL: StoreCapabilities = StoreCapabilities {
+    atomic: true,
+    expiring: true,
+    exactly_once: true,
+    durable: true,
+    listing: true,
+    leases: true,
+    indexes: true,
+};
+
+fn name(names: &'static [&'static str]) -> impl Strategy<Value = String> {
+    select(names).prop_map(Into::into)
+}
+
+fn map() -> impl Strategy<Value = String> {
+    name(&[VALUES, "m", "n"])
+}
+
+fn marked() -> impl Strategy<Value = String> {
+    name(&["m", "n"])
+}
+
+fn key() -> impl Strategy<Value = String> {
+    name(&["a", "b", "c", "key", "a-key-that-is-longer-than-what-is-stored-in-place"])
+}
+
+fn log() -> impl Strategy<Value = String> {
+    name(&["l", "m"])
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        name(&["", "0", "-1", "007", "9223372036854775807", "text"]),
+        (0..80_usize).prop_map(|length| "x".repeat(length))
+    ]
+}
+
+fn few() -> impl Strategy<Value = u64> {
+    prop_oneof![0..8_u64, 0..200_u64]
+}
+
+fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    vec((key(), text()).prop_map(|(key, text)| Entry { key, text }), 0..4)
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    vec(text(), 0..4)
+}
+
+fn marks() -> impl Strategy<Value = Vec<PositionMark>> {
+    let mark = (marked(), key(), 0..3_u32);
+    vec(mark.prop_map(|(map_name, key, record_index)| PositionMark { map_name, key, record_index }), 0..2)
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let record = (0..12_u64, text()).prop_map(|(position, text)| PositionedRecord { position, text });
+    let span = (0..12_u64, 0..6_u32).prop_map(|(position, count)| Span { position, count });
+    let writes = prop_oneof![
+        (map(), entries()).prop_map(|(map_name, entries)| Operation::Put(PutOperation { map_name, entries })),
+        (map(), key(), prop_oneof![-3..4_i64, Just(i64::MIN)])
+            .prop_map(|(map_name, key, amount)| Operation::Increment(IncrementOperation { map_name, key, amount })),
+        (map(), vec(key(), 0..3)).prop_map(|(map_name, keys)| Operation::Remove(RemoveOperation { map_name, keys })),
+        (map(), entries()).prop_map(|(map_name, entries)| Operation::ResetMap(ResetMapOperation { map_name, entries })),
+        (log(), texts(), marks()).prop_map(|(log, records, marks)| Operation::Append(AppendOperation {
+            log,
+            records,
+            marks
+        })),
+        (log(), texts(), marks()).prop_map(|(log, records, marks)| Operation::Append(AppendOperation {
+            log,
+            records,
+            marks
+        })),
+        (log(), few(), texts()).prop_map(|(log, count, records)| Operation::ReplaceOldest(ReplaceOldestOperation {
+            log,
+            count,
+            records
+        })),
+        (log(), vec(record, 0..3)).prop_map(|(log, records)| Operation::Rewrite(RewriteOperation { log, records })),
+        (log(), texts(), marks()).prop_map(|(log, records, marks)| Operation::ResetLog(ResetLogOperation {
+            log,
+            records,
+            marks
+        })),
+        (name(&["l", "m"]), key(), select(&[0, 1, 5, 100_u64][..])).prop_map(|(lease, holder, milliseconds)| {
+            Operation::Lease(LeaseOperation { lease, holder, milliseconds })
+        }),
+    ];
+    let reads = prop_oneof![
+        (map(), vec(key(), 0..4), few()).prop_map(|(map_name, keys, max_bytes)| Operation::Get(GetOperation {
+            map_name,
+            keys,
+            max_bytes
+        })),
+        (map(), few(), few()).prop_map(|(map_name, max_entries, max_bytes)| {
+            Operation::GetAll(GetAllOperation { map_name, max_entries, max_bytes })
+        }),
+        (map(), prop_oneof![Just(String::new()), key()], 0..4_u64, few(), any::<bool>()).prop_map(
+            |(map_name, cursor, max_entries, max_bytes, keys_only)| {
+                Operation::Page(PageOperation { map_name, cursor, max_entries, max_bytes, keys_only })
+            }
+        ),
+        (log(), select(&[LogEnd::Oldest, LogEnd::Newest][..]), few(), few()).prop_map(
+            |(log, end, max_records, max_bytes)| Operation::Read(ReadOperation { log, end, max_records, max_bytes })
+        ),
+        (log(), vec(span, 0..4), few()).prop_map(|(log, spans, max_bytes)| Operation::ReadAt(ReadAtOperation {
+            log,
+            spans,
+            max_bytes
+        })),
+        (log(), 0..6_u64, 0..6_u64, few(), few()).prop_map(|(log, limit, keep, max_records, max_bytes)| {
+            Operation::Overflow(OverflowOperation { log, limit, keep, max_records, max_bytes })
+        }),
+        any::<bool>().prop_map(|parts| Operation::Describe(DescribeOperation { parts })),
+    ];
+    prop_oneof![3 => writes, 2 => reads]
+}
+
+fn expectation() -> impl Strategy<Value = Expectation> {
+    let states = [EntryState::Absent, EntryState::Present, EntryState::Equal, EntryState::AbsentOrEqual];
+    prop_oneof![
+        (map(), key(), select(states.to_vec()), text()).prop_map(|(map_name, key, state, text)| {
+            Expectation::Entry(ExpectedEntry { map_name, key, state, text })
+        }),
+        (log(), option::of(0..4_u64), option::of(0..8_u64))
+            .prop_map(|(log, first, next)| Expectation::Log(ExpectedLog { log, first, next })),
+        (map(), 0..5_u64).prop_map(|(map_name, limit)| Expectation::Room(ExpectedRoom { map_name, limit })),
+    ]
+}
+
+/// Milliseconds that pass, what is expected, what is done.
+type Call = (u64, Vec<Expectation>, Vec<Operation>);
+
+fn calls() -> impl Strategy<Value = Vec<Call>> {
+    vec((0..4_u64, vec(expectation(), 0..3), vec(operation(), 0..6)), 0..60)
+}
+
+fn is_allowed(operations: &[Operation]) -> bool {
+    let transaction = Transaction {
+        bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
+        opening: Opening::Create(NewLife { time_to_live: None }),
+        expectations: vec![],
+        operations: operations.to_vec(),
+    };
+    request::check(&transaction, &ALL).is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_bucket_does_what_the_contract_says(calls in calls()) {
+        let (mut bucket, mut model, mut now) = (Bucket::new(0, 0, None), Model::default(), 0);
+        for (passed, expectations, mut operations) in calls {
+            now += passed;
+            while !is_allowed(&operations) {
+                operations.pop();
+            }
+            let unmet = expectations.iter().position(|expectation| !model.meets(expectation, &operations));
+            let found = bucket.unmet(&expectations, &operations);
+            prop_assert_eq!(found, unmet.map(|place| u32::try_from(place).unwrap()));
+
+            let mut after = model.clone();
+            let expected: Result<Vec<_>, _> = operations.iter().map(|operation| after.apply(operation, now)).collect();
+            let before = bucket.cost();
+            let freed = bucket.drop_outdated_leases(now);
+            prop_assert_eq!(bucket.cost() + freed, before);
+            let probed = bucket.probe(&operations, now);
+            let outcomes = probed.clone().map(|growth| bucket.apply(&operations, growth, now));
+            prop_assert_eq!(outcomes.clone().map_err(|failure| failure.code), expected);
+            prop_assert_eq!(bucket.cost(), bucket.counted_cost());
+            if outcomes.is_ok() {
+                model = after;
+            }
+            let read = [VALUES, "m", "n"].map(|map| {
+                let map_name = map.into();
+                Operation::GetAll(GetAllOperation { map_name, max_entries: 100, max_bytes: 10_000 })
+            });
+            prop_assert_eq!(bucket.repeat(&read, now), read.map(|operation| model.answer(&operation)));
+        }
+    }
+
+    #[test]
+    fn a_repetition_is_answered_from_what_is_there(calls in calls()) {
+        let mut bucket = Bucket::new(0, 0, None);
+        for (_, _, operations) in calls {
+            if !is_allowed(&operations) {
+                continue;
+            }
+            if let Ok(growth) = bucket.probe(&operations, 0) {
+                let first = bucket.apply(&operations, growth, 0);
+                for ((operation, first), again) in operations.iter().zip(first).zip(bucket.repeat(&operations, 0)) {
+                    match operation {
+                        Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => {
+                            prop_assert_eq!(again, changed(0));
+                        }
+                        Operation::Increment(_) | Operation::Append(_) | Operation::ReplaceOldest(_)
+                        | Operation::Rewrite(_) | Operation::ResetLog(_) | Operation::Lease(_) => {
+                            prop_assert_eq!(again, first);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bucket_has_so_many_parts_and_no_more() {
+    let put = |map: &str| {
+        let entries = vec![Entry { key: "k".into(), text: String::new() }];
+        Operation::Put(PutOperation { map_name: map.into(), entries })
+    };
+    let append =
+        |log: &str| Operation::Append(AppendOperation { log: log.into(), records: vec![String::new()], marks: vec![] });
+    let lease = |lease: &str, now| {
+        let step = LeaseOperation { lease: lease.into(), holder: "h".into(), milliseconds: 10 };
+        (vec![Operation::Lease(step)], now)
+    };
+    let mut bucket = Bucket::new(0, 0, None);
+    let mut send = |operations: &[Operation], now| {
+        bucket.drop_outdated_leases(now);
+        let growth = bucket.probe(operations, now).map_err(|failure| (failure.code, failure.limit))?;
+        bucket.apply(operations, growth, now);
+        Ok(())
+    };
+    let refused = Err((FailureCode::TooLarge, request::MAX_PARTS));
+    let maps: Vec<_> = (0..request::MAX_PARTS - 1).map(|n| put(&format!("m{n}"))).collect();
+    assert_eq!(send(&[&maps[..], &[put(VALUES)]].concat(), 0), Ok(()), "`values` is always there");
+    assert_eq!(send(&[append("l"), append("m")], 0), refused);
+    let (operations, now) = lease("l", 0);
+    assert_eq!(send(&operations, now), Ok(()));
+    assert_eq!(send(&[append("l")], 9), refused);
+    assert_eq!(send(&[append("l")], 10), Ok(()), "the lease has run out");
+    assert_eq!(send(&[put("m0"), append("l"), put(VALUES)], 10), Ok(()), "what is there may be written to");
+    let gone = Operation::ResetMap(ResetMapOperation { map_name: "m0".into(), entries: vec![] });
+    assert_eq!(send(&[gone.clone(), put("other")], 10), refused, "what is removed makes no room in the same step");
+    assert_eq!(send(&[gone], 10), Ok(()));
+    assert_eq!(send(&[put("other")], 10), Ok(()));
+}

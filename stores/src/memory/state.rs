@@ -1,0 +1,196 @@
+//! All that a store in memory holds, within its limits, and what becomes of buckets that end.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use super::{
+    MemoryLimits,
+    shelves::{Shelves, Slot, slot_cost},
+    writers::MEMORY_MS,
+};
+use crate::{BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer, bucket::Bucket, failure};
+
+/// How many dead buckets a creation clears away at most. More than one, so that the dead become fewer
+/// even while buckets are created as fast as they can be.
+pub(super) const PRUNED_PER_CREATION: usize = 4;
+/// How many deleted or expired buckets have their writers remembered at most.
+pub(super) const MAX_RETIRED: usize = 4096;
+/// How many buckets that are no sessions there may be for each session that there may be.
+const OTHERS_PER_SESSION: u64 = 100;
+
+/// A bucket and an instant, in milliseconds.
+type Appointment = (u64, BucketKind, Arc<str>);
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) limits: MemoryLimits,
+    pub(super) shelves: Shelves,
+    /// The buckets that expire, soonest first.
+    pub(super) expiries: BTreeSet<Appointment>,
+    /// Slots without a bucket, longest ago first. One that is used again leaves its entry behind, to be
+    /// ignored when its turn comes.
+    retired: VecDeque<Appointment>,
+    pub(super) bytes: u64,
+    /// Microseconds; so that two creations never share a stamp.
+    pub(super) last_stamp: u64,
+}
+
+impl State {
+    pub(super) fn new(limits: MemoryLimits) -> Self {
+        Self {
+            limits,
+            shelves: Shelves::default(),
+            expiries: BTreeSet::new(),
+            retired: VecDeque::new(),
+            bytes: 0,
+            last_stamp: 0,
+        }
+    }
+
+    pub(super) fn slot_mut(&mut self, id: &BucketId) -> Option<&mut Slot> {
+        self.shelves.of_mut(id.kind).slots.get_mut(&*id.name)
+    }
+
+    /// The bucket's slot, there from now on, with the writer's transaction noted as applied.
+    pub(super) fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, id: &BucketId) -> &mut Slot {
+        let slot = self.shelves.of_mut(id.kind).slots.entry(id.name.as_str().into()).or_insert_with_key(|name| {
+            self.bytes = self.bytes.saturating_add(slot_cost(name));
+            Slot::new(name.clone())
+        });
+        self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
+        slot
+    }
+
+    /// `clock_ms` is what the clock shows.
+    pub(super) fn delete(
+        &mut self,
+        clock_ms: u64,
+        writer: &Writer,
+        id: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+    ) -> Result<Deletion, Failure> {
+        let mut now_ms = clock_ms;
+        if let Some(slot) = self.slot_mut(id) {
+            now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
+            if slot.writers.has_seen(writer, now_ms) {
+                return Ok(deleted_nothing(Status::Repeated, now_ms));
+            }
+            let bucket = slot.bucket.as_ref().filter(|bucket| !bucket.expiry.is_over(now_ms));
+            if let (Some(bucket), Some(asked)) = (bucket, incarnation)
+                && bucket.incarnation != asked
+            {
+                return Ok(deleted_nothing(Status::AnotherLife, now_ms));
+            }
+            // More room than for transactions: a bucket that is flooded by them can still be deleted.
+            slot.writers.check_room(writer, now_ms, 2)?;
+        }
+        // Also where there is nothing to delete: a retry must not delete what is created after this.
+        let slot = self.slot_to_write(now_ms, writer, id);
+        let deletion = match &slot.bucket {
+            None => deleted_nothing(Status::Absent, now_ms),
+            Some(bucket) if bucket.expiry.is_over(now_ms) => deleted_nothing(Status::Expired, now_ms),
+            Some(bucket) => bucket.deletion(now_ms, max_keys),
+        };
+        self.bury(now_ms, id.kind, &id.name);
+        Ok(deletion)
+    }
+
+    /// Clear away some of what is dead, and make sure that there may be one more bucket of a kind.
+    pub(super) fn make_place(&mut self, clock_ms: u64, kind: BucketKind) -> Result<(), Failure> {
+        for _ in 0..PRUNED_PER_CREATION {
+            if !self.bury_an_expired_one(clock_ms) {
+                break;
+            }
+        }
+        for _ in 0..PRUNED_PER_CREATION {
+            if self.retired.front().is_none_or(|(at, ..)| at.saturating_add(MEMORY_MS) > clock_ms) {
+                break;
+            }
+            self.forget_a_retired_one();
+        }
+        let sessions = self.shelves.of(BucketKind::Session).names.len();
+        let (there, limit, what) = if kind == BucketKind::Session {
+            (sessions, self.limits.max_sessions, "sessions")
+        } else {
+            let limit = self.limits.max_sessions.saturating_mul(OTHERS_PER_SESSION);
+            (self.shelves.len().saturating_sub(sessions), limit, "buckets that are no sessions")
+        };
+        if there as u64 >= limit {
+            let message = format!("Maximum {what} ({limit}) reached");
+            return Err(Failure { limit, ..failure(FailureCode::TooManyBuckets, "", message) });
+        }
+        Ok(())
+    }
+
+    /// Make sure that `growth` bytes can be added, or fail and say that the store is full. What is
+    /// cleared away for it was dead already, so each bucket pays for its own clearing once.
+    pub(super) fn make_room(&mut self, clock_ms: u64, growth: i64) -> Result<(), Failure> {
+        while growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
+            if !self.bury_an_expired_one(clock_ms) && !self.forget_a_retired_one() {
+                let limit = self.limits.max_bytes;
+                let message = format!("the store in memory is full ({limit} bytes)");
+                return Err(Failure { limit, ..failure(FailureCode::Full, "", message) });
+            }
+        }
+        Ok(())
+    }
+
+    /// End the bucket that expired first, if one has.
+    fn bury_an_expired_one(&mut self, clock_ms: u64) -> bool {
+        let first = self.expiries.first().filter(|(expires_at, ..)| *expires_at <= clock_ms);
+        let Some((_, kind, name)) = first.cloned() else { return false };
+        self.bury(clock_ms, kind, &name);
+        true
+    }
+
+    /// End a bucket, if it is there, and keep its writers in mind if one may still retry.
+    pub(super) fn bury(&mut self, now_ms: u64, kind: BucketKind, name: &str) {
+        let Some(slot) = self.shelves.of_mut(kind).slots.get_mut(name) else { return };
+        let name = slot.name.clone();
+        let remembers_any = slot.writers.remembers_any(now_ms);
+        slot.retired_at = now_ms;
+        if let Some(bucket) = slot.bucket.take() {
+            self.forget_bucket(&bucket, kind, name.clone());
+        }
+        if !remembers_any {
+            self.vacate(kind, &name);
+            return;
+        }
+        self.retired.push_back((now_ms, kind, name));
+        if self.retired.len() > MAX_RETIRED {
+            self.forget_a_retired_one();
+        }
+    }
+
+    /// Give back what a bucket took that has been taken from its slot.
+    pub(super) fn forget_bucket(&mut self, bucket: &Bucket, kind: BucketKind, name: Arc<str>) {
+        self.bytes = self.bytes.saturating_sub(bucket.cost());
+        self.shelves.of_mut(kind).names.remove(&name);
+        if let Some(expires_at) = bucket.expiry.at {
+            self.expiries.remove(&(expires_at, kind, name));
+        }
+    }
+
+    /// Forget the writers of the bucket that ended longest ago.
+    pub(super) fn forget_a_retired_one(&mut self) -> bool {
+        let Some((at, kind, name)) = self.retired.pop_front() else { return false };
+        let slot = self.shelves.of(kind).slots.get(&name);
+        if slot.is_some_and(|slot| slot.bucket.is_none() && slot.retired_at == at) {
+            self.vacate(kind, &name);
+        }
+        true
+    }
+
+    fn vacate(&mut self, kind: BucketKind, name: &str) {
+        if let Some(slot) = self.shelves.of_mut(kind).slots.remove(name) {
+            self.bytes = self.bytes.saturating_sub(slot.cost());
+        }
+    }
+}
+
+fn deleted_nothing(status: Status, now: u64) -> Deletion {
+    Deletion { status, now, values: 0, keys: Vec::new() }
+}

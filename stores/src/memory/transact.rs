@@ -1,0 +1,171 @@
+//! A transaction: the order of its checks, and what it takes in the store.
+
+use super::{shelves::slot_cost, state::State};
+use crate::{
+    Failure, Opening, Outcome, Receipt, Status, Transaction, Writer,
+    bucket::{Bucket, Found, Step, open, renews},
+    request,
+};
+
+impl State {
+    /// `clock` is in microseconds.
+    pub(super) fn transact(
+        &mut self,
+        clock: u64,
+        writer: &Writer,
+        transaction: &Transaction,
+    ) -> Result<Receipt, Failure> {
+        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let clock_ms = clock / 1000;
+        let writes = request::writes(operations);
+        // A second round only when room had to be made first.
+        while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
+            let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
+            let Some(bucket) = slot.bucket.as_mut().filter(|bucket| !bucket.expiry.is_over(now_ms)) else {
+                let found = if slot.bucket.is_some() { Found::Expired } else { Found::Absent };
+                let step = open(opening, found, slot.writers.has_seen(writer, now_ms));
+                if let Found::Expired = found {
+                    self.bury(now_ms, id.kind, &id.name);
+                }
+                if let Step::Refuse(status) = step {
+                    return Ok(receipt_without(status, now_ms));
+                }
+                break;
+            };
+            // Where the bucket is there, one that can write nothing is no repetition.
+            let may_write = writes || matches!(opening, Opening::CreateNew(_) | Opening::Replace(_));
+            let repeated = may_write && slot.writers.has_seen(writer, now_ms);
+            let step = open(opening, Found::Alive(&bucket.incarnation), repeated);
+            if let Step::Refuse(status) = step {
+                return Ok(receipt(status, now_ms, opening, bucket, Vec::new()));
+            }
+
+            let mut growth = 0;
+            if step != Step::Repeat {
+                if let Some(unmet) = bucket.unmet(expectations, operations) {
+                    let receipt = receipt(Status::Unmet, now_ms, opening, bucket, Vec::new());
+                    return Ok(Receipt { unmet: Some(unmet), ..receipt });
+                }
+                if step == Step::Replace {
+                    return self.replace(clock, now_ms, writer, transaction);
+                }
+                self.bytes = self.bytes.saturating_sub(bucket.drop_outdated_leases(now_ms));
+                growth = bucket.probe(operations, now_ms)?;
+                if writes {
+                    slot.writers.check_room(writer, now_ms, 1)?;
+                }
+                if growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
+                    self.make_room(clock_ms, growth)?;
+                    continue;
+                }
+            }
+
+            if renews(opening)
+                && let Some((old, new)) = bucket.expiry.renew(now_ms)
+            {
+                self.expiries.remove(&(old, id.kind, slot.name.clone()));
+                self.expiries.insert((new, id.kind, slot.name.clone()));
+            }
+            if step == Step::Repeat {
+                let outcomes = bucket.repeat(operations, now_ms);
+                return Ok(receipt(Status::Repeated, now_ms, opening, bucket, outcomes));
+            }
+            let outcomes = bucket.apply(operations, growth, now_ms);
+            self.bytes = self.bytes.saturating_add_signed(growth);
+            if writes {
+                self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
+            }
+            return Ok(receipt(Status::Applied, now_ms, opening, bucket, outcomes));
+        }
+        match open(opening, Found::Absent, false) {
+            Step::Refuse(status) => Ok(receipt_without(status, clock_ms)),
+            _ => self.create(clock, writer, transaction),
+        }
+    }
+
+    /// Create a bucket that is not there, with all that the transaction does to it.
+    fn create(&mut self, clock: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
+        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let now_ms = clock / 1000;
+        let bucket = self.new_bucket(clock, now_ms, opening);
+        if let Some(unmet) = bucket.unmet(expectations, operations) {
+            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, now_ms) });
+        }
+        let growth = bucket.probe(operations, now_ms)?;
+        if let Some(slot) = self.slot_mut(id) {
+            slot.writers.check_room(writer, now_ms, 1)?;
+        }
+        self.make_place(now_ms, id.kind)?;
+        self.make_room(now_ms, growth.saturating_add_unsigned(slot_cost(&id.name)))?;
+        Ok(self.settle(now_ms, writer, transaction, bucket, growth))
+    }
+
+    /// Create a bucket in the place of one that is there and meets the expectations.
+    fn replace(
+        &mut self,
+        clock: u64,
+        now_ms: u64,
+        writer: &Writer,
+        transaction: &Transaction,
+    ) -> Result<Receipt, Failure> {
+        let Transaction { bucket: id, opening, operations, .. } = transaction;
+        let bucket = self.new_bucket(clock, now_ms, opening);
+        let growth = bucket.probe(operations, now_ms)?;
+        let mut freed = 0;
+        if let Some(slot) = self.slot_mut(id) {
+            slot.writers.check_room(writer, now_ms, 1)?;
+            freed = slot.bucket.as_ref().map_or(0, Bucket::cost);
+        }
+        self.make_room(clock / 1000, growth.saturating_sub_unsigned(freed))?;
+        if let Some(slot) = self.slot_mut(id)
+            && let Some(old) = slot.bucket.take()
+        {
+            let name = slot.name.clone();
+            self.forget_bucket(&old, id.kind, name);
+        }
+        Ok(self.settle(now_ms, writer, transaction, bucket, growth))
+    }
+
+    /// A stamp that is used up for nothing does no harm.
+    fn new_bucket(&mut self, clock: u64, now_ms: u64, opening: &Opening) -> Bucket {
+        let stamp = clock.max(self.last_stamp.saturating_add(1));
+        self.last_stamp = stamp;
+        Bucket::new(stamp, now_ms, request::new_life(opening).and_then(|life| life.time_to_live))
+    }
+
+    /// Put a new bucket in its place, for which there is room.
+    fn settle(
+        &mut self,
+        now_ms: u64,
+        writer: &Writer,
+        transaction: &Transaction,
+        mut bucket: Bucket,
+        growth: i64,
+    ) -> Receipt {
+        let Transaction { bucket: id, opening, operations, .. } = transaction;
+        let outcomes = bucket.apply(operations, growth, now_ms);
+        let receipt = Receipt { created: true, ..receipt(Status::Applied, now_ms, opening, &bucket, outcomes) };
+        self.bytes = self.bytes.saturating_add_signed(growth);
+        let expires_at = bucket.expiry.at;
+        let slot = self.slot_to_write(now_ms, writer, id);
+        slot.bucket = Some(bucket);
+        let name = slot.name.clone();
+        if let Some(expires_at) = expires_at {
+            self.expiries.insert((expires_at, id.kind, name.clone()));
+        }
+        self.shelves.of_mut(id.kind).names.insert(name);
+        receipt
+    }
+}
+
+fn receipt(status: Status, now: u64, opening: &Opening, bucket: &Bucket, outcomes: Vec<Outcome>) -> Receipt {
+    // Who named the incarnation is told it only if it is another.
+    let is_named = matches!(opening, Opening::Existing(asked) if asked.incarnation.is_some());
+    let is_known = is_named && status != Status::AnotherLife;
+    let incarnation = if is_known { String::new() } else { bucket.incarnation.to_string() };
+    Receipt { status, now, incarnation, created: false, unmet: None, outcomes }
+}
+
+fn receipt_without(status: Status, now: u64) -> Receipt {
+    Receipt { status, now, incarnation: String::new(), created: false, unmet: None, outcomes: Vec::new() }
+}

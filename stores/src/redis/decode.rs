@@ -1,0 +1,415 @@
+//! Replies as the scripts write them.
+//!
+//! A script's side of this is in this directory, too: change what a step of a transaction tells here and
+//! where `operations.lua` says it is.
+//! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
+
+use std::string::FromUtf8Error;
+
+use redis::Value;
+
+use super::cursor::Cursor;
+use crate::{
+    CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, LeaseState,
+    LogDescription, LogExtent, LogRecords, LogSpans, MapDescription, Operation, Outcome, Receipt, Size, SpanRecords,
+    Status, TimeToLive, Transaction, failure,
+    names::{VALUES, is_key, is_part, is_token},
+    request,
+};
+
+/// What a script said.
+pub(super) enum Said<T> {
+    Answer(T),
+    /// An answer to what has changed something.
+    Written(T),
+    /// The transaction's time had passed on the store's clock; nothing was changed.
+    Late,
+}
+
+/// What `transact.lua` answers.
+pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<Receipt>, u64), Failure> {
+    let mut reply = Reply::new(reply)?;
+    let code = reply.integer()?;
+    let now = reply.unsigned()?;
+    let Some(status) = status(code) else { return Ok((failed(code, &mut reply)?, now)) };
+    let created = reply.integer()? == 1;
+    let incarnation = reply.text()?;
+    let unmet = match status {
+        Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| garbled())?),
+        _ => None,
+    };
+    let mut outcomes = Vec::new();
+    if matches!(status, Status::Applied | Status::Repeated) {
+        outcomes.reserve(transaction.operations.len());
+        for operation in &transaction.operations {
+            outcomes.push(outcome(operation, &mut reply)?);
+        }
+    }
+    let has_written = status == Status::Applied && (created || request::writes(&transaction.operations));
+    let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
+    Ok((if has_written { Said::Written(receipt) } else { Said::Answer(receipt) }, now))
+}
+
+/// What the other scripts answer, begun: a status, the store's clock, and the rest.
+pub(super) fn begun(reply: Value) -> Result<(Said<(Status, Reply)>, u64), Failure> {
+    let mut reply = Reply::new(reply)?;
+    let code = reply.integer()?;
+    let now = reply.unsigned()?;
+    match status(code) {
+        Some(status) => Ok((Said::Answer((status, reply)), now)),
+        None => Ok((failed(code, &mut reply)?, now)),
+    }
+}
+
+fn status(code: i64) -> Option<Status> {
+    Some(match code {
+        0 => Status::Applied,
+        1 => Status::Repeated,
+        2 => Status::Absent,
+        3 => Status::Expired,
+        4 => Status::Exists,
+        5 => Status::AnotherLife,
+        6 => Status::Unmet,
+        _ => return None,
+    })
+}
+
+fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
+    // It goes into messages, which whoever answers there is not to write.
+    let subject = Some(reply.text()?).filter(|name| is_spelt_like_a_key(name)).unwrap_or_else(|| "?".to_owned());
+    Err(match code {
+        10 => failure(
+            FailureCode::WrongType,
+            &*subject,
+            format!("what is stored under {subject} has the wrong type; nothing was changed"),
+        ),
+        11 => failure(FailureCode::NotACounter, &*subject, format!("the value of {subject} is not a 64-bit integer")),
+        12 => failure(FailureCode::CounterOverflow, &*subject, format!("{subject} would leave the range of 64 bits")),
+        13 => failure(FailureCode::Invalid, &*subject, format!("the log {subject} has no record at that position")),
+        14 => failure(
+            FailureCode::Invalid,
+            &*subject,
+            format!("more records than there are to replace in the log {subject}"),
+        ),
+        15 => return Ok(Said::Late),
+        16 => request::too_many_writers(),
+        17 => request::too_many_parts(),
+        _ => return Err(garbled()),
+    })
+}
+
+/// Like a key, a log, or bookkeeping.
+fn is_spelt_like_a_key(name: &str) -> bool {
+    name.len() <= 256 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+}
+
+fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure> {
+    Ok(match operation {
+        Operation::Get(get) => match begun_entries(reply)? {
+            Entries::Oversize(size) => Outcome::Oversize(size),
+            Entries::Fit(_) => {
+                let mut found = FoundEntries { entries: Vec::with_capacity(get.keys.len()), unreadable: Vec::new() };
+                for (key, text) in get.keys.iter().zip(reply.take(get.keys.len())?) {
+                    found.add(key.clone(), text)?;
+                }
+                Outcome::Entries(found)
+            }
+        },
+        Operation::GetAll(all) => match begun_entries(reply)? {
+            Entries::Oversize(size) => Outcome::Oversize(size),
+            Entries::Fit(count) => {
+                let names = reply.take(count)?.collect::<Vec<_>>();
+                let mut found = FoundEntries { entries: Vec::with_capacity(count), unreadable: Vec::new() };
+                for (name, text) in names.into_iter().zip(reply.take(count)?) {
+                    if let Some(key) = key_of(&all.map_name, name) {
+                        found.add(key, text)?;
+                    }
+                }
+                found.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+                found.entries.dedup_by(|a, b| a.key == b.key);
+                found.unreadable.sort_unstable();
+                Outcome::Entries(found)
+            }
+        },
+        Operation::Page(page) => {
+            let next = reply.text()?.parse().map_err(|_| garbled())?;
+            let server = reply.server()?;
+            let cursor = Cursor::read(&page.cursor).after(next, server, reply.integer()? == 1);
+            let count = reply.count()?;
+            let mut found = FoundEntries { entries: Vec::new(), unreadable: Vec::new() };
+            for _ in 0..count {
+                let (name, text) = (reply.next()?, reply.next()?);
+                if let Some(key) = key_of(&page.map_name, name) {
+                    found.add(key, text)?;
+                }
+            }
+            let cursor = cursor.map(Cursor::text).unwrap_or_default();
+            Outcome::Page(EntryPage { entries: found.entries, unreadable: found.unreadable, cursor })
+        }
+        Operation::Put(put) if put.map_name == VALUES => changed(put.entries.len(), reply)?,
+        Operation::Remove(remove) if remove.map_name == VALUES => changed(remove.keys.len(), reply)?,
+        Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed(1, reply)?,
+        Operation::Increment(_) => {
+            let value = match reply.next()? {
+                Value::Int(value) => value,
+                // As text where Lua's numbers would not be exact. A repeated increment finds what is there
+                // by now, which may be no counter any more, and then counts as 0.
+                value => {
+                    let text = String::from_utf8(bytes(value)?).unwrap_or_default();
+                    text.parse::<i64>().ok().filter(|number| number.to_string() == text).unwrap_or_default()
+                }
+            };
+            Outcome::Counter(CounterValue { value })
+        }
+        Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_) => {
+            Outcome::Extent(reply.extent()?)
+        }
+        Operation::Read(_) | Operation::Overflow(_) => {
+            let (extent, first) = (reply.extent()?, reply.unsigned()?);
+            Outcome::Records(LogRecords { extent, first, records: reply.records()? })
+        }
+        Operation::ReadAt(_) => {
+            let (extent, count) = (reply.extent()?, reply.count()?);
+            let span = |_| Ok(SpanRecords { first: reply.unsigned()?, records: reply.records()? });
+            Outcome::Spans(LogSpans { extent, spans: (0..count).map(span).collect::<Result<_, _>>()? })
+        }
+        Operation::Lease(_) => {
+            let (held, holder, expires_in) = (reply.integer()? == 1, reply.text()?, reply.unsigned()?);
+            // Who has written something else into the metadata holds nothing.
+            let holder = Some(holder).filter(|holder| is_token(holder)).unwrap_or_default();
+            Outcome::Lease(LeaseState { held, holder, expires_in })
+        }
+        Operation::Describe(_) => Outcome::Described(description(reply)?),
+        Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_) => return Err(garbled()),
+    })
+}
+
+/// How a reply to what reads entries begins: with their number, if they are not too many or too long.
+enum Entries {
+    Fit(usize),
+    Oversize(Size),
+}
+
+fn begun_entries(reply: &mut Reply) -> Result<Entries, Failure> {
+    Ok(match usize::try_from(reply.integer()?) {
+        Ok(count) => Entries::Fit(count),
+        Err(_) => Entries::Oversize(Size { bytes: reply.unsigned()?, entries: reply.unsigned()? }),
+    })
+}
+
+impl FoundEntries {
+    /// What a script says of a key: its text, nothing where there is none, and a number where there is one that it
+    /// can't tell.
+    fn add(&mut self, key: String, text: Value) -> Result<(), Failure> {
+        match text {
+            Value::Nil => {}
+            Value::Int(_) => self.unreadable.push(key),
+            text => match String::from_utf8(bytes(text)?) {
+                Ok(text) => self.entries.push(Entry { key, text }),
+                Err(_) => self.unreadable.push(key),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// The sum of what so many steps have changed.
+fn changed(steps: usize, reply: &mut Reply) -> Result<Outcome, Failure> {
+    let count = (0..steps).map(|_| reply.unsigned()).sum::<Result<_, _>>()?;
+    Ok(Outcome::Changed(EntryCount { count }))
+}
+
+fn description(reply: &mut Reply) -> Result<Description, Failure> {
+    let (ttl_seconds, sliding_ms) = (reply.text()?, reply.text()?);
+    let expires_in = u64::try_from(reply.integer()?).ok();
+    let values = reply.unsigned()?;
+    let (mut maps, mut logs) = (Vec::new(), Vec::new());
+    for _ in 0..reply.count()? {
+        let (kind, name, extent) = (reply.text()?, bytes(reply.next()?)?, reply.extent()?);
+        // A field of the metadata that somebody else put there is not seen.
+        let Some(name) = String::from_utf8(name).ok().filter(|name| is_part(name)) else { continue };
+        match kind == "map:" {
+            true => maps.push(MapDescription { map_name: name, entries: extent.length }),
+            false => logs.push(LogDescription { log: name, extent }),
+        }
+    }
+    maps.sort_unstable_by(|a, b| a.map_name.cmp(&b.map_name));
+    logs.sort_unstable_by(|a, b| a.log.cmp(&b.log));
+    let time_to_live = match sliding_ms.parse() {
+        Ok(milliseconds @ 1..) => Some(TimeToLive { milliseconds, sliding: true }),
+        _ => milliseconds(&ttl_seconds).map(|milliseconds| TimeToLive { milliseconds, sliding: false }),
+    };
+    Ok(Description { time_to_live, expires_in, values, maps, logs, indexes: Vec::new() })
+}
+
+/// What the original writes for a time to live: `str()` of a Python float of seconds, or the word `None`. It rounds
+/// up to a millisecond what is less, and takes nothing, less than that, and what is no number for never.
+fn milliseconds(ttl_seconds: &str) -> Option<u64> {
+    let seconds = ttl_seconds.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let milliseconds = (seconds * 1000.0).round() as u64;
+    Some(milliseconds.max(1))
+}
+
+/// An array, taken apart from the front.
+pub(super) struct Reply {
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn new(value: Value) -> Result<Self, Failure> {
+        match value {
+            Value::Array(values) => Ok(Self { values: values.into_iter() }),
+            _ => Err(garbled()),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Value, Failure> {
+        self.values.next().ok_or_else(garbled)
+    }
+
+    pub(super) fn integer(&mut self) -> Result<i64, Failure> {
+        integer(&self.next()?)
+    }
+
+    pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
+        u64::try_from(self.integer()?).map_err(|_| garbled())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, Failure> {
+        text(self.next()?)
+    }
+
+    /// Sorted.
+    pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
+        let mut keys: Vec<_> = Self::new(self.next()?)?.rest().filter_map(key).collect();
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// The next values, of which there must be so many.
+    fn take(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
+        if count > self.values.len() { Err(garbled()) } else { Ok(self.values.by_ref().take(count)) }
+    }
+
+    fn count(&mut self) -> Result<usize, Failure> {
+        usize::try_from(self.integer()?).map_err(|_| garbled())
+    }
+
+    /// Records after their number.
+    fn records(&mut self) -> Result<Vec<String>, Failure> {
+        let count = self.count()?;
+        self.take(count)?.map(lossy_text).collect()
+    }
+
+    fn extent(&mut self) -> Result<LogExtent, Failure> {
+        Ok(LogExtent { first: self.unsigned()?, length: self.unsigned()? })
+    }
+
+    /// Which server it is, as the scripts tell one from the other.
+    pub(super) fn server(&mut self) -> Result<u32, Failure> {
+        u32::from_str_radix(&self.text()?, 16).map_err(|_| garbled())
+    }
+
+    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
+        self.values
+    }
+}
+
+fn integer(value: &Value) -> Result<i64, Failure> {
+    match value {
+        Value::Int(integer) => Ok(*integer),
+        _ => Err(garbled()),
+    }
+}
+
+pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(garbled()),
+    }
+}
+
+pub(super) fn text(value: Value) -> Result<String, Failure> {
+    String::from_utf8(bytes(value)?).map_err(|_| garbled())
+}
+
+/// A name that somebody else put into a map, and that is no key of it, is not seen.
+fn key_of(map: &str, value: Value) -> Option<String> {
+    if map == VALUES {
+        return key(value);
+    }
+    String::from_utf8(bytes(value).ok()?).ok().filter(|name| is_token(name))
+}
+
+/// The same for the set of keys.
+fn key(value: Value) -> Option<String> {
+    let name = String::from_utf8(bytes(value).ok()?);
+    match name {
+        Ok(name) if is_key(&name) => Some(name),
+        stranger => {
+            let name = stranger.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+            let shown = name.get(..64).unwrap_or(&name).escape_ascii();
+            tracing::debug!(target: "keepline", context = "keepline.store", "redis: no name of a key: \"{shown}\"");
+            None
+        }
+    }
+}
+
+fn lossy_text(value: Value) -> Result<String, Failure> {
+    Ok(match String::from_utf8(bytes(value)?) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+pub(super) fn garbled() -> Failure {
+    failure(FailureCode::Other, "", "unexpected reply from the Redis script")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BucketId, BucketKind, NewLife, Opening};
+
+    #[test]
+    fn whoever_answers_writes_no_messages() {
+        let transaction = Transaction {
+            bucket: BucketId { kind: BucketKind::Session, name: "b".into() },
+            opening: Opening::Create(NewLife { time_to_live: None }),
+            expectations: Vec::new(),
+            operations: Vec::new(),
+        };
+        let long = "x".repeat(1000);
+        for (name, told) in [("__meta__", "__meta__"), ("a.b", "a.b"), ("a\nb", "?"), ("a b", "?"), (&long, "?")] {
+            let reply = [Value::Int(10), Value::Int(1), Value::BulkString(name.into())];
+            let failure = receipt(Value::Array(reply.into()), &transaction).err().unwrap();
+            assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, told));
+            assert!(failure.message.contains(told) && failure.message.len() < 200, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_is_read_as_python_writes_floats() {
+        for (text, expected) in [
+            ("86400.0", Some(86_400_000)),
+            ("0.5", Some(500)),
+            ("3960.0000000000005", Some(3_960_000)),
+            ("90061.001", Some(90_061_001)),
+            ("0.001", Some(1)),
+            ("0.0001", Some(1)),
+            ("1e-05", Some(1)),
+            ("5e-324", Some(1)),
+            ("1e+16", Some(10_000_000_000_000_000_000)),
+            ("1.7976931348623157e+308", Some(u64::MAX)),
+            ("None", None),
+            ("0.0", None),
+            ("-1.0", None),
+            ("nan", None),
+            ("inf", None),
+            ("", None),
+        ] {
+            assert_eq!(milliseconds(text), expected, "{text}");
+        }
+    }
+}

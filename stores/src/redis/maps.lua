@@ -1,0 +1,219 @@
+
+-- Maps other than the values: each is one hash. What is written here is explained in operations.lua.
+
+--- expect-map-entry: limit index, map, limit state, text key, text text
+--- probe
+if not repeated then
+  --@ is a map
+  local there = map.length > 0 and call('HEXISTS', map.hash, key) == 1
+  local same = there and state >= 2 and call('HSTRLEN', map.hash, key) == #text and call('HGET', map.hash, key) == text
+  --@ expected entry
+end
+
+--- expect-map-room: limit index, map, limit most, texts
+--- probe
+-- The keys that are set.
+if not repeated then
+  --@ is a map
+  local created = 0
+  for j = from, map.length + count > most and from + count - 1 or 0 do
+    if map.length == 0 or call('HEXISTS', map.hash, ARGV[j]) == 0 then created = created + 1 end
+  end
+  if created > 0 and map.length + created > most then return { UNMET, now, 0, incarnation, index } end
+end
+
+--- map-get: map, limit max_bytes, texts
+--- probe
+--@ is a map
+--- apply
+local bytes, found = 0, 0
+for j = from, map.length > 0 and from + count - 1 or 0 do bytes = bytes + call('HSTRLEN', map.hash, ARGV[j]) end
+said = said + 1
+if bytes > max_bytes or (count > MOST_RECORDS and map.length > MOST_RECORDS) then
+  for j = from, from + count - 1 do found = found + call('HEXISTS', map.hash, ARGV[j]) end
+end
+if bytes > max_bytes or found > MOST_RECORDS then
+  reply[said], reply[said + 1], reply[said + 2] = -1, bytes, found
+  said = said + 2
+else
+  reply[said] = 0
+  for j = 1, count do reply[said + j] = false end
+  for first = from, map.length > 0 and from + count - 1 or 0, 4000 do
+    local texts = call('HMGET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
+    for j = 1, #texts do reply[said + first - from + j] = texts[j] end
+  end
+  said = said + count
+end
+
+--- map-get-all: map, limit max_entries, limit max_bytes
+--- probe
+--@ is a map
+--- apply
+local bytes, all, fits = 0, {}, map.length <= max_entries
+if fits and map.length > 0 then
+  local names = call('HKEYS', map.hash)
+  for j = 1, #names do
+    if bytes > max_bytes then break end
+    bytes = bytes + #names[j] + call('HSTRLEN', map.hash, names[j])
+  end
+  fits = bytes <= max_bytes
+  if fits then all = call('HGETALL', map.hash) end
+end
+if fits then
+  local total = #all / 2
+  reply[said + 1] = total
+  for j = 1, total do
+    reply[said + 1 + j], reply[said + 1 + total + j] = all[2 * j - 1], all[2 * j]
+  end
+  said = said + 1 + 2 * total
+else
+  reply[said + 1], reply[said + 2], reply[said + 3] = -1, bytes, map.length
+  said = said + 3
+end
+
+--- map-page: map, text position, text expected, limit most, number max_bytes, limit keys_only
+--- probe
+--@ is a map
+--- apply
+--@ position
+local names = {}
+if map.length == 0 then position = '0'
+elseif position == '0' and map.length <= most then names = call('HKEYS', map.hash)
+else
+  -- In small steps, for the texts come along, whatever they are.
+  local bytes = 0
+  repeat
+    local page = call('HSCAN', map.hash, position, 'COUNT', '16')
+    position = page[1]
+    for j = 1, #page[2], 2 do
+      names[#names + 1] = page[2][j]
+      bytes = bytes + #page[2][j + 1]
+    end
+  until position == '0' or #names >= math.min(most, MOST_SCANNED) or bytes > max_bytes
+end
+--@ begin page
+for j = 1, #names do
+  local name, length = names[j], keys_only == 0 and call('HSTRLEN', map.hash, names[j]) or 0
+  local text = true -- what does not fit
+  if bytes + #name + length <= max_bytes then
+    text = keys_only == 1 and '' or call('HGET', map.hash, name)
+    bytes = bytes + #name + length
+  end
+  --@ tell entry
+end
+
+--- map-put: map, texts
+--- probe
+--@ is a map
+--@ map may come
+--- apply
+-- Of each entry its key and its text.
+local created = 0
+if writes and count > 0 then
+  --@ map comes
+  for first = from, from + count - 1, 4000 do
+    created = created + call('HSET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
+  end
+  --@ map has come
+end
+said = said + 1
+reply[said] = created
+
+--- map-increment: map, text key, text amount
+--- probe
+local count = 1
+--@ is a map
+--@ map may come
+if map.length > 0 and not repeated then
+  local value = call('HGET', map.hash, key)
+  if value then
+    --@ can be added
+  end
+end
+--- apply
+said = said + 1
+if writes then
+  --@ map comes
+  local created = 1 - call('HEXISTS', map.hash, key)
+  local sum = call('HINCRBY', map.hash, key, amount)
+  if sum >= 9007199254740992 or sum <= -9007199254740992 then sum = call('HGET', map.hash, key) end
+  reply[said] = sum
+  --@ map has come
+else
+  reply[said] = map.length > 0 and call('HGET', map.hash, key) or 0
+end
+
+--- map-remove: map, texts
+--- probe
+--@ is a map
+--- apply
+local removed = 0
+for first = from, writes and map.length > 0 and from + count - 1 or 0, 4000 do
+  removed = removed + call('HDEL', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
+end
+map.length = map.length - removed
+if removed > 0 and map.length == 0 then
+  --@ map goes
+end
+said = said + 1
+reply[said] = removed
+
+--- map-reset: map, texts
+--- probe
+--@ map may come
+--- apply
+-- Also what is no map.
+said = said + 1
+reply[said] = writes and map.length or 0
+if writes then
+  if map.known then
+    call('UNLINK', map.hash)
+    map.length = 0
+    if count == 0 then
+      --@ map goes
+    end
+  end
+  if count > 0 then
+    local created = 0
+    --@ map comes
+    for first = from, from + count - 1, 4000 do
+      created = created + call('HSET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
+    end
+    --@ map has come
+  end
+end
+
+--- mark: log, map, texts
+--- probe
+-- After the operation that appends. Of each mark its key, and how far its record is from the log's next position.
+--@ is a map
+--@ map may come
+--- apply
+if writes and count > 0 then
+  local created, next = 0, log.first + log.length
+  --@ map comes
+  for j = from, from + count - 1, 2 do created = created + call('HSET', map.hash, ARGV[j], next - ARGV[j + 1]) end
+  --@ map has come
+end
+
+--- fragment is a map
+if map.is_wrong then return { WRONG_TYPE, now, sub(map.field, 5) } end
+
+--- fragment map may come
+if count > 0 and not map.known and not map.may_come and not repeated then map.may_come, coming = true, coming + 1 end
+
+--- fragment map comes
+local was_empty = map.length == 0
+if not map.known then
+  call('UNLINK', map.hash)
+  call('HSET', meta, map.field, '1')
+  map.known = true
+end
+
+--- fragment map has come
+map.length = map.length + created
+if was_empty and expires > 0 then call('PEXPIREAT', map.hash, expires) end
+
+--- fragment map goes
+call('HDEL', meta, map.field)
+map.known = false

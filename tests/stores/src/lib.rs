@@ -1,0 +1,9 @@
+//! What the suites of the stores share, and the black-box tests with them. A helper that can't do its part ends the
+//! test.
+
+pub mod kit;
+pub mod proxy;
+pub mod raw;
+pub mod requests;
+pub mod servers;
+pub mod stores;

@@ -1,0 +1,347 @@
+//! The stores that the suites are run over, each with what the contract does not offer: to let time pass,
+//! to compare all that is stored, and for Redis to look behind the store's back.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    process::{Child, Command, Stdio},
+    sync::{Arc, LazyLock, Weak},
+    time::Duration,
+};
+
+use keepline_local_redis::{RedisCluster, RedisServer};
+use keepline_stores::{
+    BucketId, BucketKind, Deadline, Deletion, Description, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening,
+    Operation, Outcome, Receipt, RedisOptions, RedisStore, Status, Store, Transaction, Writer,
+};
+use parking_lot::Mutex;
+
+pub use crate::raw::RawRedis;
+use crate::{
+    requests::{
+        KINDS, Named, bucket, describe, description, existing, get_all, get_all_in, read_all, transaction, unused,
+    },
+    servers,
+};
+
+/// Long enough for a busy machine: here a time-out means that something hangs.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Of the cluster, each with a replica.
+pub const MASTERS: usize = 3;
+
+/// A store, empty and nobody else's.
+pub struct StoreUnderTest {
+    /// `memory`, `redis` or `cluster`.
+    pub name: &'static str,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    backing: Backing,
+    writer: Mutex<Writer>,
+}
+
+enum Backing {
+    Memory(MemoryClock),
+    Redis(Box<RawRedis>),
+}
+
+impl StoreUnderTest {
+    /// A store in memory whose clock stands still unless time is [passed](Self::pass_time).
+    pub fn memory() -> Self {
+        let clock = MemoryClock::manual();
+        let limits = MemoryLimits { max_sessions: 1_000_000, ..MemoryLimits::default() };
+        let store = Arc::new(MemoryStore::with_clock(limits, clock.clone()));
+        Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
+    }
+
+    /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it. Every short
+    /// transaction gets a script for its shape.
+    pub fn redis() -> Self {
+        Self::redis_with_shapes(usize::MAX)
+    }
+
+    /// A store in Redis where the general script serves every transaction.
+    pub fn redis_general() -> Self {
+        Self::redis_with_shapes(0)
+    }
+
+    fn redis_with_shapes(most: usize) -> Self {
+        let server = shared_server();
+        let prefix = format!("test-{:016x}", fastrand::u64(..));
+        let options = RedisOptions {
+            username: Some(prefix.clone()),
+            key_prefix: prefix.clone(),
+            store_timeout: TIMEOUT,
+            ..servers::options(server.port())
+        };
+        let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules(&prefix, &options)).exec(&mut connection).unwrap();
+        let store = Arc::new(RedisStore::new(options.clone()).unwrap().with_shapes(most));
+        let connections = vec![Mutex::new(connection)];
+        let raw = RawRedis { prefix, options, connections, server: Some(server) };
+        Self { name: "redis", store, backing: Backing::Redis(Box::new(raw)), writer: Mutex::default() }
+    }
+
+    /// A store in a Redis Cluster of three masters, under a prefix of its own.
+    pub fn cluster() -> Self {
+        let cluster = shared_cluster();
+        let prefix = format!("test-{:016x}", fastrand::u64(..));
+        let options = RedisOptions { key_prefix: prefix.clone(), store_timeout: TIMEOUT, ..RedisOptions::default() };
+        let options = servers::allowed_on_cluster(cluster, options);
+        let store = Arc::new(RedisStore::new(options.clone()).unwrap());
+        let connect =
+            |node: &RedisServer| Mutex::new(redis::Client::open(node.url()).unwrap().get_connection().unwrap());
+        let connections = cluster.nodes().iter().take(MASTERS).map(connect).collect();
+        let raw = RawRedis { prefix, options, connections, server: None };
+        Self { name: "cluster", store, backing: Backing::Redis(Box::new(raw)), writer: Mutex::default() }
+    }
+
+    /// What is behind a store in Redis.
+    pub fn raw(&self) -> &RawRedis {
+        match &self.backing {
+            Backing::Redis(raw) => raw,
+            Backing::Memory(_) => panic!("this store is not in Redis"),
+        }
+    }
+
+    /// The configuration by which a process of its own uses the same store, as environment variables; for a store in
+    /// memory, which no other process sees, one of its own.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let Backing::Redis(raw) = &self.backing else {
+            return vec![("KEEPLINE_BACKEND", "memory".into())];
+        };
+        let options = &raw.options;
+        let mut variables = vec![
+            ("KEEPLINE_BACKEND", "redis".into()),
+            ("KEEPLINE_REDIS_USERNAME", options.username.clone().unwrap()),
+            ("KEEPLINE_REDIS_PASSWORD", options.password.as_ref().unwrap().expose().to_owned()),
+            ("KEEPLINE_KEY_PREFIX", options.key_prefix.clone()),
+            ("KEEPLINE_STORE_TIMEOUT_MS", TIMEOUT.as_millis().to_string()),
+        ];
+        if options.cluster {
+            variables
+                .extend([("KEEPLINE_REDIS_CLUSTER", "true".into()), ("KEEPLINE_REDIS_NODES", options.nodes.join(","))]);
+        } else {
+            variables.extend([
+                ("KEEPLINE_REDIS_HOST", options.host.clone()),
+                ("KEEPLINE_REDIS_PORT", options.port.to_string()),
+            ]);
+        }
+        variables
+    }
+
+    /// Let the store believe that this much time has passed.
+    pub fn pass_time(&self, time: Duration) {
+        match &self.backing {
+            Backing::Memory(clock) => clock.advance(time),
+            Backing::Redis(raw) => raw.pass_time(time),
+        }
+    }
+
+    /// Send a transaction once.
+    pub async fn try_send(&self, transaction: &Transaction) -> Result<Receipt, Failure> {
+        self.store.transact(&self.next_writer(), transaction, Deadline::NEVER).await
+    }
+
+    fn next_writer(&self) -> Writer {
+        self.writer.lock().advance().clone()
+    }
+
+    /// Send a transaction that the store can answer.
+    pub async fn ask(&self, transaction: &Transaction) -> Receipt {
+        self.try_send(transaction).await.unwrap()
+    }
+
+    /// Send a transaction that the store can answer, as a certain try of a certain writer.
+    pub async fn ask_as(&self, writer: &Writer, transaction: &Transaction) -> Receipt {
+        self.store.transact(writer, transaction, Deadline::NEVER).await.unwrap()
+    }
+
+    /// Send transactions that the store can answer, together.
+    pub async fn ask_each(&self, transactions: &[Transaction]) -> Vec<Receipt> {
+        let attempts = self.store.transact_each(&self.next_writer(), transactions, Deadline::NEVER).await;
+        attempts.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// Apply operations and get what they are answered with.
+    pub async fn apply(
+        &self,
+        bucket: impl Named,
+        opening: Opening,
+        operations: impl Into<Vec<Operation>>,
+    ) -> Vec<Outcome> {
+        let receipt = self.ask(&transaction(bucket, opening, operations)).await;
+        assert_eq!(receipt.status, Status::Applied);
+        receipt.outcomes
+    }
+
+    /// Apply one operation to a bucket that is there.
+    pub async fn apply_one(&self, bucket: impl Named, operation: Operation) -> Outcome {
+        self.one(bucket, existing(), operation).await
+    }
+
+    async fn one(&self, bucket: impl Named, opening: Opening, operation: Operation) -> Outcome {
+        let outcomes = self.apply(bucket, opening, [operation]).await;
+        let [outcome] = outcomes.try_into().unwrap();
+        outcome
+    }
+
+    /// What becomes of opening a bucket.
+    pub async fn status(&self, bucket: impl Named, opening: Opening) -> Status {
+        self.ask(&transaction(bucket, opening, [])).await.status
+    }
+
+    /// Whether a bucket is there, without using it.
+    pub async fn is_there(&self, bucket: impl Named) -> bool {
+        self.status(bucket, unused()).await == Status::Applied
+    }
+
+    /// The description of a bucket that is there, without using it.
+    pub async fn describe(&self, bucket: impl Named) -> Description {
+        description(self.one(bucket, unused(), describe()).await)
+    }
+
+    /// Delete a bucket and name the first of the keys that its values had.
+    pub async fn delete(&self, bucket: impl Named) -> (Status, Vec<String>) {
+        let deletion = self.delete_as(&self.next_writer(), bucket, None).await;
+        (deletion.status, deletion.keys)
+    }
+
+    /// Delete a bucket, as a certain try of a certain writer, or just a life of it.
+    pub async fn delete_as(&self, writer: &Writer, bucket: impl Named, incarnation: Option<&str>) -> Deletion {
+        self.store.delete_bucket(writer, &bucket.id(), incarnation, u32::MAX, Deadline::NEVER).await.unwrap()
+    }
+
+    /// All sessions, by one walk through the pages.
+    pub async fn list(&self, limit: u32) -> Vec<String> {
+        self.list_kind(BucketKind::Session, limit).await
+    }
+
+    /// All buckets of a kind, by one walk through the pages.
+    pub async fn list_kind(&self, kind: BucketKind, limit: u32) -> Vec<String> {
+        let (mut names, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.store.list_buckets(kind, &cursor, limit, Deadline::NEVER).await.unwrap();
+            names.extend(page.names);
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                return names;
+            }
+        }
+    }
+
+    /// All that is stored, byte for byte with every expiry. Taking it changes nothing.
+    pub async fn everything(&self) -> BTreeMap<String, String> {
+        if let Backing::Redis(raw) = &self.backing {
+            return raw.dump();
+        }
+        let mut everything = BTreeMap::new();
+        for kind in KINDS {
+            for name in self.list_kind(kind, 1000).await {
+                everything.extend(self.contents(&bucket(kind, &name)).await);
+            }
+        }
+        everything
+    }
+
+    /// Ends the test unless everything is as it was; `after` is what happened since.
+    pub async fn assert_unchanged(&self, before: &BTreeMap<String, String>, after: impl fmt::Debug) {
+        let now = self.everything().await;
+        let missing = before.iter().filter(|(name, _)| !now.contains_key(*name)).map(|(name, was)| (name, was, ""));
+        let different = now.iter().filter_map(|(name, is)| {
+            let was = before.get(name).map_or("", String::as_str);
+            (was != is).then_some((name, was, &**is))
+        });
+        let missing = missing.map(|(name, was, is)| (name, &**was, is));
+        let changes: Vec<_> = missing.chain(different).collect();
+        assert!(changes.is_empty(), "changed (name, before, now): {changes:#?}\nby {after:?}");
+    }
+
+    /// What the contract shows of a bucket that is there.
+    pub async fn contents(&self, id: &BucketId) -> BTreeMap<String, String> {
+        let receipt = self.ask(&transaction(id, unused(), [describe()])).await;
+        let described = description(receipt.outcomes[0].clone());
+        let maps = described.maps.iter().map(|map| (&map.map_name, get_all_in(&map.map_name)));
+        let logs = described.logs.iter().map(|log| (&log.log, read_all(&log.log)));
+        let values = ("values".to_owned(), get_all());
+        let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs);
+        let mut contents =
+            BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.incarnation, described))]);
+        for (name, read) in reads {
+            let what = if matches!(read, Operation::Read(_)) { "log" } else { "map" };
+            let outcome = self.one(id, unused(), read).await;
+            contents.insert(format!("{id:?} {what} {name}"), format!("{outcome:?}"));
+        }
+        contents
+    }
+}
+
+/// A writer at its first transaction: what all tries of that one carry.
+pub fn new_writer() -> Writer {
+    Writer::new().advance().clone()
+}
+
+/// One server a test process. It ends with the last test that holds it: nothing drops what is static.
+fn shared_server() -> Arc<RedisServer> {
+    static SERVER: Mutex<Weak<RedisServer>> = Mutex::new(Weak::new());
+    let mut shared = SERVER.lock();
+    if let Some(server) = shared.upgrade() {
+        return server;
+    }
+    let server = Arc::new(RedisServer::start().unwrap());
+    *shared = Arc::downgrade(&server);
+    server
+}
+
+/// One cluster a test process: it takes seconds to come about, so it is kept until the process ends. Nothing
+/// drops what is static, so a shell waits for that end and stops the nodes then.
+pub fn shared_cluster() -> &'static RedisCluster {
+    static CLUSTER: LazyLock<(RedisCluster, Child)> = LazyLock::new(|| {
+        let cluster = RedisCluster::start(MASTERS, 1).unwrap();
+        let mut keeper = Command::new("sh");
+        keeper.args(["-c", r#"read -r _; for node in "$@"; do kill -9 "${node%%:*}"; rm -r "${node#*:}"; done"#, "sh"]);
+        keeper.args(cluster.nodes().iter().map(|node| format!("{}:{}", node.pid(), node.directory().display())));
+        let keeper = keeper.stdin(Stdio::piped()).spawn().unwrap();
+        (cluster, keeper)
+    });
+    &CLUSTER.0
+}
+
+/// Run a case on its store.
+pub fn run<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(case(Arc::new(store)));
+}
+
+/// Run a case on its store, with tasks on several threads.
+pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl FnOnce(Arc<StoreUnderTest>) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(case(Arc::new(store)));
+}
+
+/// One test for each store and case, `memory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so that a
+/// failure names both.
+#[macro_export]
+macro_rules! on_every_store {
+    ($($case:ident,)*) => {
+        mod memory {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::memory(), super::$case);
+            })*
+        }
+        mod redis {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
+            })*
+        }
+        mod redis_general {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::redis_general(), super::$case);
+            })*
+        }
+        mod cluster {
+            $(#[test] fn $case() {
+                $crate::stores::run($crate::stores::StoreUnderTest::cluster(), super::$case);
+            })*
+        }
+    };
+}

@@ -1,0 +1,309 @@
+//! Many writers on one bucket at once: nothing is lost and nothing counts twice.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use keepline_stores::{Deadline, EntryState, Outcome, Status, Store, Transaction, Writer};
+use keepline_stores_tests::{
+    requests::*,
+    stores::{StoreUnderTest, run_in_parallel},
+};
+use tokio::task::JoinSet;
+
+const WRITERS: u64 = 16;
+const ROUNDS: u64 = 150;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Run a writer sixteen times at once, each with its number.
+async fn all_at_once<F: Future<Output = ()> + Send + 'static>(
+    s: &StoreUnderTest,
+    writer: impl Fn(Arc<dyn Store>, u64) -> F,
+) {
+    let mut tasks = JoinSet::new();
+    for number in 0..WRITERS {
+        tasks.spawn(writer(s.store.clone(), number));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+}
+
+async fn sent(store: &Arc<dyn Store>, writer: &Writer, transaction: &Transaction) -> (Status, Vec<Outcome>) {
+    let receipt = store.transact(writer, transaction, Deadline::NEVER).await.unwrap();
+    (receipt.status, receipt.outcomes)
+}
+
+async fn counters_are_exact_and_no_record_is_lost(s: Arc<StoreUnderTest>) {
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        let mut last = 0;
+        for round in 0..ROUNDS {
+            let record = format!("{number}:{round}");
+            let operations = [
+                increment("n", 1),
+                increment(&format!("n-{number}"), 1),
+                append("history", &[&record]),
+                put("last", &record),
+                get("last"),
+            ];
+            let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
+            assert_eq!(status, Status::Applied);
+            let Outcome::Counter(n) = &outcomes[0] else { panic!("{outcomes:?}") };
+            // What one is told is stored, nobody else comes between.
+            assert!(n.value > last);
+            last = n.value;
+            assert_eq!(outcomes[1], counter(i64::try_from(round + 1).unwrap()));
+            assert_eq!(outcomes[2], extent(0, n.value.unsigned_abs()), "counted and appended in one step");
+            assert_eq!(outcomes[4], entries(&[("last", &record)]));
+        }
+    })
+    .await;
+    let total = WRITERS * ROUNDS;
+    assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", total.to_string())]));
+    let Outcome::Records(log) = s.apply_one("b", read_all("history")).await else { panic!("no records") };
+    assert_eq!((log.first, log.extent.length), (0, total));
+    let distinct: BTreeSet<_> = log.records.iter().collect();
+    assert_eq!(distinct.len() as u64, total);
+    for number in 0..WRITERS {
+        let own: Vec<_> = log.records.iter().filter(|record| record.starts_with(&format!("{number}:"))).collect();
+        let in_order: Vec<_> = (0..ROUNDS).map(|round| format!("{number}:{round}")).collect();
+        assert!(own.into_iter().eq(&in_order), "each writer's records are in its order");
+    }
+}
+
+async fn transactions_sent_twice_by_all_count_once(s: Arc<StoreUnderTest>) {
+    s.apply("b", create(), []).await;
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        for round in 0..ROUNDS {
+            let once = transaction("b", existing(), [increment("n", 1), append("l", &[format!("{number}:{round}")])]);
+            let writer = writer.advance().clone();
+            // Both tries at the same time, as when the first one's reply is late.
+            let (one, other) = futures::join!(sent(&store, &writer, &once), sent(&store, &writer, &once));
+            let statuses = [one.0, other.0];
+            assert!(statuses.contains(&Status::Applied) && statuses.contains(&Status::Repeated), "{statuses:?}");
+        }
+    })
+    .await;
+    let total = WRITERS * ROUNDS;
+    let outcomes = s.apply("b", existing(), [get("n"), count("l")]).await;
+    assert_eq!(outcomes, [entries(&[("n", total.to_string())]), counted(0, total)]);
+}
+
+/// As where each request has a pipe of its own.
+async fn ever_new_writers_that_are_all_sent_again_later_count_once(s: Arc<StoreUnderTest>) {
+    s.apply("b", create(), []).await;
+    all_at_once(&s, async |store, number| {
+        let once =
+            |round| transaction("b", existing(), [increment("n", 1), append("l", &[format!("{number}:{round}")])]);
+        let writers: Vec<_> = (0..ROUNDS).map(|_| Writer::new().advance().clone()).collect();
+        for (round, writer) in writers.iter().enumerate() {
+            assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Applied);
+        }
+        for (round, writer) in writers.iter().enumerate() {
+            assert_eq!(sent(&store, writer, &once(round)).await.0, Status::Repeated);
+        }
+    })
+    .await;
+    let total = WRITERS * ROUNDS;
+    let outcomes = s.apply("b", existing(), [get("n"), count("l")]).await;
+    assert_eq!(outcomes, [entries(&[("n", total.to_string())]), counted(0, total)]);
+}
+
+/// As the filter keeps its history: an append finds the log too long and is handed the surplus, which is
+/// folded into one record under the expectation that nobody has folded it meanwhile.
+async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
+    const LIMIT: u64 = 10;
+    let (folded, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    all_at_once(&s, |store, number| {
+        let (folded, refused) = (folded.clone(), refused.clone());
+        async move {
+            let mut writer = Writer::new();
+            for round in 0..ROUNDS {
+                let operations = [
+                    increment("n", 1),
+                    append("history", &[format!("{number}:{round}")]),
+                    overflow("history", LIMIT, LIMIT / 2, 64, ALL),
+                ];
+                let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
+                assert_eq!(status, Status::Applied);
+                let Outcome::Records(surplus) = &outcomes[2] else { panic!("{outcomes:?}") };
+                if surplus.records.len() < 2 {
+                    continue;
+                }
+                let summary = format!("sum {}", surplus.records.iter().map(|record| weight(record)).sum::<u64>());
+                let replace = replace_oldest("history", surplus.records.len() as u64, &[&summary]);
+                let fold = expecting("b", existing(), [log_at("history", surplus.first, None)], [replace]);
+                match sent(&store, writer.advance(), &fold).await.0 {
+                    Status::Applied => folded.fetch_add(1, Ordering::Relaxed),
+                    Status::Unmet => refused.fetch_add(1, Ordering::Relaxed),
+                    other => panic!("{other:?}"),
+                };
+            }
+        }
+    })
+    .await;
+    let Outcome::Records(log) = s.apply_one("b", read_all("history")).await else { panic!("no records") };
+    let total = WRITERS * ROUNDS;
+    assert_eq!(log.records.iter().map(|record| weight(record)).sum::<u64>(), total);
+    assert_eq!(s.apply_one("b", get("n")).await, entries(&[("n", total.to_string())]));
+    // Positions are never used again: those gone and those there are all that were ever given.
+    assert_eq!(log.first + log.extent.length, total);
+    let folded = folded.load(Ordering::Relaxed);
+    assert!(folded > 20, "only {folded} summaries, {} refused", refused.load(Ordering::Relaxed));
+    assert!(log.extent.length < total / 2, "{} of {total} records are left", log.extent.length);
+}
+
+/// How many records a record stands for.
+fn weight(record: &str) -> u64 {
+    record.strip_prefix("sum ").map_or(1, |count| count.parse().unwrap())
+}
+
+async fn one_of_all_creates_and_the_others_find_it_there(s: Arc<StoreUnderTest>) {
+    for bucket in 0..30 {
+        let created = Arc::new(AtomicU64::new(0));
+        all_at_once(&s, |store, number| {
+            let created = created.clone();
+            async move {
+                let opening = if number % 2 == 0 { create_new() } else { create() };
+                let counted = transaction(&format!("b{bucket}"), opening, [increment("n", 1)]);
+                let receipt = store.transact(Writer::new().advance(), &counted, Deadline::NEVER).await.unwrap();
+                match receipt.status {
+                    Status::Applied => created.fetch_add(u64::from(receipt.created), Ordering::Relaxed),
+                    Status::Exists if number % 2 == 0 => 0,
+                    other => panic!("{other:?}"),
+                };
+            }
+        })
+        .await;
+        assert_eq!(created.load(Ordering::Relaxed), 1);
+        let Outcome::Entries(n) = s.apply_one(&format!("b{bucket}"), get("n")).await else { panic!("no value") };
+        let counted: u64 = n.entries[0].text.parse().unwrap();
+        assert!((WRITERS / 2..=WRITERS / 2 + 1).contains(&counted), "{counted}");
+    }
+}
+
+async fn buckets_deleted_and_created_all_the_time_are_whole_or_not_there(s: Arc<StoreUnderTest>) {
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        for _ in 0..ROUNDS {
+            if number % 4 == 0 {
+                let deleted =
+                    store.delete_bucket(writer.advance(), &session("b"), None, 10, Deadline::NEVER).await.unwrap();
+                match deleted.status {
+                    Status::Applied => assert_eq!(deleted.keys, ["a", "b", "c"]),
+                    Status::Absent => assert_eq!(deleted.keys, [""; 0]),
+                    other => panic!("{other:?}"),
+                }
+            } else {
+                let operations = [
+                    increment("a", 1),
+                    put("b", "1"),
+                    put("c", "1"),
+                    append("l", &["x"]),
+                    page_of_keys("values", "", 10),
+                ];
+                let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
+                assert_eq!(status, Status::Applied);
+                let Outcome::Counter(n) = &outcomes[0] else { panic!("{outcomes:?}") };
+                assert_eq!(outcomes[3], extent(0, n.value.unsigned_abs()), "a life starts with nothing of the last");
+                let Outcome::Page(page) = &outcomes[4] else { panic!("{outcomes:?}") };
+                assert_eq!(page.entries.len(), 3);
+            }
+        }
+    })
+    .await;
+}
+
+/// Deferred work: whoever has the lease does it, alone, and gives the lease back with what it wrote.
+async fn a_lease_is_held_by_one_at_a_time(s: Arc<StoreUnderTest>) {
+    let (working, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    all_at_once(&s, |store, number| {
+        let (working, done) = (working.clone(), done.clone());
+        async move {
+            let (mut writer, holder) = (Writer::new(), format!("holder-{number}"));
+            for _ in 0..ROUNDS {
+                let take = [lease("work", &holder, HOUR), increment("asked", 1), get("n")];
+                let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), take)).await;
+                assert_eq!(status, Status::Applied);
+                let [Outcome::Lease(lease_state), Outcome::Counter(_), Outcome::Entries(n)] = &outcomes[..] else {
+                    panic!("{outcomes:?}")
+                };
+                assert_eq!(lease_state.held, lease_state.holder == holder);
+                if !lease_state.held {
+                    continue;
+                }
+                assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "another works on it");
+                tokio::task::yield_now().await;
+                let next = n.entries.first().map_or(0, |n| n.text.parse::<u64>().unwrap()) + 1;
+                working.fetch_sub(1, Ordering::SeqCst);
+                // Read before, written now: nobody came between.
+                let give_back = [put("n", &next.to_string()), lease("work", &holder, Duration::ZERO)];
+                let (_, outcomes) = sent(&store, writer.advance(), &transaction("b", existing(), give_back)).await;
+                assert!(matches!(&outcomes[1], Outcome::Lease(lease) if !lease.held && lease.holder.is_empty()));
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let done = done.load(Ordering::SeqCst);
+    assert!(done >= WRITERS, "{done}");
+    let asked = (WRITERS * ROUNDS).to_string();
+    let both = entries(&[("n", done.to_string()), ("asked", asked)]);
+    assert_eq!(s.apply_one("b", get_in("values", &["n", "asked"], ALL)).await, both);
+}
+
+/// As the filter stores an answer once: under the expectation that its id is not there, with a mark of where it is.
+async fn what_all_append_under_one_expectation_is_appended_once(s: Arc<StoreUnderTest>) {
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        for round in 0..ROUNDS {
+            let id = format!("id-{round}");
+            let once = expecting(
+                "b",
+                create(),
+                [entry_in("messages", &id, EntryState::Absent, "")],
+                [append_marked("answers", &[format!("{id} of {number}")], &[("messages", &id, 0)])],
+            );
+            let (status, _) = sent(&store, writer.advance(), &once).await;
+            assert!(matches!(status, Status::Applied | Status::Unmet), "{status:?}");
+        }
+    })
+    .await;
+    let Outcome::Records(log) = s.apply_one("b", read_all("answers")).await else { panic!("no records") };
+    let ids: BTreeSet<_> = log.records.iter().map(|record| record.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!((log.records.len() as u64, ids.len() as u64), (ROUNDS, ROUNDS));
+    for (position, record) in log.records.iter().enumerate() {
+        let id = record.split(' ').next().unwrap();
+        let mark = entries(&[(id, position.to_string())]);
+        assert_eq!(s.apply_one("b", get_in("messages", &[id], ALL)).await, mark);
+    }
+}
+
+macro_rules! on_every_store_in_parallel {
+    ($($case:ident,)*) => {
+        mod memory {
+            $(#[test] fn $case() { super::run_in_parallel(super::StoreUnderTest::memory(), super::$case); })*
+        }
+        mod redis {
+            $(#[test] fn $case() { super::run_in_parallel(super::StoreUnderTest::redis(), super::$case); })*
+        }
+    };
+}
+
+on_every_store_in_parallel![
+    counters_are_exact_and_no_record_is_lost,
+    transactions_sent_twice_by_all_count_once,
+    ever_new_writers_that_are_all_sent_again_later_count_once,
+    summaries_made_all_the_time_lose_nothing,
+    one_of_all_creates_and_the_others_find_it_there,
+    buckets_deleted_and_created_all_the_time_are_whole_or_not_there,
+    a_lease_is_held_by_one_at_a_time,
+    what_all_append_under_one_expectation_is_appended_once,
+];

@@ -1,0 +1,32 @@
+//! What `wit/key-value.wit` promises, over every store: the kit of `conformance/`, replayed, and what the kit can't
+//! say: what nothing changes byte for byte, walks through pages, hundreds of writers, thousands of entries.
+//!
+//! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
+//! be seen behind a store's back is in `conformance/redis_*.rs` and `conformance/bounded_work.rs`.
+
+#[path = "conformance/all_or_none.rs"]
+mod all_or_none;
+#[path = "conformance/bounded_work.rs"]
+mod bounded_work;
+#[path = "conformance/bulk.rs"]
+mod bulk;
+#[path = "conformance/exactly_once.rs"]
+mod exactly_once;
+#[path = "conformance/expiry.rs"]
+mod expiry;
+#[path = "conformance/kit.rs"]
+mod kit;
+#[path = "conformance/listing.rs"]
+mod listing;
+#[path = "conformance/pages.rs"]
+mod pages;
+#[path = "conformance/promises.rs"]
+mod promises;
+#[path = "conformance/redis_layout.rs"]
+mod redis_layout;
+#[path = "conformance/redis_others.rs"]
+mod redis_others;
+#[path = "conformance/redis_parts.rs"]
+mod redis_parts;
+#[path = "conformance/redis_types.rs"]
+mod redis_types;

@@ -1,0 +1,440 @@
+//! The same transactions, at random, on memory and on Redis, there with scripts for their shapes and with the
+//! general one: the same answers and the same state.
+//!
+//! `KEEPLINE_SEED` repeats a run, `KEEPLINE_ROUNDS` sets how many steps it takes.
+
+use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
+
+use fastrand::Rng;
+use keepline_stores::{
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Opening, Operation,
+    Outcome, Receipt, Status, Transaction, Writer, request,
+};
+use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
+
+/// Steps between two fresh starts. In an episode Redis's own clock, which can't be stopped, gets ahead
+/// of the memory store's by the few seconds that it takes.
+const EPISODE: usize = 500;
+const HOUR: Duration = Duration::from_secs(3600);
+/// Times to live, and the hours that pass, are chosen so that nothing happens within this of an expiry or
+/// of 1 % of it.
+const SLACK: Duration = Duration::from_secs(20 * 60);
+
+const BUCKETS: [(BucketKind, &str); 4] =
+    [(BucketKind::Session, "a"), (BucketKind::Session, "b"), (BucketKind::User, "a"), (BucketKind::Dataset, "c")];
+const MAPS: [&str; 4] = ["values", "values", "notes", "map-2"];
+const HOLDERS: [&str; 2] = ["me", "you:2"];
+const KEYS: [&str; 5] = ["k", "l", "count", "n.2", "_x-"];
+const LOGS: [&str; 3] = ["history", "l", "log-2"];
+const RECORDS: [&str; 5] = ["a", "b", "", "é\0", "a longer record of thirty bytes"];
+const VALUES: [&str; 12] = [
+    "1",
+    "0",
+    "-5",
+    "007",
+    "1.5",
+    "",
+    "\"é\"",
+    "null",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "a text of more than the thirty bytes that a short one has",
+];
+const LIMITS: [u64; 9] = [0, 1, 2, 3, 5, 30, 60, 1000, ALL];
+const AMOUNTS: [i64; 8] = [1, 1, 1, -1, 0, 1_000_000, i64::MAX, i64::MIN];
+
+#[test]
+fn memory_and_redis_give_the_same_answers_and_come_to_the_same_state() {
+    let seed = number("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..));
+    let rounds = usize::try_from(number("KEEPLINE_ROUNDS").unwrap_or(30_000)).unwrap();
+    println!("KEEPLINE_SEED={seed} KEEPLINE_ROUNDS={rounds}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut rng = Rng::with_seed(seed);
+        let mut statuses = BTreeSet::new();
+        for start in (0..rounds).step_by(EPISODE) {
+            let mut episode = Episode::new(rng.fork());
+            for round in start..rounds.min(start + EPISODE) {
+                episode.step(round).await;
+            }
+            episode.compare_states().await;
+            statuses.append(&mut episode.seen);
+        }
+        if rounds >= 3000 {
+            assert_eq!(statuses.len(), 7, "a run comes to every status; this one only to {statuses:?}");
+        }
+    });
+}
+
+fn number(variable: &str) -> Option<u64> {
+    env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
+}
+
+/// A store, and the incarnations that it told of, in order of appearance.
+struct Side {
+    under_test: StoreUnderTest,
+    lives: Vec<String>,
+}
+
+impl Side {
+    /// The same for the same life on both sides.
+    fn life(&mut self, incarnation: &str) -> Option<usize> {
+        if incarnation.is_empty() {
+            return None;
+        }
+        let known = self.lives.iter().position(|life| life == incarnation);
+        Some(known.unwrap_or_else(|| {
+            self.lives.push(incarnation.into());
+            self.lives.len() - 1
+        }))
+    }
+
+    /// The name that a life has on this side.
+    fn incarnation(&self, life: usize) -> String {
+        self.lives.get(life).cloned().unwrap_or_else(|| "1795186917.032595".to_owned())
+    }
+
+    /// With the name that a life has on this side.
+    fn translated(&self, asked: &Asked) -> Transaction {
+        let mut transaction = asked.transaction.clone();
+        if let (Some(index), Opening::Existing(existing)) = (asked.life, &mut transaction.opening) {
+            existing.incarnation = Some(self.incarnation(index));
+        }
+        transaction
+    }
+}
+
+/// A transaction whose opening may ask for a life by its number.
+#[derive(Clone, Debug)]
+struct Asked {
+    life: Option<usize>,
+    transaction: Transaction,
+}
+
+#[derive(Clone, Debug)]
+enum Sent {
+    Transaction(Asked),
+    Transactions(Vec<Asked>),
+    /// Of a bucket, or of a life of it, naming so many keys.
+    Deletion(BucketId, Option<usize>, u32),
+}
+
+struct Episode {
+    rng: Rng,
+    memory: Side,
+    redis: Side,
+    general: Side,
+    writers: Vec<Writer>,
+    /// What can be sent once more.
+    sent: Vec<(Writer, Sent)>,
+    seen: BTreeSet<String>,
+}
+
+impl Episode {
+    fn new(rng: Rng) -> Self {
+        let side = |under_test| Side { under_test, lives: Vec::new() };
+        let redis = side(StoreUnderTest::redis());
+        // Redis forgets no script by itself, and most transactions here have one.
+        redis.under_test.raw().run::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
+        Self {
+            rng,
+            memory: side(StoreUnderTest::memory()),
+            redis,
+            general: side(StoreUnderTest::redis_general()),
+            writers: (0..200).map(|_| Writer::new()).collect(),
+            sent: Vec::new(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    async fn step(&mut self, round: usize) {
+        match self.rng.u32(0..100) {
+            0..4 => self.pass_time(),
+            4..7 => self.list(round).await,
+            7..20 if !self.sent.is_empty() => {
+                let latest = self.sent.len().saturating_sub(12);
+                let again = self.rng.usize(latest..self.sent.len());
+                let (writer, sent) = self.sent[again].clone();
+                self.send(round, &writer, &sent).await;
+            }
+            kind => {
+                let (of, name) = self.pick(&BUCKETS);
+                let id = bucket(of, name);
+                let writer = self.next_writer();
+                let sent = match kind {
+                    0..23 => Sent::Deletion(id, None, self.rng.u32(0..4)),
+                    23 => Sent::Deletion(id, Some(self.any_life()), 1),
+                    24..30 => {
+                        // The same one twice, now and then.
+                        let count = self.rng.usize(0..4);
+                        let mut buckets = BUCKETS.to_vec();
+                        self.rng.shuffle(&mut buckets);
+                        if self.rng.u32(0..20) == 0 {
+                            buckets[1] = buckets[0];
+                        }
+                        let each = buckets.into_iter().take(count);
+                        Sent::Transactions(each.map(|(of, name)| self.transaction(bucket(of, name))).collect())
+                    }
+                    _ => Sent::Transaction(self.transaction(id)),
+                };
+                self.send(round, &writer, &sent).await;
+                self.sent.push((writer, sent));
+            }
+        }
+    }
+
+    /// Hours, after which no writer is remembered, or a second, after which all are.
+    fn pass_time(&mut self) {
+        let time = self.pick(&[Duration::from_secs(1), HOUR, HOUR, 2 * HOUR, 5 * HOUR, 300 * HOUR]);
+        for side in [&self.memory, &self.redis, &self.general] {
+            side.under_test.pass_time(time);
+        }
+    }
+
+    fn next_writer(&mut self) -> Writer {
+        // A few again and again, and more of them than a store keeps in mind whoever they are.
+        let all = if self.rng.bool() { 5 } else { self.writers.len() };
+        let index = self.rng.usize(0..all);
+        self.writers[index].advance().clone()
+    }
+
+    async fn send(&mut self, round: usize, writer: &Writer, sent: &Sent) {
+        let mut answers = Vec::new();
+        let mut times = Vec::new();
+        for side in [&mut self.memory, &mut self.redis, &mut self.general] {
+            let store = side.under_test.store.clone();
+            let attempts = match sent {
+                Sent::Transaction(asked) => {
+                    vec![store.transact(writer, &side.translated(asked), Deadline::NEVER).await]
+                }
+                Sent::Transactions(each) => {
+                    let each: Vec<_> = each.iter().map(|asked| side.translated(asked)).collect();
+                    store.transact_each(writer, &each, Deadline::NEVER).await
+                }
+                Sent::Deletion(id, life, most) => {
+                    let incarnation = life.map(|life| side.incarnation(life));
+                    let deleted = store.delete_bucket(writer, id, incarnation.as_deref(), *most, Deadline::NEVER);
+                    let Deletion { status, values, keys, .. } = deleted.await.unwrap();
+                    answers.push(format!("{:?} {values} {keys:?}", comparable_status(status)));
+                    continue;
+                }
+            };
+            let mut told = Vec::new();
+            for attempt in attempts {
+                told.push(match attempt {
+                    Ok(receipt) => {
+                        self.seen.insert(format!("{:?}", receipt.status));
+                        let life = side.life(&receipt.incarnation);
+                        let (receipt, time) = comparable_receipt(receipt);
+                        times.extend(time);
+                        format!("{receipt:?} in life {life:?}")
+                    }
+                    Err(failure) => comparable_failure(&failure),
+                });
+            }
+            answers.push(told.join("; "));
+        }
+        let sent_as = format!("{}th of writer {}: {sent:?}", writer.sequence(), writer.id());
+        assert_same(round, &sent_as, &answers);
+        // The times that they told of the same things, one store after the other.
+        let each = times.len() / 3;
+        for at in 0..each {
+            let [memory, redis, general] = [times[at], times[at + each], times[at + 2 * each]];
+            let apart = memory.abs_diff(redis).max(memory.abs_diff(general));
+            assert!(u128::from(apart) < SLACK.as_millis(), "round {round}: {sent_as}: {memory} {redis} {general} ms");
+        }
+    }
+
+    async fn list(&mut self, round: usize) {
+        let mut answers = Vec::new();
+        for side in [&self.memory, &self.redis, &self.general] {
+            let mut told = Vec::new();
+            for kind in KINDS {
+                let listed: BTreeSet<_> = side.under_test.list_kind(kind, 2).await.into_iter().collect();
+                let BucketPage { names, .. } =
+                    side.under_test.store.list_buckets(kind, "", 1000, Deadline::NEVER).await.unwrap();
+                told.push(format!("{kind:?} {listed:?} {names:?}"));
+            }
+            answers.push(told.join("; "));
+        }
+        assert_same(round, "list", &answers);
+    }
+
+    async fn compare_states(&mut self) {
+        for (kind, name) in BUCKETS {
+            let mut answers = Vec::new();
+            for side in [&mut self.memory, &mut self.redis, &mut self.general] {
+                let reads = MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
+                let read = transaction(bucket(kind, name), unused(), reads.chain([describe()]).collect::<Vec<_>>());
+                let receipt = side.under_test.ask(&read).await;
+                let life = side.life(&receipt.incarnation);
+                answers.push(format!("{:?} in life {life:?}", comparable_receipt(receipt).0));
+            }
+            assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.rng.usize(0..choices.len())]
+    }
+
+    fn transaction(&mut self, bucket: BucketId) -> Asked {
+        let (life, opening) = self.opening();
+        let expectations = if self.rng.u32(0..3) == 0 { 1..4 } else { 0..1 };
+        let expectations: Vec<_> = (0..self.rng.usize(expectations)).map(|_| self.expectation()).collect();
+        let mut transaction = Transaction { bucket, opening, expectations, operations: Vec::new() };
+        for _ in 0..self.rng.usize(0..9) {
+            let operation = self.operation();
+            transaction.operations.push(operation);
+            // Mostly what a store takes: a place is written once, and no more records replace fewer.
+            let capabilities = self.memory.under_test.store.capabilities();
+            if request::check(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
+                transaction.operations.pop();
+            }
+        }
+        Asked { life, transaction }
+    }
+
+    /// One of the latest, and now and then one that never was.
+    fn any_life(&mut self) -> usize {
+        let lives = self.memory.lives.len();
+        self.rng.usize(lives.saturating_sub(4)..lives + 1)
+    }
+
+    fn opening(&mut self) -> (Option<usize>, Opening) {
+        let times = [11 * HOUR / 2, 101 * HOUR / 2, 501 * HOUR / 2];
+        let opening = match self.rng.u32(0..14) {
+            0..3 => existing(),
+            3 => unused(),
+            4..6 => {
+                let life = Some(self.any_life());
+                return (life, if self.rng.bool() { existing() } else { unused() });
+            }
+            6..8 => create(),
+            8 => create_new(),
+            9..11 => create_for(self.pick(&times)),
+            11 => {
+                let Opening::Create(life) = create_for(self.pick(&times)) else { unreachable!() };
+                if self.rng.bool() { replace() } else { Opening::Replace(life) }
+            }
+            _ => create_sliding(self.pick(&times)),
+        };
+        (None, opening)
+    }
+
+    fn expectation(&mut self) -> Expectation {
+        let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
+        match self.rng.u32(0..4) {
+            0 => room_in(map, self.rng.u64(0..7)),
+            1 => {
+                let position = |rng: &mut Rng| rng.bool().then(|| rng.u64(0..5));
+                log_at(log, position(&mut self.rng), position(&mut self.rng))
+            }
+            _ => {
+                let states = [EntryState::Absent, EntryState::Present, EntryState::Equal, EntryState::AbsentOrEqual];
+                entry_in(map, key, self.pick(&states), self.pick(&VALUES))
+            }
+        }
+    }
+
+    fn records(&mut self, count: std::ops::Range<usize>) -> Vec<&'static str> {
+        // Mostly one text, so that expectations are met now and then.
+        (0..self.rng.usize(count)).map(|_| if self.rng.bool() { RECORDS[0] } else { self.pick(&RECORDS) }).collect()
+    }
+
+    fn entries(&mut self) -> Vec<(&'static str, &'static str)> {
+        let mut keys = KEYS;
+        self.rng.shuffle(&mut keys);
+        let count = self.rng.usize(0..4);
+        keys[..count].iter().map(|key| (*key, self.pick(&VALUES))).collect()
+    }
+
+    fn keys(&mut self) -> Vec<&'static str> {
+        self.entries().into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn operation(&mut self) -> Operation {
+        let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
+        let mut limit = || self.pick(&LIMITS);
+        let limits = [limit(), limit(), limit(), limit()];
+        match self.rng.u32(0..28) {
+            0 => get_within(key, limits[0]),
+            1..3 => get_in(map, &self.keys(), limits[0]),
+            3..5 => get_all_in_within(map, limits[0], limits[1]),
+            // One page, for cursors are each store's own.
+            5 => page(map, "", 1000, ALL),
+            6..9 => put_in(map, &self.entries()),
+            9..11 => increment_in(map, key, self.pick(&AMOUNTS)),
+            11..13 => remove_in(map, &self.keys()),
+            13 if self.rng.bool() => reset_map(map, &self.entries()),
+            13..15 => append(log, &self.records(0..5)),
+            15 => append_marked(log, &["a", "b"], &[("notes", key, 1), ("map-2", key, 0)]),
+            16 => read_oldest(log, limits[0], limits[1]),
+            17 => read_newest(log, limits[0], limits[1]),
+            18 => {
+                let spans: Vec<_> =
+                    (0..self.rng.usize(0..4)).map(|_| (self.rng.u64(0..12), self.rng.u32(0..5))).collect();
+                read_at(log, &spans, limits[0])
+            }
+            19 => overflow(log, limits[0], limits[1], limits[2], limits[3]),
+            20..22 => {
+                let records = self.records(0..3);
+                let count = records.len() as u64 + self.rng.u64(0..4);
+                replace_oldest(log, count, &records)
+            }
+            22 => rewrite(log, self.rng.u64(0..12), self.pick(&RECORDS)),
+            23 => rewrite_each(log, &[(self.rng.u64(0..6), "x"), (self.rng.u64(0..6), "")]),
+            24 if self.rng.bool() => reset_log(log, &self.records(0..3)),
+            24..26 => lease("work", self.pick(&HOLDERS), self.pick(&[Duration::ZERO, 11 * HOUR / 2, 501 * HOUR / 2])),
+            26 => describe(),
+            _ => count(log),
+        }
+    }
+}
+
+/// Who is told that a bucket expired, and who that it is absent, is the stores' own affair.
+fn comparable_status(status: Status) -> Status {
+    if status == Status::Expired { Status::Absent } else { status }
+}
+
+/// What is to be the same, and what may be apart by as much time as Redis's clock went on: what is left of a life or a
+/// lease.
+fn comparable_receipt(receipt: Receipt) -> (impl Debug, Vec<u64>) {
+    let mut times = Vec::new();
+    let outcomes: Vec<_> = receipt
+        .outcomes
+        .into_iter()
+        .map(|outcome| match outcome {
+            // As far as each store counted.
+            Outcome::Oversize(size) => oversize(0, size.entries),
+            Outcome::Page(mut page) => {
+                page.entries.sort_by(|a, b| a.key.cmp(&b.key));
+                page.unreadable.sort_unstable();
+                Outcome::Page(page)
+            }
+            Outcome::Lease(mut lease) => {
+                times.push(std::mem::take(&mut lease.expires_in));
+                Outcome::Lease(lease)
+            }
+            Outcome::Described(mut description) => {
+                times.extend(description.expires_in.as_mut().map(std::mem::take));
+                Outcome::Described(description)
+            }
+            other => other,
+        })
+        .collect();
+    ((comparable_status(receipt.status), receipt.created, receipt.unmet, outcomes), times)
+}
+
+/// The message is for people, and each store's own.
+fn comparable_failure(failure: &Failure) -> String {
+    format!("{:?} {:?} {}", failure.code, failure.subject, failure.limit)
+}
+
+fn assert_same(round: usize, what: impl Debug, answers: &[String]) {
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "round {round}: {what:?}\nmemory, Redis with scripts for shapes, Redis with the general one: {answers:#?}"
+    );
+}

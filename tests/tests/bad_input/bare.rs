@@ -1,0 +1,157 @@
+//! A host of one's own, which can hand back any turn: the contract with nothing around it.
+
+use std::sync::OnceLock;
+
+use futures::FutureExt;
+use keepline::{
+    plugin::BUNDLED,
+    store::{BucketId, BucketKind, Deadline, MemoryStore, Store, Transaction, Writer},
+};
+use wasmtime::{
+    Config, Engine, StoreContextMut,
+    component::{Component, ComponentType, Func, Lift, Linker, Lower, Val},
+};
+
+pub struct Bare {
+    store: wasmtime::Store<Lent>,
+    question: Func,
+    answer: Func,
+}
+
+struct Lent {
+    store: MemoryStore,
+    writer: Writer,
+}
+
+#[derive(ComponentType, Lift, Lower)]
+#[component(record)]
+struct Datetime {
+    seconds: u64,
+    nanoseconds: u32,
+}
+
+#[derive(Clone, Copy, ComponentType, Lift)]
+#[component(enum)]
+#[repr(u8)]
+#[allow(dead_code, reason = "levels come from the component")]
+enum Level {
+    #[component(name = "trace")]
+    Trace,
+    #[component(name = "debug")]
+    Debug,
+    #[component(name = "info")]
+    Info,
+    #[component(name = "warn")]
+    Warn,
+    #[component(name = "error")]
+    Error,
+    #[component(name = "critical")]
+    Critical,
+}
+
+/// The store in memory answers at once.
+fn now<T>(call: impl Future<Output = T>) -> T {
+    call.now_or_never().unwrap()
+}
+
+fn lend(linker: &mut Linker<Lent>) -> wasmtime::Result<()> {
+    type Context<'a> = StoreContextMut<'a, Lent>;
+    let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
+    store.func_wrap("transact", |mut context: Context<'_>, (transaction,): (Transaction,)| {
+        let Lent { store, writer } = context.data_mut();
+        Ok((now(store.transact(writer.advance(), &transaction, Deadline::NEVER)),))
+    })?;
+    store.func_wrap("list-buckets", |context: Context<'_>, (kind, cursor, limit): (BucketKind, String, u32)| {
+        Ok((now(context.data().store.list_buckets(kind, &cursor, limit, Deadline::NEVER)),))
+    })?;
+    store.func_wrap(
+        "delete-bucket",
+        |mut context: Context<'_>, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
+            let Lent { store, writer } = context.data_mut();
+            let (writer, incarnation) = (writer.advance(), incarnation.as_deref());
+            Ok((now(store.delete_bucket(writer, &bucket, incarnation, max_keys, Deadline::NEVER)),))
+        },
+    )?;
+    store.func_wrap("capabilities", |context: Context<'_>, ()| Ok((context.data().store.capabilities(),)))?;
+    let imports = linker.instance("wasi:logging/logging@0.1.0-draft");
+    imports?.func_wrap("log", |_: Context<'_>, (_, _, _): (Level, String, String)| Ok(()))?;
+    let latest = || Datetime { seconds: u64::MAX, nanoseconds: u32::MAX };
+    linker.instance("wasi:clocks/wall-clock@0.2.0")?.func_wrap("now", move |_: Context<'_>, ()| Ok((latest(),)))
+}
+
+impl Bare {
+    pub fn new() -> Self {
+        static COMPILED: OnceLock<(Engine, Component, Linker<Lent>)> = OnceLock::new();
+        let (engine, component, linker) = COMPILED.get_or_init(|| {
+            let mut config = Config::new();
+            config.concurrency_support(false);
+            let engine = Engine::new(&config).unwrap();
+            let component = Component::from_binary(&engine, BUNDLED).unwrap();
+            let mut linker = Linker::new(&engine);
+            lend(&mut linker).unwrap();
+            linker.define_unknown_imports_as_traps(&component).unwrap();
+            (engine, component, linker)
+        });
+        let lent = Lent { store: MemoryStore::default(), writer: Writer::new() };
+        let mut store = wasmtime::Store::new(engine, lent);
+        let instance = linker.instantiate(&mut store, component).unwrap();
+        let filter = instance.get_export_index(&mut store, None, "keepline:memory/filter@0.2.0").unwrap();
+        let mut function = |name| {
+            let index = instance.get_export_index(&mut store, Some(&filter), name).unwrap();
+            instance.get_func(&mut store, index).unwrap()
+        };
+        let (question, answer) = (function("question"), function("answer"));
+        Self { store, question, answer }
+    }
+
+    /// The turn that it gives.
+    pub fn question(&mut self, text: &str, metadata: &str) -> String {
+        let entry = record([
+            ("text", string(text)),
+            ("metadata", string(metadata)),
+            ("message-id", none()),
+            ("tokens", none()),
+            ("vector", none()),
+        ]);
+        match self.call(self.question, entry, "turn") {
+            Val::String(turn) => turn,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub fn answer(&mut self, text: &str, metadata: &str, turn: &str, message_id: Option<&str>) {
+        let entry = record([
+            ("text", string(text)),
+            ("metadata", string(metadata)),
+            ("turn", string(turn)),
+            ("message-id", Val::Option(message_id.map(|id| Box::new(string(id))))),
+            ("question-text", none()),
+            ("activity", Val::List(Vec::new())),
+            ("status", Val::Enum("complete".into())),
+            ("question-tokens", none()),
+            ("tokens", none()),
+            ("details", string("")),
+        ]);
+        assert_eq!(self.call(self.answer, entry, "metadata"), none());
+    }
+
+    /// One field of the reply.
+    fn call(&mut self, function: Func, entry: Val, field: &str) -> Val {
+        let mut replies = [Val::Bool(false)];
+        function.call(&mut self.store, &[entry], &mut replies).unwrap();
+        let [Val::Record(fields)] = replies else { panic!("{replies:?}") };
+        fields.into_iter().find(|(name, _)| name == field).unwrap().1
+    }
+}
+
+fn record<const N: usize>(fields: [(&str, Val); N]) -> Val {
+    Val::Record(fields.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+fn string(text: &str) -> Val {
+    Val::String(text.to_owned())
+}
+
+fn none() -> Val {
+    Val::Option(None)
+}

@@ -1,0 +1,55 @@
+//! Deferred work: this filter has none yet, and says so of whatever it is given.
+
+use std::{sync::Arc, time::Duration};
+
+use keepline::{
+    maintenance::{Job, MissingResult, NeedResult, Step, Task},
+    pipe::{Effect, ProblemCode},
+    store::{FailureCode, MemoryStore, Store},
+};
+use keepline_tests::lanes::{Node, untouched};
+
+fn job(subject: &str, name: &str, state: &str) -> Job {
+    let task = Task { subject: subject.into(), name: name.into(), state: state.into() };
+    let results = vec![NeedResult::Missing(MissingResult { id: u32::MAX, message: "nobody to ask".into() })];
+    Job { task, holder: "holder".into(), lease_milliseconds: u64::MAX, results }
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_knows_fails_and_leaves_everything_as_it_was() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let mut node = Node::new(&store, "{}").await;
+    node.say("s1", "x").await;
+    node.store.calls();
+    let long = "x".repeat(1 << 20);
+    for (subject, name, state) in [
+        ("session/s1", "fold", ""),
+        ("session/s1", "no-such-task", "state"),
+        ("", "", ""),
+        ("nonsense/../é", "\u{1b}[2J", "\0"),
+        ("session/s1", "summary", &long),
+    ] {
+        let job = job(subject, name, state);
+        let progress = node.keepline.advance(&job, None).await;
+        let problem = progress.problem.unwrap();
+        assert_eq!((progress.step, progress.needs), (Step::Failed, vec![]), "{name}");
+        // What no plugin would have named never gets as far as one.
+        let is_odd = [subject, name, state].concat().contains(|c: char| !(' '..='~').contains(&c));
+        let code = if is_odd { FailureCode::Invalid } else { FailureCode::Unsupported };
+        assert_eq!((&problem.code, progress.task), (&ProblemCode::Store(code), job.task), "{name}");
+        assert!(!problem.message.is_empty() && problem.message.len() < 500, "{problem}");
+    }
+    assert_eq!(node.store.calls(), 0);
+    assert!(untouched(Effect::Stored, &node.say("s1", "y").await));
+}
+
+#[tokio::test]
+async fn a_task_after_the_end_is_told_so() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let node = Node::new(&store, "{}").await;
+    assert_eq!(node.keepline.shutdown(Duration::ZERO).await, 0);
+    let job = job("session/s1", "fold", "");
+    let progress = node.keepline.advance(&job, None).await;
+    assert_eq!((progress.step, progress.task), (Step::Failed, job.task));
+    assert_eq!(progress.problem.unwrap().code, ProblemCode::Closed);
+}

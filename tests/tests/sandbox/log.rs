@@ -1,0 +1,43 @@
+//! What a plugin tells people, and how much of it.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plugin_that_floods_the_log_is_cut_short() {
+    let cell = Cell::hostile().await;
+    cell.ask("log-lines 1000000").await;
+    assert_eq!(cell.log.of("flood").len(), 64);
+    let before = cell.log.lines().len();
+    cell.ask("log-warnings 100000").await;
+    assert!(cell.log.lines().len() - before <= 64 + 1);
+    cell.stops("loop-over-log", "computed for longer").await;
+    assert!(cell.log.of("loop").len() <= 64);
+}
+
+#[tokio::test]
+async fn no_chatter_keeps_the_host_from_reporting_what_it_stopped() {
+    let cell = Cell::hostile().await;
+    cell.ask("log-errors keepline.plugin").await;
+    cell.ask("log-warnings 64").await;
+    cell.ask("log-errors ").await;
+    cell.stops("trap", "gave up").await;
+}
+
+#[tokio::test]
+async fn a_gigantic_line_is_cut_and_a_larger_one_stops_its_plugin() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    assert_eq!(cell.ask("log-long-line 10000000").await.effect, Effect::Passed);
+    assert!(cell.log.of("long")[0].message.len() <= 4096);
+    cell.stops("log-long-line 50000000", "").await;
+}
+
+#[tokio::test]
+async fn a_plugin_can_not_drive_a_terminal_through_the_log() {
+    let cell = Cell::hostile().await;
+    cell.ask("log-raw \u{1b}[2J\nfake line\r\u{7}\u{9b}x").await;
+    let lines = cell.log.lines();
+    assert_eq!(lines.len(), 1);
+    assert!(!lines[0].message.chars().any(char::is_control) && !lines[0].context.chars().any(char::is_control));
+}

@@ -1,0 +1,96 @@
+//! What is refused before any of it runs.
+
+use super::*;
+
+#[test]
+fn a_component_that_asks_for_more_than_it_is_lent_is_refused_with_the_list() {
+    let forbidden = [
+        "wasi:sockets/tcp@0.2.0",
+        "wasi:filesystem/types@0.2.3",
+        "wasi:cli/environment@0.2.0",
+        "wasi:clocks/monotonic-clock@0.2.0",
+        "wasi:clocks/wall-clock@0.3.0",
+        "wasi:clocks/wall-clock@0.20.0",
+        "wasi:clocks/wall-clock",
+        "wasi:logging/logging@0.2.0",
+        "keepline:memory/key-value@0.1.0",
+        "keepline:memory/key-valuer@0.2.0",
+    ];
+    let imports = forbidden.map(|name| format!("(import \"{name}\" (instance))")).concat();
+    // What it may have is not in the list.
+    let lent = "(import \"keepline:memory/key-value@0.2.0\" (instance))";
+    let component = wat::parse_str(format!("(component {lent} {imports} (import \"exec\" (func)))")).unwrap();
+    let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
+    let PluginError::ForbiddenImports(listed) = &refused else { panic!("{refused}") };
+    assert_eq!(listed[..10], forbidden);
+    assert_eq!(listed[10..], ["exec"]);
+    let told = refused.to_string();
+    assert!(told.contains("wasi:sockets/tcp@0.2.0") && !told.contains('\n'), "{told}");
+    let inspection = inspect(&component).unwrap();
+    assert_eq!(inspection.refusal, Some(told));
+    assert_eq!(inspection.imports.len(), 12);
+}
+
+#[test]
+fn an_interface_of_a_permitted_name_with_other_functions_is_refused() {
+    for import in [
+        "(import \"wasi:clocks/wall-clock@0.2.0\" (instance (export \"set\" (func))))",
+        "(import \"keepline:memory/key-value@0.2.0\" (instance (export \"shell\" (func (param \"line\" string)))))",
+        "(import \"keepline:memory/key-value@0.2.0\" (func))",
+    ] {
+        let component = wat::parse_str(format!("(component {import})")).unwrap();
+        let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
+        assert!(matches!(refused, PluginError::Misfit(_)), "{refused}");
+    }
+}
+
+#[test]
+fn a_component_without_the_exports_does_not_fit() {
+    for component in ["(component)", "(component (import \"wasi:clocks/wall-clock@0.2.8\" (instance)))"] {
+        let refused = Plugin::from_bytes(&wat::parse_str(component).unwrap(), &sandbox()).unwrap_err();
+        assert!(matches!(refused, PluginError::Misfit(_)), "{refused}");
+        assert!(refused.to_string().contains("keepline:memory/filter"), "{refused}");
+    }
+}
+
+#[test]
+fn what_is_no_component_is_told_apart() {
+    let module = wat::parse_str("(module (memory 1))").unwrap();
+    let text = b"(component)".to_vec();
+    let noise: Vec<u8> = b"\0asm".iter().copied().chain((0..1000).map(|_| fastrand::u8(..))).collect();
+    for bytes in [module, text, noise, Vec::new(), b"\0asm".to_vec(), HOSTILE[..HOSTILE.len() - 1].to_vec()] {
+        let refused = Plugin::from_bytes(&bytes, &sandbox()).unwrap_err();
+        assert!(matches!(refused, PluginError::NotAComponent(_)), "{refused}");
+        assert!(inspect(&bytes).is_err());
+    }
+    let missing = Plugin::from_file("/nonexistent/plugin.wasm", &sandbox()).unwrap_err();
+    assert!(matches!(missing, PluginError::Read { .. }), "{missing}");
+}
+
+#[tokio::test]
+async fn a_damaged_component_is_refused_or_served_but_never_ends_the_host() {
+    let mut sandbox = sandbox();
+    sandbox.cache = CodeCache::Off;
+    let sound = core_guest(2, "i32.const 0", "");
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut refused = 0;
+    for _ in 0..150 {
+        let mut damaged = sound.clone();
+        match random.bool() {
+            true => damaged.truncate(random.usize(..sound.len())),
+            false => damaged[random.usize(8..sound.len())] ^= 1 << random.u8(..8),
+        }
+        match Plugin::from_bytes(&damaged, &sandbox) {
+            Ok(plugin) => {
+                let mut options = Options::default();
+                options.log = Arc::new(KeptLog::default());
+                let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+                if let Ok(keepline) = Keepline::new(plugin, store, options).await {
+                    keepline.pipe().question("x", METADATA).await.unwrap();
+                }
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 75);
+}

@@ -1,0 +1,245 @@
+//! What gives up, and what is no reply.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plugin_that_traps_is_stopped() {
+    let cell = Cell::hostile().await;
+    cell.stops("trap", "it gave up (unreachable code)").await;
+    cell.stops("panic", "it gave up (unreachable code)").await;
+}
+
+#[tokio::test]
+async fn a_misdeed_is_an_error_for_who_wants_errors() {
+    let fail = |options: &mut Options| options.on_store_error = OnStoreError::Fail;
+    let cell = Cell::with(HOSTILE, &sandbox(), fail).await.unwrap();
+    let mut pipe = cell.keepline.pipe();
+    for misdeed in ["trap", "loop"] {
+        let error = pipe.question(misdeed, METADATA).await.unwrap_err();
+        assert_eq!(error.code, ProblemCode::Plugin);
+        assert!(error.message.starts_with("the plugin was stopped: "), "{error}");
+        let error = pipe.answer(misdeed, METADATA).await.unwrap_err();
+        assert_eq!(error.code, ProblemCode::Plugin);
+        assert_eq!(pipe.question("nothing", METADATA).await.unwrap().effect, Effect::Passed);
+    }
+}
+
+#[tokio::test]
+async fn a_misdeed_in_a_call_on_sessions_is_an_error_of_that_call_alone() {
+    let cell = Cell::hostile().await;
+    let mut sessions = cell.keepline.sessions();
+    let error = sessions.create("trap").await.unwrap_err();
+    assert_eq!(error.code, SessionErrorCode::Plugin);
+    assert!(error.message.contains("gave up"), "{error}");
+    assert_eq!(sessions.create("nothing").await.unwrap_err().code, SessionErrorCode::NotFound);
+}
+
+#[tokio::test]
+async fn an_absurdly_large_reply_is_refused() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    cell.stops("reply 50000000", "").await;
+    cell.stops("reply 500000000", "").await;
+    assert_eq!(cell.told("reply 1000000").await.len(), 1_000_000);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_no_reply_is_refused() {
+    let reply = |fields: &str| {
+        let harmless = "(if (i32.eqz (local.get 1)) (then (return (i32.const 0))))";
+        core_guest(2, &format!("{harmless} {fields} i32.const 1024"), "")
+    };
+    let store = |offset: u32, value: i64| format!("(i32.store (i32.const {}) (i32.const {value}))", 1024 + offset);
+    let string = |length: i64| store(0, 1) + &store(4, 2048) + &store(8, length);
+    for (what, fields) in [
+        ("an address out of the memory", store(12, 0x7000_0000) + &store(16, 1)),
+        ("a length out of the memory", store(12, 2048) + &store(16, 0x7fff_ffff)),
+        ("metadata as long as the address space", string(0xffff_ffff)),
+        ("an effect that is none", store(20, 99)),
+        ("tasks out of the memory", store(28, 0x7000_0000) + &store(32, 1)),
+        ("tasks as many as the address space has room for", store(28, 2048) + &store(32, 0x0fff_ffff)),
+        ("neither some nor none", store(0, 77)),
+        ("text that is not UTF-8", string(2) + "(i32.store16 (i32.const 2048) (i32.const 0xffff))"),
+    ] {
+        println!("{what}");
+        Cell::of(&reply(&fields), &sandbox()).await.stops_core("").await;
+    }
+    let nowhere = core_guest(2, "(if (i32.eqz (local.get 1)) (then (return (i32.const 0)))) i32.const -8", "");
+    Cell::of(&nowhere, &sandbox()).await.stops_core("").await;
+}
+
+#[tokio::test]
+async fn whatever_a_plugin_takes_for_a_turn_is_handed_back_as_it_is() {
+    let cell = Cell::hostile().await;
+    for turn in ["{\"session\":", "~", " ", "", &"x".repeat(4096)] {
+        let mut pipe = cell.keepline.pipe();
+        pipe.question(&format!("turn {turn}"), METADATA).await.unwrap();
+        let answer = pipe.answer("nothing", METADATA).await.unwrap();
+        assert_eq!(answer.metadata.as_deref(), Some(turn));
+        pipe.open();
+        assert_eq!(pipe.answer("nothing", METADATA).await.unwrap().metadata.as_deref(), Some(""));
+    }
+}
+
+/// It would be kept as long as the pipe.
+#[tokio::test]
+async fn a_turn_that_is_no_turn_but_a_store_of_its_own_is_refused() {
+    let cell = Cell::hostile().await;
+    assert_eq!(cell.ask("turn-of 4096").await.effect, Effect::Passed);
+    for length in [4097, 1 << 20] {
+        cell.stops(&format!("turn-of {length}"), "its turn is over 4096 bytes").await;
+    }
+    for turn in ["\u{0}", "\u{1b}[2J", "é", "a\nb"] {
+        // Of one kind of error, a log gets a few.
+        let cell = Cell::hostile().await;
+        cell.stops(&format!("turn {turn}"), "its turn is not printable ASCII").await;
+    }
+}
+
+/// Whoever runs tasks keeps them.
+#[tokio::test]
+async fn tasks_beyond_their_bounds_are_no_tasks() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    for (due, tasks) in [("due 0", 0), ("due 1", 1), ("due 64", 64), ("due state-of|4096", 1)] {
+        assert_eq!(cell.ask(due).await.due.len(), tasks, "{due}");
+        let answer = cell.keepline.pipe().answer(due, METADATA).await.unwrap();
+        assert_eq!(answer.due.len(), tasks, "{due}");
+    }
+    let told = cell.ask("due user/anna|fold|state").await.due;
+    let [Task { subject, name, state }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!([&**subject, name, state], ["user/anna", "fold", "state"]);
+
+    let long = "x".repeat(161);
+    for (due, reason) in [
+        ("due 65", "names more than 64 tasks"),
+        ("due 1000000", ""),
+        ("due state-of|4097", "its task's state is over 4096 bytes"),
+        ("due session/s1|fold|\u{1b}[2J", "its task's state is not printable ASCII"),
+        ("due session/é|fold|", "its task's subject is not printable ASCII"),
+        ("due session/s1|a\nb|", "its task's name is not printable ASCII"),
+        (&format!("due {long}|fold|"), "its task's subject is over 160 bytes"),
+        (&format!("due session/s1|{long}|"), "its task's name is over 64 bytes"),
+    ] {
+        let cell = Cell::of(HOSTILE, &sandbox).await;
+        cell.stops(due, reason).await;
+        let mut pipe = cell.keepline.pipe();
+        let faults = cell.keepline.counters().faults;
+        let problem = pipe.answer(due, METADATA).await.unwrap().problem.unwrap();
+        assert_eq!(problem.code, ProblemCode::Plugin);
+        assert!(problem.message.contains(reason), "{due}: {}", problem.message);
+        assert_eq!(cell.keepline.counters().faults, faults + 1);
+    }
+}
+
+fn job(name: &str, state: &str) -> Job {
+    let task = Task { subject: "session/s1".into(), name: name.into(), state: state.into() };
+    Job { task, holder: "holder".into(), lease_milliseconds: 1000, results: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_step_of_a_task_within_its_bounds_is_told() {
+    let cell = Cell::hostile().await;
+    let progress = cell.keepline.advance(&job("nothing", "as it was"), None).await;
+    assert_eq!((progress.step, progress.task), (Step::Done, job("nothing", "as it was").task));
+    let progress = cell.keepline.advance(&job("state-of", "1048576"), None).await;
+    assert_eq!((progress.step, progress.task.state.len()), (Step::Again, 1 << 20));
+    for name in ["needs", "need-of"] {
+        let progress = cell.keepline.advance(&job(name, "64"), None).await;
+        let needs = if name == "needs" { 64 } else { 1 };
+        assert_eq!((progress.step, progress.needs.len(), progress.problem), (Step::Needs, needs, None));
+    }
+    let problem = cell.keepline.advance(&job("problem", "1000000"), None).await.problem.unwrap();
+    let told = format!("{}{}", problem.code, problem.message);
+    assert!(told.len() < 25_000 && !told.contains(char::is_control), "{}", told.len());
+    assert_eq!(cell.keepline.counters().faults, 0);
+}
+
+/// The task is as it was, and nobody but this step is the worse for it.
+#[tokio::test]
+async fn a_misdeed_in_a_task_is_a_problem_of_that_step_alone() {
+    let cell = Cell::hostile().await;
+    for (name, state, reason) in [
+        ("trap", "", "gave up"),
+        ("loop", "", "computed for longer"),
+        ("state-of", "1048577", "its task's state is over 1048576 bytes"),
+        ("needs", "65", "needs more than 64 things"),
+        ("need-of", "50000000", ""),
+        ("store-for-ever", "", "called the store more than"),
+    ] {
+        let before = (cell.keepline.counters().faults, cell.log.of("keepline.plugin").len());
+        let progress = timeout(PATIENCE, cell.keepline.advance(&job(name, state), None)).await.unwrap();
+        assert_eq!((progress.step, progress.task, progress.needs), (Step::Failed, job(name, state).task, vec![]));
+        let problem = progress.problem.unwrap();
+        assert_eq!(problem.code, ProblemCode::Plugin, "{name}");
+        assert!(problem.message.contains(reason), "{name}: {}", problem.message);
+        let after = (cell.keepline.counters().faults, cell.log.of("keepline.plugin").len());
+        // A few of one kind pass.
+        assert!(after.0 == before.0 + 1 && (after.1 == before.1 + 1 || after.1 >= 3), "{name}: {before:?} {after:?}");
+        assert_eq!(cell.ask("nothing").await.effect, Effect::Passed);
+    }
+}
+
+#[tokio::test]
+async fn what_a_plugin_tells_people_is_short_and_harmless() {
+    let is_tame = |text: &str| text.len() <= 20_500 && !text.contains(|c: char| c.is_control());
+    let cell = Cell::hostile().await;
+    for length in ["5", "1000000"] {
+        let passed = cell.ask(&format!("problem {length}")).await;
+        let problem = passed.problem.unwrap();
+        assert_eq!(passed.effect, Effect::Failed);
+        assert!(is_tame(&problem.code.to_string()) && is_tame(&problem.message), "{}", problem.message.len());
+        let error = cell.keepline.sessions().create(&format!("problem {length}")).await.unwrap_err();
+        assert!(is_tame(&error.message), "{}", error.message.len());
+        let refuses = |options: &mut Options| options.filter = format!("refuse at length {length}");
+        let refused = Cell::with(HOSTILE, &sandbox(), refuses).await.err().unwrap();
+        let KeeplineError::Config { field, message } = refused else { panic!("{refused}") };
+        assert!(is_tame(&field) && is_tame(&message), "{}", message.len());
+    }
+}
+
+#[tokio::test]
+async fn an_instance_is_replaced_when_it_has_served_its_time() {
+    for calls in [1, 3] {
+        let mut sandbox = sandbox();
+        sandbox.calls_per_instance = calls;
+        let cell = Cell::of(HOSTILE, &sandbox).await;
+        for entry in 0..7 {
+            assert_eq!(cell.told("served").await, (entry % calls + 1).to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_was_stopped_is_never_used_again() {
+    let cell = Cell::hostile().await;
+    assert_eq!(cell.told("served").await, "1");
+    assert_eq!(cell.told("served").await, "2");
+    cell.ask("trap").await;
+    assert_eq!(cell.told("served").await, "1");
+}
+
+#[tokio::test]
+async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
+    // It is the caller who gives up, however busy the machine is.
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = PATIENCE;
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    let mut pipe = cell.keepline.pipe();
+    assert_eq!(cell.told("served").await, "1");
+    assert!(timeout(Duration::from_millis(30), pipe.question("loop", METADATA)).await.is_err());
+    assert_eq!(pipe.question("served", METADATA).await.unwrap().metadata.as_deref(), Some("1"));
+}
+
+/// Linear memory never shrinks: what one large entry took would be held as long as the instance lives.
+#[tokio::test]
+async fn an_instance_that_has_grown_far_beyond_its_start_is_not_kept() {
+    let cell = Cell::hostile().await;
+    for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 10000000", "")] {
+        let told = cell.told(entry).await;
+        assert!(calls.is_empty() || told == calls, "{entry}: {told}");
+    }
+    assert_eq!(cell.told("served").await, "1");
+}

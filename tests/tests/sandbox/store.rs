@@ -1,0 +1,164 @@
+//! What a plugin asks of the store: how often, how much, and of which names.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plugin_that_calls_the_store_for_ever_is_stopped() {
+    let cell = Cell::hostile().await;
+    cell.stops("store-for-ever", "called the store more than 256 times").await;
+    assert_eq!(cell.ask("store 256").await.effect, Effect::Passed);
+    cell.stops("store 257", "called the store more than 256 times").await;
+}
+
+#[tokio::test]
+async fn a_transaction_of_a_million_operations_changes_nothing() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    for count in [10_001, 100_000, 1_000_000] {
+        let passed = cell.ask(&format!("operations {count}")).await;
+        let told = passed.metadata.or(passed.problem.map(|problem| problem.message)).unwrap();
+        assert!(told.contains("TooLarge") || told.contains("stopped"), "{told}");
+        assert_eq!(cell.sessions().await, [""; 0]);
+    }
+    assert_eq!(cell.told("operations 10000").await, "done");
+}
+
+#[tokio::test]
+async fn records_are_stored_in_full_or_not_at_all() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    for count in [20_000, 1_000_000] {
+        let passed = cell.ask(&format!("records {count}")).await;
+        let told = passed.metadata.or(passed.problem.map(|problem| problem.message)).unwrap();
+        assert!(told.contains("TooLarge") || told.contains("stopped"), "{told}");
+        assert_eq!(cell.sessions().await, [""; 0]);
+    }
+    assert_eq!(cell.told("records 19999").await, "done");
+    let described = transaction("many", unused(), [describe()]);
+    let receipt = cell.store.transact(Writer::new().advance(), &described, Deadline::NEVER).await.unwrap();
+    assert_eq!(description(receipt.outcomes[0].clone()).logs[0].extent.length, 19_999);
+    assert_eq!(cell.told("big-value 1000000").await, "done");
+    cell.stops("big-value 50000000", "").await;
+}
+
+#[tokio::test]
+async fn names_that_would_reach_beyond_a_bucket_are_refused() {
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox()).unwrap();
+    let mut options = RedisOptions::default();
+    // Nobody is there: a name is refused before anything is sent.
+    (options.host, options.port) = ("127.0.0.1".into(), 1);
+    let stores: [Arc<dyn Store>; 2] =
+        [Arc::new(MemoryStore::new(MemoryLimits::default())), Arc::new(RedisStore::new(options).unwrap())];
+    for store in stores {
+        let mut options = Options::default();
+        options.log = Arc::new(KeptLog::default());
+        let keepline = Keepline::new(plugin.clone(), store, options).await.unwrap();
+        let mut pipe = keepline.pipe();
+        let long = "x".repeat(1000);
+        let buckets = ["", "a:b", "a\nb", "a\n", "*", "a b", "..", "a/b", "é", "a\u{0}", "{a}", &long];
+        let keys = ["", "a:b", "a\nb", "*", "__keys__", "__meta__", "__writers__", "__history__", "__x__", "é", &long];
+        // Keys of any map but `values`.
+        let tokens = ["", "a b", "a\nb", "é", "\u{7f}", &long];
+        let parts = ["", "History", "a:b", "a\n", "_history__", "1st", "-a", "a.b", "é", &"x".repeat(33), &long];
+        let all = [
+            ("bucket", &buckets[..]),
+            ("delete", &buckets),
+            ("describe", &buckets),
+            ("key", &keys),
+            ("token", &tokens),
+            ("map", &parts),
+            ("log", &parts),
+        ];
+        for (deed, names) in all {
+            for name in names {
+                let passed = pipe.question(&format!("{deed} {name}"), METADATA).await.unwrap();
+                let told = passed.metadata.unwrap();
+                assert!(told.starts_with("FailureCode::Invalid"), "{deed} {name:?}: {told}");
+                assert!(told.len() < 600);
+            }
+        }
+    }
+}
+
+/// Else a value that was stored once and read ten thousand times would be in the host's memory as often.
+#[tokio::test]
+async fn reading_again_and_again_brings_no_more_than_an_instance_can_hold() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    for read in ["get-again 10000", "get-again 1", "get-all-again 16", "page-again 16", "read-again 16"] {
+        let cell = Cell::of(HOSTILE, &sandbox).await;
+        assert_eq!(cell.told(read).await, "done", "{read}");
+    }
+    for read in ["get-all-again 17", "page-again 17", "read-again 17", "each-get-all 17"] {
+        let cell = Cell::of(HOSTILE, &sandbox).await;
+        cell.stops(read, "asked for more than 16 whole maps and stretches of logs in one call").await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_buckets_has_an_end() {
+    let mut sandbox = sandbox();
+    sandbox.cpu_time = Duration::from_secs(20);
+    let limits = MemoryLimits { max_sessions: 100_000, ..MemoryLimits::default() };
+    let store = Arc::new(MemoryStore::new(limits));
+    let mut writer = Writer::new();
+    for number in 0..20_000 {
+        let transaction = transaction(&format!("s{number}"), create(), []);
+        store.transact(writer.advance(), &transaction, Deadline::NEVER).await.unwrap();
+    }
+    let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
+    let keepline = Keepline::new(plugin, store, patient()).await.unwrap();
+    let passed = keepline.pipe().question("count", METADATA).await.unwrap();
+    let counted: usize = passed.metadata.unwrap().parse().unwrap();
+    assert!((1..=11_000).contains(&counted), "{counted}");
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_none_does_no_harm() {
+    let cell = Cell::hostile().await;
+    for cursor in ["", "-1", "99999999999999999999", "*\n", "é"] {
+        cell.told(&format!("list {cursor}")).await;
+    }
+}
+
+#[tokio::test]
+async fn transactions_that_are_sent_together_have_the_limits_of_all_of_them() {
+    let cell = Cell::hostile().await;
+    assert_eq!(cell.told("each 0").await, "0 of 0");
+    assert_eq!(cell.told("each 128").await, "128 of 128");
+    assert_eq!(cell.sessions().await.len(), 128);
+    let told = cell.told("each 129").await;
+    assert!(told.starts_with("0 of 129, FailureCode::TooLarge"), "{told}");
+    // Each of them is a call of the store.
+    cell.stops("each 257", "called the store more than 256 times").await;
+    cell.stops("each 1000000", "").await;
+    assert_eq!(cell.sessions().await.len(), 128);
+}
+
+#[tokio::test]
+async fn of_transactions_on_the_same_bucket_none_is_applied() {
+    let cell = Cell::hostile().await;
+    let told = cell.told("each-twice").await;
+    assert!(told.starts_with("0 of 3, FailureCode::Invalid"), "{told}");
+    assert_eq!(cell.sessions().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_read_together_is_no_more_than_an_instance_can_hold() {
+    let mut sandbox = sandbox();
+    (sandbox.cpu_time, sandbox.memory_bytes) = (Duration::from_secs(20), 16 << 20);
+    let cell = Cell::of(HOSTILE, &sandbox).await;
+    // An eighth of a mebibyte is the share of each.
+    for (size, read) in [(60_000, 128 * 60_000), (131_073, 0)] {
+        assert_eq!(cell.told(&format!("each-fill {size}")).await, "done");
+        assert_eq!(cell.told("each-get").await, read.to_string());
+    }
+}
+
+impl Cell {
+    async fn sessions(&self) -> Vec<String> {
+        self.store.list_buckets(BucketKind::Session, "", 1000, Deadline::NEVER).await.unwrap().names
+    }
+}
