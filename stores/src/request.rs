@@ -1,6 +1,6 @@
 //! Checks of a transaction that need no store: names, limits, and one write for each place.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
@@ -296,8 +296,8 @@ struct Written<'a> {
 impl<'a> Written<'a> {
     fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
         check_key(map, key)?;
-        self.maps.insert((map, map));
-        if self.reset.has((map, map)) || !self.entries.insert((map, key)) {
+        self.maps.insert((map, ""));
+        if self.reset.has((map, "")) || !self.entries.insert((map, key)) {
             return Err(twice("key", key));
         }
         Ok(())
@@ -305,7 +305,7 @@ impl<'a> Written<'a> {
 
     fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
         check_part("map", map)?;
-        if !self.reset.insert((map, map)) || self.maps.has((map, map)) {
+        if !self.reset.insert((map, "")) || self.maps.has((map, "")) {
             return Err(twice("map", map));
         }
         Ok(())
@@ -334,13 +334,13 @@ fn unsupported(capability: &str, what: &str) -> Failure {
     failure(FailureCode::Unsupported, capability, format!("this store {what}"))
 }
 
-/// A set of names, each with its room: a few are searched, and cost no allocation; more are hashed. A transaction
-/// mostly writes one or two.
+/// A set of names, each with its room: a few are searched, and cost no allocation. A transaction mostly writes one or
+/// two.
 #[derive(Default)]
 struct Names<'a> {
     /// A free place is empty, as no name is.
     few: [(&'a str, &'a str); 4],
-    many: HashSet<(&'a str, &'a str)>,
+    many: BTreeSet<(&'a str, &'a str)>,
 }
 
 impl<'a> Names<'a> {

@@ -1,6 +1,6 @@
 //! What a transaction would do to a bucket, looked at before its first write.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::{
     Bucket, counter,
@@ -18,7 +18,7 @@ use crate::{
 struct Growth<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
-    entries: HashMap<&'a str, i64>,
+    entries: BTreeMap<&'a str, i64>,
     /// Logs and leases that come into being.
     parts: u64,
 }
