@@ -8,12 +8,12 @@ use crate::{
     contract::filter::ConfigProblem,
     counters::{Counters, Tally},
     lend::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
-    metrics::Metrics,
     maintenance::{Job, Progress},
+    metrics::Metrics,
     options::Options,
     pipe::Pipe,
     plugin::Plugin,
-    runtime::{Due, Fault, Instance, Lent, Limits, Pool},
+    runtime::{Due, Fault, Instance, Lent, Limits, Pool, bounds::is_task},
     sessions::Sessions,
     shared::Shared,
     store::{BreakerOptions, Deadline, Guard, Store},
@@ -110,6 +110,9 @@ impl Keepline {
     /// always answers: what went wrong is its problem, and the task will be due again. Without a deadline it has
     /// [`Options::entry_timeout`]. Cost: at most three transactions one after the other.
     pub async fn advance(&self, job: &Job, by: Option<Deadline>) -> Progress {
+        if !is_task(&job.task) {
+            return Progress::no_task(job);
+        }
         let due = self.shared.due(Instant::now(), by);
         let mut writer = None;
         let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;

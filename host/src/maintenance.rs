@@ -10,7 +10,12 @@ pub use crate::contract::{
         VectorsResult,
     },
 };
-use crate::{contract::maintenance::ToldProgress, entry::Problem, runtime::Refusal};
+use crate::{
+    contract::maintenance::ToldProgress,
+    entry::{Problem, ProblemCode},
+    runtime::Refusal,
+    store::FailureCode,
+};
 
 /// Where a task stands after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,13 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// No reply has ever named such a task.
+    pub(crate) fn no_task(job: &Job) -> Self {
+        let message = "a task's subject, name and state are printable ASCII, as a reply named them".into();
+        let problem = Problem { code: ProblemCode::Store(FailureCode::Invalid), message };
+        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(problem) }
+    }
+
     /// There was no instance to do it, or none that survived it.
     pub(crate) fn refused(job: &Job, refusal: &Refusal) -> Self {
         Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(refusal.into()) }

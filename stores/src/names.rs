@@ -10,8 +10,7 @@ pub const VALUES: &str = "values";
 
 impl BucketKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
+    pub const ALL: [Self; 6] = [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
 
     /// As the contract spells it.
     pub fn name(self) -> &'static str {
@@ -81,9 +80,13 @@ pub fn check_token(what: &str, name: &str) -> Result<(), Failure> {
 
 /// Refuses the name of a map, log, index or lease outside its rule.
 pub fn check_part(what: &str, name: &str) -> Result<(), Failure> {
-    // Nearly all that there are.
-    let is_part = name == VALUES || is_part(name);
-    refuse_unless(is_part, what, name, "a lower-case letter and up to 31 lower-case letters, digits and hyphens")
+    refuse_unless(is_part(name), what, name, "a lower-case letter and up to 31 lower-case letters, digits and hyphens")
+}
+
+/// Refuses the name of a map outside its rule.
+pub fn check_map(name: &str) -> Result<(), Failure> {
+    // Nearly always.
+    if name == VALUES { Ok(()) } else { check_part("map", name) }
 }
 
 #[inline]

@@ -1,11 +1,14 @@
 //! Checks of a transaction that need no store: names, limits, and one write for each place.
 
-use std::collections::{BTreeSet, HashSet};
+mod written;
 
+use std::collections::HashSet;
+
+use self::written::{Names, Place, Written};
 use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
-    names::{VALUES, check_bucket, check_key, check_part, check_token},
+    names::{VALUES, check_bucket, check_key, check_map, check_part, check_token},
 };
 
 /// Operations, expectations, entries, keys, records, marks and spans of a transaction, together: more than a filter
@@ -43,13 +46,13 @@ pub fn check(transaction: &Transaction, capabilities: &StoreCapabilities) -> Res
         size.piece()?;
         match expectation {
             Expectation::Entry(expected) => {
-                check_part("map", &expected.map_name)?;
+                check_map(&expected.map_name)?;
                 check_key(&expected.map_name, &expected.key)?;
                 size.bytes(&expected.key)?;
                 size.text(&expected.text)?;
             }
             Expectation::Log(expected) => check_part("log", &expected.log)?,
-            Expectation::Room(expected) => check_part("map", &expected.map_name)?,
+            Expectation::Room(expected) => check_map(&expected.map_name)?,
         }
     }
     let mut written = Written::default();
@@ -109,36 +112,38 @@ fn check_operation<'a>(
 ) -> Result<(), Failure> {
     match operation {
         Operation::Get(get) => {
-            check_part("map", &get.map_name)?;
+            check_map(&get.map_name)?;
             let mut keys = Names::default();
             for key in &get.keys {
                 size.piece()?;
                 size.bytes(key)?;
                 check_key(&get.map_name, key)?;
-                if !keys.insert((&get.map_name, key)) {
+                if !keys.insert((Place::Entry, &get.map_name, key)) {
                     let message = format!("the key {key} is asked for twice in one operation");
                     return Err(failure(FailureCode::Invalid, key, message));
                 }
             }
         }
-        Operation::GetAll(all) => check_part("map", &all.map_name)?,
+        Operation::GetAll(all) => check_map(&all.map_name)?,
         Operation::Page(page) => {
-            check_part("map", &page.map_name)?;
+            check_map(&page.map_name)?;
             if page.cursor.len() > 512 {
                 return Err(failure(FailureCode::Invalid, "cursor", "this cursor is none that a store gave"));
             }
         }
         Operation::Put(put) => put_entries(&put.map_name, &put.entries, size, written)?,
         Operation::Increment(increment) => {
-            check_part("map", &increment.map_name)?;
+            check_map(&increment.map_name)?;
             size.bytes(&increment.key)?;
+            check_key(&increment.map_name, &increment.key)?;
             written.entry(&increment.map_name, &increment.key)?;
         }
         Operation::Remove(remove) => {
-            check_part("map", &remove.map_name)?;
+            check_map(&remove.map_name)?;
             for key in &remove.keys {
                 size.piece()?;
                 size.bytes(key)?;
+                check_key(&remove.map_name, key)?;
                 written.entry(&remove.map_name, key)?;
             }
         }
@@ -148,7 +153,7 @@ fn check_operation<'a>(
             put_entries(&reset.map_name, &reset.entries, size, &mut own)?;
         }
         Operation::Append(append) => {
-            written.part("log", &append.log)?;
+            written.log(&append.log)?;
             records(&append.records, size)?;
             marks(&append.marks, append.records.len(), size, written)?;
         }
@@ -165,7 +170,7 @@ fn check_operation<'a>(
             }
         }
         Operation::ReplaceOldest(replace) => {
-            written.part("log", &replace.log)?;
+            written.log(&replace.log)?;
             records(&replace.records, size)?;
             if replace.records.len() as u64 > replace.count {
                 let message = format!("{} records can't take the place of {}", replace.records.len(), replace.count);
@@ -173,7 +178,7 @@ fn check_operation<'a>(
             }
         }
         Operation::Rewrite(rewrite) => {
-            written.part("log", &rewrite.log)?;
+            written.log(&rewrite.log)?;
             let mut positions = HashSet::with_capacity(rewrite.records.len());
             for record in &rewrite.records {
                 size.piece()?;
@@ -184,7 +189,7 @@ fn check_operation<'a>(
             }
         }
         Operation::ResetLog(reset) => {
-            written.part("log", &reset.log)?;
+            written.log(&reset.log)?;
             records(&reset.records, size)?;
             marks(&reset.marks, reset.records.len(), size, written)?;
         }
@@ -192,7 +197,7 @@ fn check_operation<'a>(
             if !capabilities.leases {
                 return Err(unsupported("leases", "has no leases"));
             }
-            written.part("lease", &lease.lease)?;
+            written.lease(&lease.lease)?;
             check_token("holder", &lease.holder)?;
             if lease.milliseconds > MAX_TIME_TO_LIVE_MS {
                 let message = format!("a lease lasts at most {MAX_TIME_TO_LIVE_MS} milliseconds");
@@ -215,11 +220,12 @@ fn put_entries<'a>(
     size: &mut Size,
     written: &mut Written<'a>,
 ) -> Result<(), Failure> {
-    check_part("map", map)?;
+    check_map(map)?;
     for entry in entries {
         size.piece()?;
         size.bytes(&entry.key)?;
         size.text(&entry.text)?;
+        check_key(map, &entry.key)?;
         written.entry(map, &entry.key)?;
     }
     Ok(())
@@ -241,7 +247,7 @@ fn marks<'a>(
 ) -> Result<(), Failure> {
     for mark in marks {
         size.piece()?;
-        check_part("map", &mark.map_name)?;
+        check_map(&mark.map_name)?;
         if mark.map_name == VALUES {
             return Err(failure(FailureCode::Invalid, "marks", "the values of a bucket hold no positions"));
         }
@@ -249,6 +255,8 @@ fn marks<'a>(
             let message = format!("the mark {} is of record {}, of {records}", mark.key, mark.record_index);
             return Err(failure(FailureCode::Invalid, "marks", message));
         }
+        size.bytes(&mark.key)?;
+        check_key(&mark.map_name, &mark.key)?;
         written.entry(&mark.map_name, &mark.key)?;
     }
     Ok(())
@@ -280,43 +288,6 @@ impl Size {
     }
 }
 
-/// What the transaction writes so far. A second write to one place would depend on the first, and a
-/// store checks everything before its first write.
-#[derive(Default)]
-struct Written<'a> {
-    /// By their map.
-    entries: Names<'a>,
-    /// Maps that are written to, and those that are reset.
-    maps: Names<'a>,
-    reset: Names<'a>,
-    /// Logs and leases, by what they are.
-    parts: Names<'a>,
-}
-
-impl<'a> Written<'a> {
-    fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
-        check_key(map, key)?;
-        self.maps.insert((map, ""));
-        if self.reset.has((map, "")) || !self.entries.insert((map, key)) {
-            return Err(twice("key", key));
-        }
-        Ok(())
-    }
-
-    fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
-        check_part("map", map)?;
-        if !self.reset.insert((map, "")) || self.maps.has((map, "")) {
-            return Err(twice("map", map));
-        }
-        Ok(())
-    }
-
-    fn part(&mut self, what: &'static str, name: &'a str) -> Result<(), Failure> {
-        check_part(what, name)?;
-        if self.parts.insert((what, name)) { Ok(()) } else { Err(twice(what, name)) }
-    }
-}
-
 fn twice(what: &str, name: &str) -> Failure {
     failure(FailureCode::Invalid, name, format!("a transaction writes each {what} once, {name} would be written twice"))
 }
@@ -332,34 +303,6 @@ pub(super) fn too_many_parts() -> Failure {
 
 fn unsupported(capability: &str, what: &str) -> Failure {
     failure(FailureCode::Unsupported, capability, format!("this store {what}"))
-}
-
-/// A set of names, each with its room: a few are searched, and cost no allocation. A transaction mostly writes one or
-/// two.
-#[derive(Default)]
-struct Names<'a> {
-    /// A free place is empty, as no name is.
-    few: [(&'a str, &'a str); 4],
-    many: BTreeSet<(&'a str, &'a str)>,
-}
-
-impl<'a> Names<'a> {
-    fn insert(&mut self, name: (&'a str, &'a str)) -> bool {
-        for place in &mut self.few {
-            if place.0.is_empty() {
-                *place = name;
-                return true;
-            }
-            if *place == name {
-                return false;
-            }
-        }
-        self.many.insert(name)
-    }
-
-    fn has(&self, name: (&str, &str)) -> bool {
-        self.few.contains(&name) || self.many.contains(&name)
-    }
 }
 
 /// Refuses a writer whose retry could not be told from its first try.
@@ -398,7 +341,7 @@ pub(super) fn writes(operations: &[Operation]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BucketId, BucketKind, PutOperation, ResetMapOperation};
+    use crate::{AppendOperation, BucketId, BucketKind, LeaseOperation, PutOperation, ResetMapOperation};
 
     const ALL: StoreCapabilities = StoreCapabilities {
         atomic: true,
@@ -439,5 +382,35 @@ mod tests {
         assert_eq!(code(vec![all.clone(), put("values", "a")]), Some(FailureCode::Invalid));
         assert_eq!(code(vec![all.clone(), put("notes", "a")]), None);
         assert_eq!(code(vec![all.clone(), all]), Some(FailureCode::Invalid));
+    }
+
+    #[test]
+    fn marks_logs_and_leases_are_places_too() {
+        let append = |log: &str, map_name: &str, record_index| {
+            let marks = vec![PositionMark { map_name: map_name.into(), key: "k".into(), record_index }];
+            Operation::Append(AppendOperation { log: log.into(), records: vec!["1".into()], marks })
+        };
+        let lease =
+            |name: &str| Operation::Lease(LeaseOperation { lease: name.into(), holder: "h".into(), milliseconds: 1 });
+        let reset = |map: &str| Operation::ResetMap(ResetMapOperation { map_name: map.into(), entries: vec![] });
+        for allowed in [
+            vec![append("l", "m", 0), append("m", "n", 0), lease("l"), lease("m"), put("l", "k")],
+            vec![append("l", "m", 0), put("m", "j"), reset("l")],
+            vec![append("log", "map", 0), lease("map"), reset("log"), put("lease", "log")],
+        ] {
+            assert_eq!(code(allowed), None);
+        }
+        for refused in [
+            vec![append("l", "m", 0), append("l", "n", 0)],
+            vec![append("l", "m", 0), append("m", "m", 0)],
+            vec![append("l", "m", 0), put("m", "k")],
+            vec![reset("m"), append("l", "m", 0)],
+            vec![append("l", "m", 0), reset("m")],
+            vec![append("l", "m", 1)],
+            vec![append("l", VALUES, 0)],
+            vec![lease("l"), lease("l")],
+        ] {
+            assert_eq!(code(refused), Some(FailureCode::Invalid));
+        }
     }
 }

@@ -106,6 +106,10 @@ impl<B: Between> Store for With<B> {
         self.between.capabilities(self.store.capabilities())
     }
 
+    fn has_breaker(&self) -> bool {
+        self.store.has_breaker()
+    }
+
     fn round_trips(&self) -> u64 {
         self.store.round_trips()
     }

@@ -73,6 +73,8 @@ impl Node {
         (options.log, options.clock) = (log.clone(), clock.clone());
         // However busy the machine is: who tests the time that an entry has sets it.
         options.entry_timeout = Duration::from_secs(60);
+        // Nor is a store left alone because it fails: who tests that sets it.
+        options.breaker.failures = u32::MAX;
         change(&mut options);
         let keepline = Keepline::new(plugin, store.clone(), options).await?;
         Ok(Self { pipe: keepline.pipe(), sessions: keepline.sessions(), keepline, store, log, clock })

@@ -35,7 +35,8 @@ use keepline::{
     pipe::{Effect, ProblemCode},
     sessions::{SessionError, SessionErrorCode},
     store::{
-        BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Writer,
+        BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Transfer,
+        Writer,
     },
 };
 use keepline_local_redis::RedisServer;

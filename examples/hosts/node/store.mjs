@@ -86,7 +86,8 @@ class Life {
       }
     }
     const named = (what, parts) => [...parts.keys()].map((name) => `${what} ${name}`);
-    const there = [...named('map', this.maps), ...named('log', this.logs), ...named('lease', this.leases)];
+    const maps = named('map', this.maps).filter((part) => part !== 'map values');
+    const there = [...maps, ...named('log', this.logs), ...named('lease', this.leases)];
     const parts = new Set([...there, ...operations.flatMap(partsMade)]);
     // What the transaction removes makes no room for what it creates.
     if (parts.size > Math.max(MAX_PARTS, there.length)) {
@@ -150,7 +151,7 @@ function keysSet({ tag, val }) {
 /// What an operation may bring into being.
 function partsMade(operation) {
   const { tag, val } = operation;
-  const parts = keysSet(operation).map(([map]) => `map ${map}`);
+  const parts = keysSet(operation).map(([map]) => `map ${map}`).filter((part) => part !== 'map values');
   if ((tag === 'append' || tag === 'reset-log') && val.records.length > 0) parts.push(`log ${val.log}`);
   if (tag === 'lease' && val.milliseconds > 0n) parts.push(`lease ${val.lease}`);
   return parts;

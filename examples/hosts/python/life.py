@@ -116,8 +116,8 @@ class Life:
         return created == 0 or self.entries(name) + created <= expected["limit"]
 
     def parts(self, now):
-        """What there is at most so many of: maps, logs, and leases that have not run out."""
-        sql = ("select distinct 'map', map from entry where bucket = ?1"
+        """What there is at most so many of: maps beside the values, logs, and leases that have not run out."""
+        sql = ("select distinct 'map', map from entry where bucket = ?1 and map <> 'values'"
                " union select 'log', name from log where bucket = ?1"
                " union select 'lease', name from lease where bucket = ?1 and until > ?2")
         return set(self.all(sql, now))

@@ -108,7 +108,7 @@ pub enum NeedResult {
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lower)]
 #[component(record)]
 pub struct Job {
-    /// From a reply, or from the last step's [`Progress`].
+    /// From a reply, or from the last step's [`Progress`](crate::maintenance::Progress).
     pub task: Task,
     /// Who works on it: random, chosen for each task and kept for all its steps.
     pub holder: String,

@@ -57,6 +57,12 @@ impl<T> Bounded for SessionReply<T> {
     }
 }
 
+/// Whether a component could have named this task: whoever hands in another one is told so, before an instance that
+/// hands it back is taken for a faulty one.
+pub(crate) fn is_task(task: &Task) -> bool {
+    self::task(task, MAX_PROGRESS_STATE).is_ok()
+}
+
 fn tasks(due: &[Task]) -> Result<(), Fault> {
     if due.len() > MAX_TASKS {
         return Err(Fault::of(format!("it names more than {MAX_TASKS} tasks")));

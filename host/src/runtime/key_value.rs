@@ -75,12 +75,7 @@ impl InstanceState {
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    async fn delete_bucket(
-        &mut self,
-        bucket: &BucketId,
-        incarnation: Option<&str>,
-        max_keys: u32,
-    ) -> Answer<Deletion> {
+    async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
         self.begin_store_calls(1)?;
         let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
         let answer = ask(&self.store, &mut self.due, |store| {
@@ -199,7 +194,10 @@ mod tests {
         lend::{RateLimitedLog, SystemClock, TracingLog},
         runtime::Lent,
         sandbox::Sandbox,
-        store::{BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation, Status},
+        store::{
+            BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation,
+            Status,
+        },
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {

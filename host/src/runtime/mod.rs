@@ -2,7 +2,7 @@
 //!
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
-mod bounds;
+pub(crate) mod bounds;
 mod due;
 mod epoch;
 mod exports;

@@ -1,6 +1,6 @@
 //! What a transaction would do to a bucket, looked at before its first write.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::{
     Bucket, counter,
@@ -18,7 +18,7 @@ use crate::{
 struct Growth<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
-    entries: BTreeMap<&'a str, i64>,
+    entries: Option<HashMap<&'a str, i64>>,
     /// Logs and leases that come into being.
     parts: u64,
 }
@@ -45,7 +45,7 @@ impl<'a> Growth<'a> {
 
     fn entries(&mut self, map: &'a str, by: i64) {
         if map != VALUES && by != 0 {
-            let entries = self.entries.entry(map).or_default();
+            let entries = self.entries.get_or_insert_default().entry(map).or_default();
             *entries = entries.saturating_add(by);
         }
     }
@@ -63,7 +63,7 @@ impl Bucket {
             self.probe_one(operation, now_ms, &mut growth)?;
         }
         let mut created = growth.parts;
-        for (name, by) in &growth.entries {
+        for (name, by) in growth.entries.iter().flatten() {
             let before = self.maps.get(*name).map_or(0, Map::len);
             let after = before.saturating_add_signed(*by);
             if before == 0 && after > 0 {

@@ -223,7 +223,8 @@ pub enum Status {
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct Receipt {
     pub status: Status,
-    /// The store's time: milliseconds since 1970. It never goes back within a bucket's life.
+    /// The store's time: milliseconds since 1970. It never goes back within a bucket's life. A store may leave it
+    /// at 0 where a transaction only reads a bucket that does not slide: it needs no clock for that.
     pub now: u64,
     /// The bucket's creation stamp, unique among its lives; empty if there is no bucket, and if it is the one
     /// that the opening named.

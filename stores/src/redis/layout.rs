@@ -40,17 +40,8 @@ pub(super) struct Slot(pub(super) u16);
 #[derive(Clone, Debug)]
 pub(super) struct Layouts {
     prefix: String,
-    kinds: [Layout; KINDS.len()],
+    kinds: [Layout; BucketKind::ALL.len()],
 }
-
-const KINDS: [BucketKind; 6] = [
-    BucketKind::Session,
-    BucketKind::User,
-    BucketKind::Node,
-    BucketKind::Definition,
-    BucketKind::Dataset,
-    BucketKind::Service,
-];
 
 /// Behind the prefix.
 fn infix(kind: BucketKind) -> &'static str {
@@ -124,7 +115,7 @@ impl Layouts {
     }
 
     fn new(prefix: &str, is_cluster: bool) -> Self {
-        let kinds = KINDS.map(|kind| {
+        let kinds = BucketKind::ALL.map(|kind| {
             let infix = infix(kind);
             let inner = [prefix, ":", infix].concat();
             // The colon comes with what is behind it.
@@ -159,7 +150,8 @@ impl Layouts {
     /// The bucket whose metadata this is.
     pub(super) fn bucket_of(&self, meta: &str) -> Option<BucketId> {
         let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
-        let kind = KINDS.into_iter().find(|kind| is_bucket(name) && self.of(*kind).bucket(name).meta == meta)?;
+        let kind =
+            BucketKind::ALL.into_iter().find(|kind| is_bucket(name) && self.of(*kind).bucket(name).meta == meta)?;
         Some(BucketId { kind, name: name.to_owned() })
     }
 }
@@ -255,7 +247,7 @@ mod tests {
     #[test]
     fn a_bucket_is_recognised_by_its_metadata_and_those_of_others_are_not() {
         let (single, cluster) = (Layouts::single("rr:memory"), Layouts::cluster("rr:memory"));
-        for kind in KINDS {
+        for kind in BucketKind::ALL {
             for name in ["s1", "__sessions__", "__meta__", "-"] {
                 let bucket = BucketId { kind, name: name.into() };
                 assert_eq!(single.bucket_of(&single.bucket(&bucket).meta), Some(bucket.clone()));

@@ -4,10 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Cmd;
 
-use super::{
-    options::MAX_TIMEOUT,
-    transact::Transact,
-};
+use super::{options::MAX_TIMEOUT, transact::Transact};
 use crate::request::{MAX_NAMES, MAX_PARTS, MAX_RECORDS, MAX_WRITERS};
 
 const WRITERS_LIFE_MS: u64 = 600_000;

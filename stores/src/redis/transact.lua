@@ -47,14 +47,23 @@ else
 end
 if fields.err then return { WRONG_TYPE, 0, '__meta__' } end
 
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local expires = try('PEXPIRETIME', meta)
-if type(expires) == 'table' then -- before Redis 7
+-- Who only reads what does not slide needs no clock: that there is time left is enough. `now` is 0 then, and `expires`
+-- the time that is left.
+local exists, expires, now, time = false, 0, 0, nil
+if not writes and opening < CREATE_NEW and not fields[2] then
   expires = call('PTTL', meta)
-  if expires >= 0 then expires = now + expires end
+  exists = expires == -1 or expires > 0
 end
-local exists = expires == -1 or expires > now
+if not exists then
+  time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  expires = try('PEXPIRETIME', meta)
+  if type(expires) == 'table' then -- before Redis 7
+    expires = call('PTTL', meta)
+    if expires >= 0 then expires = now + expires end
+  end
+  exists = expires == -1 or expires > now
+end
 local incarnation = exists and fields[1] or ''
 
 local creates = not exists and opening >= CREATE

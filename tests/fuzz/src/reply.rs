@@ -25,7 +25,7 @@ pub fn holds(data: &[u8]) {
 fn transaction(asked: u8, reply: Value) {
     let operations = operations(asked);
     let transaction = Transaction {
-        bucket: bucket(if asked % 2 == 0 { BucketKind::Session } else { BucketKind::User }, "s"),
+        bucket: bucket(if asked.is_multiple_of(2) { BucketKind::Session } else { BucketKind::User }, "s"),
         opening: Opening::Create(NewLife { time_to_live: None }),
         expectations: Vec::new(),
         operations,

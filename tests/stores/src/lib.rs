@@ -3,6 +3,7 @@
 
 pub mod kit;
 pub mod proxy;
+pub mod raw;
 pub mod requests;
 pub mod servers;
 pub mod stores;

@@ -2,8 +2,7 @@
 //! say: what nothing changes byte for byte, walks through pages, hundreds of writers, thousands of entries.
 //!
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
-//! be seen behind a store's back is in `conformance/redis_layout.rs`, `conformance/redis_others.rs` and
-//! `conformance/bounded_work.rs`.
+//! be seen behind a store's back is in `conformance/redis_*.rs` and `conformance/bounded_work.rs`.
 
 #[path = "conformance/all_or_none.rs"]
 mod all_or_none;
@@ -27,3 +26,7 @@ mod promises;
 mod redis_layout;
 #[path = "conformance/redis_others.rs"]
 mod redis_others;
+#[path = "conformance/redis_parts.rs"]
+mod redis_parts;
+#[path = "conformance/redis_types.rs"]
+mod redis_types;

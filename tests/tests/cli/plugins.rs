@@ -12,7 +12,7 @@ fn are_told_with_exactly_the_three_imports() {
     let imports: Vec<&str> = found["imports"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(
         imports,
-        ["keepline:memory/key-value@0.1.0", "wasi:clocks/wall-clock@0.2.0", "wasi:logging/logging@0.1.0-draft"]
+        ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2.0", "wasi:logging/logging@0.1.0-draft"]
     );
     assert_eq!((&found["loads"], &found["refusal"]), (&json!(true), &Value::Null));
     let text = call(&["inspect"], b"").ok();

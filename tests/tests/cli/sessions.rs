@@ -102,7 +102,11 @@ fn show_each_record_as_it_is_stored() {
     assert_eq!(call(&redis, &["history", "a"]).ok().text(), records.join("\n") + "\n");
     assert_eq!(
         call(&redis, &["history", "a", "--json"]).ok().text(),
-        format!("{{\"session\":\"a\",\"entries\":[{}]}}\n", records.join(","))
+        format!(
+            "{{\"session\":\"a\",\"entries\":[{}],\"first\":0,\"oldest\":0,\"next\":{}}}\n",
+            records.join(","),
+            records.len()
+        )
     );
 }
 

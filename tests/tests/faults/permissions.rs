@@ -15,7 +15,7 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("b", existing(), [rewrite("turns", 1, "x"), read_newest("turns", 9, 99)]),
         transaction("b", existing(), [replace_oldest("turns", 2, &["y"]), replace_oldest("history", 1, &["z"])]),
         transaction("b", existing(), [page("values", "", 9, ALL), page_of_keys("values", "", 9), describe()]),
-        transaction("b", existing(), [remove("a"), get("n")]),
+        expecting("b", existing(), [room_within(9)], [remove("a"), put("c", "1"), get("n")]),
         transaction("b", existing(), [remove_all()]),
         // Another map, with marks; small and large, for some commands are for long ones only.
         expecting(
@@ -57,7 +57,13 @@ async fn use_all_of(options: &RedisOptions) {
     for kind in [BucketKind::Session, BucketKind::User] {
         let _ = store.list_buckets(kind, "", 10, Deadline::NEVER).await;
     }
-    let _ = store.delete_bucket(writer.advance(), &session("b"), None, 10, Deadline::NEVER).await;
+    // As the target of a migration.
+    let opened = || RedisStore::new(options.clone()).unwrap();
+    let transfer = Transfer { from: opened(), to: opened(), overwrite: false };
+    let _ = transfer.arrival(&session("b"), None).await;
+    for name in ["b", "replaced"] {
+        let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
+    }
 }
 
 fn denials(connection: &mut Connection) -> usize {

