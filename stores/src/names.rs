@@ -27,7 +27,8 @@ impl BucketKind {
 
 /// `[A-Za-z0-9_-]{1,128}`
 pub fn is_bucket(name: &str) -> bool {
-    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// The key of a value: `[A-Za-z0-9_.-]{1,256}`, but nothing that is [reserved](is_reserved).
