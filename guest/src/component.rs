@@ -24,6 +24,7 @@ use bindings::Component;
 use bindings::exports::keepline::memory::{filter as lanes, maintenance, sessions as operator};
 use bindings::wasi::logging::logging;
 
+use crate::arena::Arena;
 use crate::store::{Capabilities, FailureCode};
 use crate::{
     AnswerEntry, Config, Effect, Filter, Problem, QuestionEntry, SessionProblem, SessionProblemCode as Code, Sessions,
@@ -31,6 +32,10 @@ use crate::{
 use imports::Imports;
 
 mod imports;
+
+/// Room for all that a usual entry needs: as much as the ordinary allocator would begin with.
+#[global_allocator]
+static HEAP: Arena<{ 64 << 10 }> = Arena::new();
 
 thread_local! {
     /// What an instance keeps between calls. None: the defaults.

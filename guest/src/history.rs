@@ -4,7 +4,7 @@
 //! much becomes one [summary]. Refuses to summarise what another writer has summarised meanwhile.
 
 use crate::config::Config;
-use crate::json::{push_number, push_string};
+use crate::json::{push_digits, push_number, push_string};
 use crate::log;
 use crate::reply::{self, Outcomes};
 use crate::store::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Transaction};
@@ -26,16 +26,14 @@ pub fn timestamp(micros: u64) -> String {
     let mut out = String::with_capacity(20);
     push_number(&mut out, micros / 1_000_000);
     out.push('.');
-    let mut fraction = micros % 1_000_000;
-    let mut place = 100_000;
-    loop {
-        push_number(&mut out, fraction / place);
-        fraction %= place;
-        place /= 10;
-        if fraction == 0 {
-            return out;
-        }
+    let mut fraction = u32::try_from(micros % 1_000_000).unwrap_or(0);
+    let mut decimals = 6;
+    while decimals > 1 && fraction.is_multiple_of(10) {
+        fraction /= 10;
+        decimals -= 1;
     }
+    push_digits(&mut out, fraction, decimals);
+    out
 }
 
 /// A record of an operation on one key.

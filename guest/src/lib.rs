@@ -17,6 +17,8 @@
 //! ```
 
 mod answer;
+#[cfg(any(test, target_arch = "wasm32"))]
+mod arena;
 #[cfg(target_arch = "wasm32")]
 mod component;
 pub mod config;

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::{
     contract::filter::ConfigProblem,
     counters::{Counters, Tally},
@@ -68,7 +70,7 @@ impl Keepline {
         let store = Arc::new(Guard::new(store, options.breaker));
         let lent = Lent { store: store.clone(), clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
         let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
-        let due = Due::within(options.entry_timeout);
+        let due = Due::within(Instant::now(), options.entry_timeout);
         let shared = Shared {
             pool: Pool::new(plugin.program().clone(), lent, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
@@ -111,7 +113,7 @@ impl Keepline {
         if !is_task(&job.task) {
             return Progress::no_task(job);
         }
-        let due = self.shared.due(by);
+        let due = self.shared.due(Instant::now(), by);
         let mut writer = None;
         let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;
         self.shared
@@ -131,7 +133,7 @@ impl Keepline {
     /// # Errors
     /// When the new one refuses the options, or can't be instantiated: then the old one goes on.
     pub async fn replace_plugin(&self, plugin: Plugin) -> Result<(), KeeplineError> {
-        Ok(self.shared.pool.replace(plugin.program().clone(), self.shared.due(None)).await??)
+        Ok(self.shared.pool.replace(plugin.program().clone(), self.shared.due(Instant::now(), None)).await??)
     }
 
     /// Takes no new calls, of this Keepline and its clones, and lets those under way finish within the limit.

@@ -4,23 +4,20 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 use tracing::Level;
 
-pub use crate::contract::logging::LogLevel;
+pub use crate::{
+    contract::logging::LogLevel,
+    store::{Clock, SystemClock},
+};
 
 /// The longest message of a component, and the longest name of its making, that people see.
 pub(crate) const MAX_MESSAGE: usize = 4096;
 pub(crate) const MAX_NAME: usize = 64;
-
-/// The wall clock that the component sees.
-pub trait Clock: Send + Sync + 'static {
-    /// Time since 1970-01-01T00:00:00Z.
-    fn now(&self) -> Duration;
-}
 
 /// Where the component's messages, and the host's about the component, go.
 pub trait Log: Send + Sync + 'static {
@@ -29,16 +26,6 @@ pub trait Log: Send + Sync + 'static {
 
     /// Take one message: one line, without control characters, at most a few KiB. `context` names its kind.
     fn log(&self, level: LogLevel, context: &str, message: &str);
-}
-
-/// The machine's clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Duration {
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-    }
 }
 
 /// Messages become [`tracing`] events of the target `keepline`, with the context as a field.

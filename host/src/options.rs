@@ -52,7 +52,9 @@ pub struct Options {
     /// When a store without a circuit breaker of its own is left alone, and for how long; Redis has its own. Default:
     /// after 3 failures in a row, for half a second and then longer.
     pub breaker: BreakerOptions,
-    /// Default: the machine's.
+    /// The clock that the component sees, for histories. Default: the machine's. A test with a clock of its own, such as
+    /// a [`ManualClock`](crate::store::ManualClock), gives it to
+    /// [`MemoryStore::with_clock`](crate::store::MemoryStore::with_clock) as well, and sees sessions expire.
     pub clock: Arc<dyn Clock>,
     /// Default: [`tracing`].
     pub log: Arc<dyn Log>,

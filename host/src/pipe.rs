@@ -1,6 +1,8 @@
 //! A pipe: questions and answers pass, and the turn between them is carried.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
+
+use tokio::time::Instant;
 
 pub use crate::entry::{
     Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, ToolActivity, Vector,
@@ -83,9 +85,9 @@ impl Pipe {
         if let Some(refused) = self.too_large(question.size()) {
             return Ok(refused);
         }
-        let due = self.shared.due(by);
-        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, question).await;
         let began = Instant::now();
+        let due = self.shared.due(began, by);
+        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, question).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.questions.record(began.elapsed());
         match called {
@@ -151,9 +153,9 @@ impl Pipe {
             }
         };
         let entry = answer.entry(&self.turn, staged.question_text.as_deref(), activity);
-        let due = self.shared.due(by);
-        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, entry).await;
         let began = Instant::now();
+        let due = self.shared.due(began, by);
+        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, entry).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.answers.record(began.elapsed());
         match called {

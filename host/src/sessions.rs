@@ -6,6 +6,8 @@ pub use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
     ValueFound, ValueStored,
 };
+use tokio::time::Instant;
+
 use crate::{
     contract::sessions::{SessionProblem, ToldCode},
     lend::{MAX_MESSAGE, tame},
@@ -135,7 +137,7 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                    let due = self.shared.due(self.deadline);
+                    let due = self.shared.due(Instant::now(), self.deadline);
                     let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
                         instance.$call(writer, due, $($argument),*).await
                     });

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use crate::{
     counters::Tally,
     lend::LogLevel,
@@ -20,8 +22,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For a call that comes in now, perhaps with a deadline of its caller's.
-    pub(crate) fn due(&self, deadline: Option<Deadline>) -> Due {
-        deadline.map_or_else(|| Due::within(self.entry_timeout), Due::by)
+    pub(crate) fn due(&self, now: Instant, deadline: Option<Deadline>) -> Due {
+        deadline.map_or_else(|| Due::within(now, self.entry_timeout), Due::by)
     }
 
     /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted

@@ -23,7 +23,12 @@ impl Deadline {
 
     /// So long from now. A time that the clock can't tell is never.
     pub fn after(time: Duration) -> Self {
-        Self(Instant::now().checked_add(time))
+        Self::since(Instant::now(), time)
+    }
+
+    /// So long from a moment on. A time that the clock can't tell is never.
+    pub fn since(began: Instant, time: Duration) -> Self {
+        Self(began.checked_add(time))
     }
 
     /// The earlier of this one and so long from now.

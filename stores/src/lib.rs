@@ -6,6 +6,7 @@
 
 mod breaker;
 mod bucket;
+mod clock;
 pub mod contract;
 mod deadline;
 mod failure;
@@ -33,10 +34,11 @@ pub use self::redis::fuzzing;
 pub use self::redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred};
 pub use self::{
     breaker::BreakerOptions,
+    clock::{Clock, ManualClock, SystemClock},
     deadline::Deadline,
     guard::{Guard, StoreCounters},
     histogram::{Histogram, Latencies},
-    memory::{MemoryClock, MemoryLimits, MemoryStore},
+    memory::{MemoryLimits, MemoryStore},
     secret::{Secret, masked_url},
 };
 

@@ -27,13 +27,14 @@ impl BucketKind {
 
 /// `[A-Za-z0-9_-]{1,128}`
 pub fn is_bucket(name: &str) -> bool {
-    (1..=128).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 /// The key of a value: `[A-Za-z0-9_.-]{1,256}`, but nothing that is [reserved](is_reserved).
 pub fn is_key(name: &str) -> bool {
     (1..=256).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
         && !is_reserved(name)
 }
 
@@ -89,12 +90,15 @@ pub fn check_map(name: &str) -> Result<(), Failure> {
     if name == VALUES { Ok(()) } else { check_part("map", name) }
 }
 
+#[inline]
 fn refuse_unless(valid: bool, what: &str, name: &str, allowed: &str) -> Result<(), Failure> {
-    if valid {
-        return Ok(());
-    }
+    if valid { Ok(()) } else { Err(refusal(what, name, allowed)) }
+}
+
+#[cold]
+fn refusal(what: &str, name: &str, allowed: &str) -> Failure {
     let shown: String = name.chars().take(64).collect();
-    Err(failure(FailureCode::Invalid, what, format!("the {what} name {shown:?} is not allowed: {allowed}")))
+    failure(FailureCode::Invalid, what, format!("the {what} name {shown:?} is not allowed: {allowed}"))
 }
 
 #[cfg(test)]

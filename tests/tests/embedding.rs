@@ -4,6 +4,8 @@
 
 #[path = "embedding/deadlines.rs"]
 mod deadlines;
+#[path = "embedding/guarded.rs"]
+mod guarded;
 #[path = "embedding/pool.rs"]
 mod pool;
 #[path = "embedding/records.rs"]

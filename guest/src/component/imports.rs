@@ -6,8 +6,8 @@ use super::bindings::wasi::logging::logging;
 use super::{CAPABILITIES, LOG_FROM};
 use crate::store::{
     BucketPage, Capabilities, Deletion, Description, Entry, Expectation, Failure, FailureCode, FoundEntries, Host,
-    KeyPage, Level, LogEnd, LogExtent, LogRecords, Opening, Operation, Outcome, Receipt, Status, TimeToLive,
-    Transaction,
+    KeyPage, Level, LogEnd, LogExtent, LogRecords, Opening, Operation, Outcome, PositionMark, Receipt, Status,
+    TimeToLive, Transaction,
 };
 
 /// What the host lends.
@@ -18,9 +18,17 @@ impl Host for Imports {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
         let expectations: Vec<_> = transaction.expectations.iter().map(lower_expectation).collect();
         // Lists of records need a place of their own. Most transactions have none of them.
-        let entries: Vec<_> = transaction.operations.iter().filter_map(entry_of).collect();
-        let marks: Vec<_> = transaction.operations.iter().filter_map(mark_of).collect();
-        let spans: Vec<_> = transaction.operations.iter().filter_map(span_of).collect();
+        let (mut entries, mut marks, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+        for operation in transaction.operations {
+            match *operation {
+                Operation::Put { key, text, .. } => entries.push(wit::EntryParam { key, text }),
+                Operation::Append { mark: Some(PositionMark { map, key, record_index }), .. } => {
+                    marks.push(wit::PositionMark { map_name: map, key, record_index });
+                }
+                Operation::ReadAt { position, count, .. } => spans.push(wit::Span { position, count }),
+                _ => {}
+            }
+        }
         let mut lists = Lists { entries: entries.iter(), marks: marks.iter(), spans: spans.iter() };
         let operations: Vec<_> =
             transaction.operations.iter().map(|operation| lower_operation(operation, &mut lists)).collect();
@@ -118,29 +126,6 @@ struct Lists<'a> {
     entries: std::slice::Iter<'a, wit::EntryParam<'a>>,
     marks: std::slice::Iter<'a, wit::PositionMark<'a>>,
     spans: std::slice::Iter<'a, wit::Span>,
-}
-
-fn entry_of<'a>(operation: &Operation<'a>) -> Option<wit::EntryParam<'a>> {
-    match *operation {
-        Operation::Put { key, text, .. } => Some(wit::EntryParam { key, text }),
-        _ => None,
-    }
-}
-
-fn mark_of<'a>(operation: &Operation<'a>) -> Option<wit::PositionMark<'a>> {
-    match *operation {
-        Operation::Append { mark: Some(mark), .. } => {
-            Some(wit::PositionMark { map_name: mark.map, key: mark.key, record_index: mark.record_index })
-        }
-        _ => None,
-    }
-}
-
-fn span_of(operation: &Operation<'_>) -> Option<wit::Span> {
-    match *operation {
-        Operation::ReadAt { position, count, .. } => Some(wit::Span { position, count }),
-        _ => None,
-    }
 }
 
 fn one<'a, T>(list: &mut std::slice::Iter<'a, T>) -> &'a [T] {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::store::Deadline;
 
 /// A call's deadline. It is handed down through all that the call needs.
@@ -14,9 +16,9 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// So long from now.
-    pub(crate) fn within(time: Duration) -> Self {
-        Self { deadline: Deadline::after(time), is_fresh: !time.is_zero() }
+    /// So long from now on.
+    pub(crate) fn within(now: Instant, time: Duration) -> Self {
+        Self { deadline: Deadline::since(now, time), is_fresh: !time.is_zero() }
     }
 
     /// By a deadline of somebody else's.

@@ -48,13 +48,15 @@ impl Bucket {
                 changed(before.map_or(0, |map| map.len()))
             }
             Operation::Append(append) => {
-                if !append.records.is_empty() {
-                    let log = self.log_to_write(&append.log);
-                    let first = log.next();
-                    log.append(&append.records);
-                    self.mark(first, &append.marks);
+                if append.records.is_empty() {
+                    return self.answer(operation, now_ms);
                 }
-                self.answer(operation, now_ms)
+                let log = self.log_to_write(&append.log);
+                let first = log.next();
+                log.append(&append.records);
+                let extent = log.extent();
+                self.mark(first, &append.marks);
+                Outcome::Extent(extent)
             }
             Operation::ResetLog(reset) => {
                 if !reset.records.is_empty() || self.logs.contains_key(&*reset.log) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Bucket;
+use super::{Bucket, maps::Map};
 use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, Operation};
 
 impl Bucket {
@@ -12,7 +12,10 @@ impl Bucket {
         let unmet = expectations.iter().position(|expectation| !match expectation {
             Expectation::Entry(expected) => self.meets_entry(expected),
             Expectation::Log(expected) => self.meets_log(expected),
-            Expectation::Room(expected) => self.meets_room(expected, created.of(self, expected, operations)),
+            Expectation::Room(expected) => {
+                self.has_room_for_all(expected, operations)
+                    || self.meets_room(expected, created.of(self, expected, operations))
+            }
         })?;
         Some(u32::try_from(unmet).unwrap_or(u32::MAX))
     }
@@ -31,6 +34,12 @@ impl Bucket {
         let extent = self.extent(&expected.log);
         expected.first.is_none_or(|first| first == extent.first)
             && expected.next.is_none_or(|next| next == extent.first.saturating_add(extent.length))
+    }
+
+    /// Whether there is room even if each operation creates an entry: then none of them need be looked up.
+    fn has_room_for_all(&self, expected: &ExpectedRoom, operations: &[Operation]) -> bool {
+        let entries = self.map(&expected.map_name).map_or(0, Map::len);
+        entries.saturating_add(most_entries(operations)) <= expected.limit
     }
 
     fn meets_room(&self, expected: &ExpectedRoom, created: u64) -> bool {
@@ -70,6 +79,19 @@ impl<'a> Creations<'a> {
         });
         by_map.get(&*expected.map_name).copied().unwrap_or(0)
     }
+}
+
+/// How many entries the operations set, in all maps.
+fn most_entries(operations: &[Operation]) -> u64 {
+    let entries = |operation: &Operation| match operation {
+        Operation::Put(put) => put.entries.len(),
+        Operation::ResetMap(reset) => reset.entries.len(),
+        Operation::Increment(_) => 1,
+        Operation::Append(append) => append.marks.len(),
+        Operation::ResetLog(reset) => reset.marks.len(),
+        _ => 0,
+    };
+    operations.iter().map(entries).sum::<usize>() as u64
 }
 
 /// All the entries that the operations set.

@@ -34,6 +34,15 @@ impl Growth<'_> {
 }
 
 impl<'a> Growth<'a> {
+    /// An entry with a text of that length, in the place of an old one if there is one.
+    fn entry(&mut self, map: &'a str, key: &str, old: Option<&str>, length: usize) {
+        self.add(entry_cost(key, length));
+        match old {
+            Some(old) => self.take(entry_cost(key, old.len())),
+            None => self.entries(map, 1),
+        }
+    }
+
     fn entries(&mut self, map: &'a str, by: i64) {
         if map != VALUES && by != 0 {
             let entries = self.entries.get_or_insert_default().entry(map).or_default();
@@ -80,9 +89,9 @@ impl Bucket {
                 }
             }
             Operation::Increment(increment) => {
-                let text = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
-                let length = counter::length(counter::counted(text, increment)?);
-                self.probe_entry(&increment.map_name, &increment.key, length, growth);
+                let old = self.entry(&increment.map_name, &increment.key).map(|text| &**text);
+                let length = counter::length(counter::counted(old, increment)?);
+                growth.entry(&increment.map_name, &increment.key, old, length);
             }
             Operation::Remove(remove) => {
                 for key in &remove.keys {
@@ -121,11 +130,7 @@ impl Bucket {
     }
 
     fn probe_entry<'a>(&self, map: &'a str, key: &str, length: usize, growth: &mut Growth<'a>) {
-        growth.add(entry_cost(key, length));
-        match self.entry(map, key) {
-            Some(text) => growth.take(entry_cost(key, text.len())),
-            None => growth.entries(map, 1),
-        }
+        growth.entry(map, key, self.entry(map, key).map(|text| &**text), length);
     }
 
     fn probe_append<'a>(&self, name: &str, records: &[String], marks: &'a [PositionMark], growth: &mut Growth<'a>) {

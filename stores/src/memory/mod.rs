@@ -6,7 +6,6 @@
 //! for them, when room is needed, and a few with each creation. What a bucket is, and what a transaction makes of
 //! it, is in `bucket`; here is the table of buckets, with its limits.
 
-mod clock;
 mod shelves;
 mod state;
 #[cfg(test)]
@@ -14,14 +13,16 @@ mod tests;
 mod transact;
 mod writers;
 
+use std::{fmt, sync::Arc};
+
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-pub use self::clock::MemoryClock;
 use self::state::State;
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
-    Writer,
+    BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
+    SystemClock, Transaction, Writer,
+    clock::micros,
     names::{check_bucket, check_token},
     request,
 };
@@ -54,26 +55,36 @@ const CAPABILITIES: StoreCapabilities = StoreCapabilities {
 };
 
 /// A store in memory. See [`Store`]. It has no indexes, and what it keeps is gone when the process is.
-#[derive(Debug)]
 pub struct MemoryStore {
-    clock: MemoryClock,
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
 }
 
 impl MemoryStore {
-    /// An empty store that goes by the system's clock.
+    /// An empty store that goes by the machine's clock.
     pub fn new(limits: MemoryLimits) -> Self {
-        Self::with_clock(limits, MemoryClock::system())
+        Self::with_clock(limits, Arc::new(SystemClock))
     }
 
     /// An empty store that goes by the given clock.
-    pub fn with_clock(limits: MemoryLimits, clock: MemoryClock) -> Self {
+    pub fn with_clock(limits: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
         Self { clock, state: Mutex::new(State::new(limits)) }
+    }
+
+    /// Microseconds since 1970.
+    fn now(&self) -> u64 {
+        micros(self.clock.now())
     }
 
     /// How many bytes are in use, counted as [`MemoryLimits::max_bytes`] counts them.
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().bytes
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -89,7 +100,7 @@ impl Store for MemoryStore {
         request::check(transaction, &CAPABILITIES)?;
         // The clock is read under the lock: time must not run backwards between two transactions.
         let mut state = self.state.lock();
-        state.transact(self.clock.now(), writer, transaction)
+        state.transact(self.now(), writer, transaction)
     }
 
     async fn list_buckets(
@@ -100,7 +111,7 @@ impl Store for MemoryStore {
         _: Deadline,
     ) -> Result<BucketPage, Failure> {
         let state = self.state.lock();
-        Ok(state.shelves.of(kind).list(self.clock.now() / 1000, cursor, limit))
+        Ok(state.shelves.of(kind).list(self.now() / 1000, cursor, limit))
     }
 
     async fn delete_bucket(
@@ -116,7 +127,7 @@ impl Store for MemoryStore {
             check_token("incarnation", incarnation)?;
         }
         let mut state = self.state.lock();
-        state.delete(self.clock.now() / 1000, writer, bucket, incarnation, max_keys)
+        state.delete(self.now() / 1000, writer, bucket, incarnation, max_keys)
     }
 
     fn capabilities(&self) -> StoreCapabilities {

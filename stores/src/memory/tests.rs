@@ -12,9 +12,10 @@ use super::{
     *,
 };
 use crate::{
-    AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation, NewLife,
-    Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation, ReplaceOldestOperation,
-    ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket, names::VALUES,
+    AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation,
+    ManualClock, NewLife, Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation,
+    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket,
+    names::VALUES,
 };
 
 const KIB: u64 = 1024;
@@ -26,14 +27,14 @@ fn block_on<T>(answer: impl Future<Output = T>) -> T {
 
 struct Bench {
     store: MemoryStore,
-    clock: MemoryClock,
+    clock: ManualClock,
     writer: Writer,
 }
 
 impl Bench {
     fn new(max_sessions: u64, max_bytes: u64) -> Self {
-        let clock = MemoryClock::manual();
-        let store = MemoryStore::with_clock(MemoryLimits { max_sessions, max_bytes }, clock.clone());
+        let clock = ManualClock::new();
+        let store = MemoryStore::with_clock(MemoryLimits { max_sessions, max_bytes }, clock.clone().into());
         Self { store, clock, writer: Writer::new() }
     }
 
@@ -340,7 +341,7 @@ fn a_pipe_that_is_gone_is_forgotten_and_one_that_is_not_is_not() {
     assert!(
         !bench.store.state.lock().shelves.of(BucketKind::Session).slots["a"]
             .writers
-            .remembers_any(bench.clock.now() / 1000)
+            .remembers_any(micros(bench.clock.now()) / 1000)
     );
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
-    BucketId, BucketKind, Deadline, Deletion, Description, Failure, MemoryClock, MemoryLimits, MemoryStore, Opening,
+    BucketId, BucketKind, Deadline, Deletion, Description, Failure, ManualClock, MemoryLimits, MemoryStore, Opening,
     Operation, Outcome, Receipt, RedisOptions, RedisStore, Status, Store, Transaction, Writer,
 };
 use parking_lot::Mutex;
@@ -40,16 +40,16 @@ pub struct StoreUnderTest {
 }
 
 enum Backing {
-    Memory(MemoryClock),
+    Memory(ManualClock),
     Redis(Box<RawRedis>),
 }
 
 impl StoreUnderTest {
     /// A store in memory whose clock stands still unless time is [passed](Self::pass_time).
     pub fn memory() -> Self {
-        let clock = MemoryClock::manual();
+        let clock = ManualClock::new();
         let limits = MemoryLimits { max_sessions: 1_000_000, ..MemoryLimits::default() };
-        let store = Arc::new(MemoryStore::with_clock(limits, clock.clone()));
+        let store = Arc::new(MemoryStore::with_clock(limits, clock.clone().into()));
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
     }
 

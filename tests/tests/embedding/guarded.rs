@@ -1,0 +1,147 @@
+//! Any store is guarded, and watched; tenants share what need not be theirs; one clock drives all.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use keepline::{
+    FilterOptions, Keepline, Memory, Options, TtlMode,
+    pipe::{Effect, ProblemCode},
+    store::{
+        Deadline, Failure, FailureCode, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore,
+        Store, Transaction, Writer,
+    },
+};
+use keepline_local_redis::RedisServer;
+use keepline_tests::{
+    between::{Between, With},
+    lanes::{Node, metadata_of, plugin},
+};
+use parking_lot::Mutex;
+
+/// What the store does in place of its work.
+#[derive(Clone, Copy, Debug, Default)]
+enum Mood {
+    #[default]
+    Works,
+    Fails,
+    Panics,
+}
+
+#[derive(Debug, Default)]
+struct Moody {
+    mood: Mutex<Mood>,
+    asked: Mutex<u64>,
+}
+
+#[async_trait]
+impl Between for Moody {
+    async fn transact(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
+        *self.asked.lock() += 1;
+        let mood = *self.mood.lock();
+        match mood {
+            Mood::Works => store.transact(writer, transaction, deadline).await,
+            Mood::Fails => Err(Failure::new(FailureCode::Unavailable, "", "nobody is there")),
+            Mood::Panics => panic!("as it was told to"),
+        }
+    }
+}
+
+async fn moody() -> (Node, Arc<With<Moody>>) {
+    let store = Arc::new(With::new(Arc::new(MemoryStore::default()), Moody::default()));
+    let guarded: Arc<dyn Store> = store.clone();
+    let change = |options: &mut Options| {
+        // Longer than the test, so that nobody looks whether it is back.
+        (options.breaker.failures, options.breaker.cooldown) = (3, Duration::from_secs(3600));
+    };
+    (Node::with(&guarded, "{}", change).await, store)
+}
+
+#[tokio::test]
+async fn a_store_that_fails_time_after_time_is_left_alone() {
+    let (mut node, store) = moody().await;
+    *store.mood.lock() = Mood::Fails;
+    for _ in 0..50 {
+        let asked = node.ask("s").await;
+        assert_eq!((asked.effect, asked.metadata), (Effect::Failed, None));
+    }
+    assert_eq!(*store.asked.lock(), 3, "nobody asks a store that is down");
+    let metrics = node.keepline.metrics();
+    assert_eq!((metrics.store.left_alone, metrics.store.is_left_alone), (47, Some(true)));
+    assert_eq!(metrics.store.failures().find(|(code, _)| *code == FailureCode::Unavailable).unwrap().1, 3);
+    assert_eq!((metrics.entries.failed, metrics.questions.count(), metrics.answers.count()), (50, 50, 0));
+}
+
+#[tokio::test]
+async fn a_store_that_panics_costs_an_entry_its_memory_and_nothing_else() {
+    let (mut node, store) = moody().await;
+    node.say("s", "one").await;
+    *store.mood.lock() = Mood::Panics;
+    let question = node.ask("s").await;
+    assert_eq!((question.effect, question.metadata), (Effect::Failed, None));
+    assert_eq!(question.problem.unwrap().code, ProblemCode::Store(FailureCode::Other));
+    *store.mood.lock() = Mood::Works;
+    assert_eq!(node.ask("s").await.effect, Effect::Enriched);
+    let metrics = node.keepline.metrics();
+    assert_eq!((metrics.store.panicked, metrics.instances_at_work), (1, 0));
+    assert!(metrics.instances_idle > 0, "the instance is not to blame");
+}
+
+#[tokio::test]
+async fn one_clock_drives_the_store_and_the_histories() {
+    let clock = ManualClock::new();
+    let store = Arc::new(MemoryStore::with_clock(MemoryLimits::default(), clock.clone().into()));
+    let mut options = Options::default();
+    options.clock = clock.clone().into();
+    let filter = FilterOptions {
+        session_ttl_hours: Some(1.0),
+        session_ttl_mode: Some(TtlMode::Sliding),
+        ..FilterOptions::default()
+    };
+    options.filter = filter.into();
+    let keepline = Keepline::new(plugin(), store, options).await.unwrap();
+    let mut pipe = keepline.pipe();
+    pipe.answer("In Leipzig.", &metadata_of("anna")).await.unwrap();
+    clock.advance(Duration::from_secs(3599));
+    let asked = pipe.question("And now?", &metadata_of("anna")).await.unwrap();
+    let memory = Memory::read(&asked.metadata.unwrap()).unwrap().unwrap();
+    assert_eq!((memory.last_answer(), memory.answer_count()), (Some("In Leipzig."), 1));
+    clock.advance(Duration::from_secs(3600));
+    let asked = pipe.question("And now?", &metadata_of("anna")).await.unwrap();
+    assert_eq!((asked.effect, asked.metadata), (Effect::Resumed, None));
+}
+
+#[tokio::test]
+async fn tenants_share_instances_and_connections_and_nothing_else() {
+    let server = RedisServer::start().unwrap();
+    let options = RedisOptions { port: server.port(), key_prefix: "one".into(), ..RedisOptions::default() };
+    let one = RedisStore::new(options).unwrap();
+    let two = one.with_key_prefix("two").unwrap();
+    for refused in ["", "a b", "a:@user", "{a}"] {
+        assert!(one.with_key_prefix(refused).is_err(), "{refused}");
+    }
+    let first = Keepline::new(plugin(), Arc::new(one), Options::default()).await.unwrap();
+    let second = first.with_store(Arc::new(two)).unwrap();
+    for (keepline, answer) in [(&first, "of one"), (&second, "of two")] {
+        keepline.pipe().answer(answer, &metadata_of("s")).await.unwrap();
+    }
+    for (keepline, answer) in [(&first, "\"of one\""), (&second, "\"of two\"")] {
+        let found = keepline.sessions().get("s", "last_answer").await.unwrap();
+        assert_eq!(found.value.as_deref(), Some(answer));
+    }
+    assert_eq!(first.counters().stored, 2, "entries are counted for all");
+    assert_eq!((first.metrics().store.calls, second.metrics().store.calls), (2, 2));
+    assert_eq!((first.metrics().instances_at_work, first.metrics().instances_idle), (0, 1));
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*:s:last_answer").query(&mut connection).unwrap();
+    assert_eq!(keys.len(), 2);
+    let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap();
+    assert_eq!(clients.lines().count(), 2, "one connection for both, and this one: {clients}");
+    let other = Arc::new(MemoryStore::default());
+    assert!(first.with_store(other).is_err(), "a store that is not durable is told to be another");
+}
