@@ -2,7 +2,19 @@
 //!
 //! A store knows buckets, keys, logs, atomicity, expiry and its own key layout, and never the meaning of
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
-//! contract's own. One conformance suite (`tests/`) holds every store to them.
+//! contract's own. One conformance suite (`conformance/` and `tests/stores/`) holds every store to them.
+//!
+//! # Adding an operation
+//! The compiler finds most of these places, once the case is in the contract:
+//! 1. `wit/key-value.wit`, and the same in Rust: `contract/operations.rs` and `contract/outcomes.rs`.
+//! 2. `request.rs`: what is checked before any store is asked, and whether it writes.
+//! 3. Stores that keep buckets in this process: `bucket/probe.rs` (what could fail, how much it grows) and
+//!    `bucket/apply.rs`.
+//! 4. Redis: a step in `redis/operations.lua` or the file of its part, its parameters in `redis/encode.rs`, what it
+//!    touches in `redis/touched.rs`, its answer in `redis/decode.rs`, new commands in `redis/acl.rs`.
+//! 5. The library: what it may read, `Read::of` in `host/src/runtime/key_value.rs`.
+//! 6. The suites: cases in `conformance/`, the kit's form in `tests/stores/src/kit/json.rs`.
+//! 7. Where the filter uses it: `guest/src/store.rs`, `guest/src/component/imports.rs`, `guest/src/reply.rs`.
 
 mod breaker;
 mod bucket;
