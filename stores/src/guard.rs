@@ -206,13 +206,13 @@ impl Guard {
             breaker.failed();
         } else if cut_short {
             breaker.cut_short(began.unwrap_or_else(Instant::now), PATIENCE);
-        } else if self.is_troubled.swap(false, Ordering::Relaxed) {
-            breaker.succeeded();
+        } else {
+            if self.is_troubled.swap(false, Ordering::Relaxed) {
+                breaker.succeeded();
+            }
             return;
         }
-        if failed || cut_short {
-            self.is_troubled.store(true, Ordering::Relaxed);
-        }
+        self.is_troubled.store(true, Ordering::Relaxed);
     }
 
     /// How calls have ended so far.

@@ -12,6 +12,18 @@ impl BucketKind {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Session, Self::User, Self::Node, Self::Definition, Self::Dataset, Self::Service];
 
+    /// Of what there is for each kind, in the order of [`Self::ALL`], that of this one.
+    pub(crate) fn pick<T>(self, [session, user, node, definition, dataset, service]: [T; 6]) -> T {
+        match self {
+            Self::Session => session,
+            Self::User => user,
+            Self::Node => node,
+            Self::Definition => definition,
+            Self::Dataset => dataset,
+            Self::Service => service,
+        }
+    }
+
     /// As the contract spells it.
     pub fn name(self) -> &'static str {
         match self {

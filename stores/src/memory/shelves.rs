@@ -69,27 +69,11 @@ pub(super) struct Shelves([Shelf; 6]);
 
 impl Shelves {
     pub(super) fn of(&self, kind: BucketKind) -> &Shelf {
-        let [session, user, node, definition, dataset, service] = &self.0;
-        match kind {
-            BucketKind::Session => session,
-            BucketKind::User => user,
-            BucketKind::Node => node,
-            BucketKind::Definition => definition,
-            BucketKind::Dataset => dataset,
-            BucketKind::Service => service,
-        }
+        kind.pick(self.0.each_ref())
     }
 
     pub(super) fn of_mut(&mut self, kind: BucketKind) -> &mut Shelf {
-        let [session, user, node, definition, dataset, service] = &mut self.0;
-        match kind {
-            BucketKind::Session => session,
-            BucketKind::User => user,
-            BucketKind::Node => node,
-            BucketKind::Definition => definition,
-            BucketKind::Dataset => dataset,
-            BucketKind::Service => service,
-        }
+        kind.pick(self.0.each_mut())
     }
 
     /// How many buckets there are, of all kinds.

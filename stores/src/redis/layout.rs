@@ -126,15 +126,7 @@ impl Layouts {
     }
 
     pub(super) fn of(&self, kind: BucketKind) -> &Layout {
-        let [session, user, node, definition, dataset, service] = &self.kinds;
-        match kind {
-            BucketKind::Session => session,
-            BucketKind::User => user,
-            BucketKind::Node => node,
-            BucketKind::Definition => definition,
-            BucketKind::Dataset => dataset,
-            BucketKind::Service => service,
-        }
+        kind.pick(self.kinds.each_ref())
     }
 
     pub(super) fn bucket(&self, bucket: &BucketId) -> BucketKeys<'_> {
