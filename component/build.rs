@@ -28,7 +28,11 @@ fn packaged() -> Result<Vec<u8>, String> {
 
 #[cfg(feature = "from-source")]
 fn built() -> Result<Vec<u8>, String> {
-    for input in ["build", "../guest/src", "../guest/Cargo.toml", "../wit", "../Cargo.lock"] {
+    for input in ["build", "../guest/src", "../guest/Cargo.toml", "../json/src", "../json/Cargo.toml", "../wit"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    // Which hold the profile, and the versions.
+    for input in ["../Cargo.toml", "../Cargo.lock"] {
         println!("cargo::rerun-if-changed={input}");
     }
     component::build(Path::new("../guest/Cargo.toml"), "keepline-filter")
@@ -42,5 +46,7 @@ fn built() -> Result<Vec<u8>, String> {
 fn bundle(bytes: &[u8]) -> Result<(), String> {
     let out_dir = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     let file = Path::new(&out_dir).join("keepline.wasm");
+    // Other builds may hold the same file by another name.
+    let _ = fs::remove_file(&file);
     fs::write(&file, bytes).map_err(|error| format!("can't write {}: {error}", file.display()))
 }

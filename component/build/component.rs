@@ -79,14 +79,23 @@ fn without_names(component: &[u8]) -> Option<Vec<u8>> {
 
 fn flags(manifest: &Path) -> String {
     let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")));
-    let sources = manifest.parent().and_then(|folder| fs::canonicalize(folder).ok());
-    let sources = sources.map(|folder| folder.display().to_string());
+    // The crate's own folder, and the one beside which the workspace's other crates lie; of two that fit, the last counts.
+    let folder = |up: usize| {
+        let folder = manifest.ancestors().nth(up).and_then(|folder| fs::canonicalize(folder).ok());
+        folder.map(|folder| folder.display().to_string())
+    };
     let remap = |(from, to)| format!("--remap-path-prefix={from}={to}");
-    let remapped = [home.ok().map(|home| (home, "cargo")), sources.map(|folder| (folder, "."))];
+    let remapped = [
+        home.ok().map(|home| (home, "cargo")),
+        folder(2).map(|folder| (folder, "..")),
+        folder(1).map(|folder| (folder, ".")),
+    ];
     let stack = format!("-Clink-arg=-zstack-size={STACK_BYTES}");
     // It hashes what is no name, which is rare: unrolled, SHA-256 would be a twenty-fifth of the component.
     let compact = "--cfg=sha2_backend_soft=\"compact\"".to_owned();
-    let flags: Vec<_> = remapped.into_iter().flatten().map(remap).chain([stack, compact]).collect();
+    // The linker leaves five bytes for every address and every function's number: a sixteenth of the component.
+    let short = "-Clink-arg=--compress-relocations".to_owned();
+    let flags: Vec<_> = remapped.into_iter().flatten().map(remap).chain([stack, compact, short]).collect();
     // As cargo separates them.
     flags.join("\x1f")
 }

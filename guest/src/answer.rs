@@ -4,42 +4,56 @@
 //! to the same store, and not all keep to its types) the rest is stored without it and the warning names it: one
 //! broken key must not cost a session its memory for good. Refuses to overwrite what is broken.
 
+use keepline_json as json;
+
+use crate::conversation::commit;
 use crate::filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem};
 use crate::history;
-use crate::json;
 use crate::log;
 use crate::message_id::{self, MessageId};
 use crate::metadata::{Metadata, Session};
 use crate::names::{ANSWER_COUNT, LAST_ANSWER, repr};
 use crate::reply;
-use crate::store::{Expectation, Failure, FailureCode, Host, Opening, Operation, Status, Transaction, VALUES};
+use crate::store::{Bucket, Expectation, Failure, FailureCode, Host, Opening, Operation, Status, Transaction, VALUES};
 use crate::turn::Turn;
 
 impl AnswerReply {
-    fn of(effect: Effect) -> Self {
-        Self { metadata: None, effect, problem: None }
+    pub(crate) fn of(effect: Effect) -> Self {
+        Self { metadata: None, effect, due: Vec::new(), problem: None }
     }
 
-    fn with(effect: Effect, problem: Problem) -> Self {
-        Self { metadata: None, effect, problem: Some(problem) }
+    pub(crate) fn with(effect: Effect, problem: Problem) -> Self {
+        Self { problem: Some(problem), ..Self::of(effect) }
     }
 }
 
 /// What of an answer can be stored.
-struct Parts {
-    text: bool,
-    count: bool,
-    history: bool,
+pub(crate) struct Parts {
+    pub text: bool,
+    pub count: bool,
+    pub history: bool,
     message_id: bool,
+    /// Its step of the conversation.
+    pub conversation: bool,
     /// Why not all of it.
     problem: Option<Problem>,
 }
 
 impl Parts {
+    pub(crate) fn all() -> Self {
+        Self { text: true, count: true, history: true, message_id: true, conversation: true, problem: None }
+    }
+
+    /// Why not all of it was stored.
+    pub(crate) fn take_problem(&mut self) -> Option<Problem> {
+        self.problem.take()
+    }
+
     /// Leave out what a transaction failed for. Whether there was such a part, and the answer's text or its
     /// count is left.
-    fn leave_out(&mut self, failure: &Failure) -> bool {
+    pub(crate) fn leave_out(&mut self, failure: &Failure) -> bool {
         let part = match (failure.code, &*failure.subject) {
+            _ if self.conversation && commit::is_conversation(failure) => &mut self.conversation,
             (FailureCode::WrongType, LAST_ANSWER) => &mut self.text,
             (FailureCode::WrongType | FailureCode::NotACounter | FailureCode::CounterOverflow, ANSWER_COUNT) => {
                 &mut self.count
@@ -75,6 +89,12 @@ impl<H: Host> Filter<H> {
     pub fn answer(&self, entry: &AnswerEntry<'_>) -> AnswerReply {
         let AnswerEntry { text, turn, .. } = *entry;
         let metadata = Metadata::parse(entry.metadata, false);
+        if let Some(options) = &self.config.conversation {
+            return match &metadata.session {
+                Session::Malformed(_) => AnswerReply::of(self.unbound(&metadata, "answer")),
+                _ => self.commit(options, entry, &metadata),
+            };
+        }
         let named: Option<&str> = match &metadata.session {
             Session::Named(session) => Some(session),
             Session::Malformed(_) => return AnswerReply::of(self.unbound(&metadata, "answer")),
@@ -85,10 +105,7 @@ impl<H: Host> Filter<H> {
         };
         let carried = Turn::parse(turn);
         if carried.is_none() && !turn.is_empty() {
-            log::debug(&self.host, |line| {
-                line.push_str("Ignoring invalid turn state: ");
-                line.push_str(&repr(turn));
-            });
+            self.invalid_turn(turn);
         }
         let (session, incarnation) = match (named, carried) {
             (Some(session), Some(turn)) if turn.session != session => (session, None),
@@ -98,10 +115,7 @@ impl<H: Host> Filter<H> {
         };
 
         let Some(value) = self.encode(text) else {
-            let limit = self.config.max_value_bytes;
-            let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
-            log::warn(&self.host, log::LIMIT, &[&message]);
-            return AnswerReply::with(Effect::Limited, Problem::limit(message));
+            return self.too_long(session);
         };
         let opening = match incarnation {
             None => self.config.create(),
@@ -111,8 +125,22 @@ impl<H: Host> Filter<H> {
         self.store(session, opening, &value, message_id.and_then(MessageId::new).as_ref())
     }
 
+    pub(crate) fn invalid_turn(&self, turn: &str) {
+        log::debug(&self.host, |line| {
+            line.push_str("Ignoring invalid turn state: ");
+            line.push_str(&repr(turn));
+        });
+    }
+
+    pub(crate) fn too_long(&self, session: &str) -> AnswerReply {
+        let limit = self.config.max_value_bytes;
+        let message = format!("Answer in session {session} is over max_value_bytes ({limit})");
+        log::warn(&self.host, log::LIMIT, &[&message]);
+        AnswerReply::with(Effect::Limited, Problem::limit(message))
+    }
+
     /// The answer as a JSON string, unless it is over the limit.
-    fn encode(&self, text: &str) -> Option<String> {
+    pub(crate) fn encode(&self, text: &str) -> Option<String> {
         let limit = usize::try_from(self.config.max_value_bytes).unwrap_or(usize::MAX);
         // Encoding never makes a text shorter: what is over the limit already need not be looked at.
         if text.len() + 2 > limit {
@@ -127,7 +155,7 @@ impl<H: Host> Filter<H> {
     /// Store all of it, or what is left when broken parts of the session are left out, one after the other.
     fn store(&self, session: &str, opening: Opening<'_>, value: &str, id: Option<&MessageId<'_>>) -> AnswerReply {
         let stamp = history::timestamp(self.host.now_micros());
-        let mut parts = Parts { text: true, count: true, history: true, message_id: true, problem: None };
+        let mut parts = Parts { conversation: false, ..Parts::all() };
         loop {
             match self.write(session, opening, value, id, &stamp, &mut parts) {
                 Ok(reply) => return reply,
@@ -154,6 +182,7 @@ impl<H: Host> Filter<H> {
         let written = usize::from(!parts.text)..1 + usize::from(parts.count);
         let records = records.get(written).filter(|_| parts.history).unwrap_or_default();
         let id_record = id.map(MessageId::record);
+        let id_mark = id.map(MessageId::mark);
 
         let mut operations = Vec::with_capacity(6);
         if parts.text {
@@ -164,32 +193,20 @@ impl<H: Host> Filter<H> {
         }
         history::append(&mut operations, &self.config, records);
         if let Some(id) = id {
-            id.append(&mut operations, id_record.as_slice());
+            id.append(&mut operations, id_record.as_slice(), id_mark.as_slice());
         }
         // The id comes first: an answer that is stored already needs no room.
         let room = Expectation::Room { map: VALUES, limit: self.config.max_keys };
         let expectations = [id.map_or(room, MessageId::is_new), room];
         let expectations = expectations.get(usize::from(id.is_none())..).unwrap_or_default();
-        let transaction = Transaction { session, opening, expectations, operations: &operations };
+        let transaction =
+            Transaction { bucket: Bucket::session(session), opening, expectations, operations: &operations };
         let receipt = reply::transact(&self.host, &transaction)?;
         let reply = match receipt.status {
             Status::Applied | Status::Repeated => self.stored(session, parts.problem.take()),
-            Status::Absent | Status::Expired | Status::AnotherLife => {
-                log::warn(
-                    &self.host,
-                    log::SESSION,
-                    &["Answer not stored: its question's session has ended: ", session],
-                );
-                AnswerReply::of(Effect::Ended)
-            }
+            Status::Absent | Status::Expired | Status::AnotherLife => self.ended(session),
             Status::Unmet => match reply::unmet(&receipt, &transaction) {
-                Some(Expectation::Absent { .. }) => {
-                    log::debug(&self.host, |line| {
-                        line.push_str("Answer already stored in session ");
-                        line.push_str(session);
-                    });
-                    AnswerReply::of(Effect::Repeated)
-                }
+                Some(Expectation::Absent { .. }) => self.repeated(session),
                 _ => self.no_room(session),
             },
             Status::Exists => return Err(Failure::out_of_turn()),
@@ -201,8 +218,21 @@ impl<H: Host> Filter<H> {
         Ok(reply)
     }
 
+    pub(crate) fn ended(&self, session: &str) -> AnswerReply {
+        log::warn(&self.host, log::SESSION, &["Answer not stored: its question's session has ended: ", session]);
+        AnswerReply::of(Effect::Ended)
+    }
+
+    pub(crate) fn repeated(&self, session: &str) -> AnswerReply {
+        log::debug(&self.host, |line| {
+            line.push_str("Answer already stored in session ");
+            line.push_str(session);
+        });
+        AnswerReply::of(Effect::Repeated)
+    }
+
     /// `problem` is why a part of it is not.
-    fn stored(&self, session: &str, problem: Option<Problem>) -> AnswerReply {
+    pub(crate) fn stored(&self, session: &str, problem: Option<Problem>) -> AnswerReply {
         let problem = problem.map(|Problem { code, message }| {
             let message = format!("Answer in session {session} stored {message}");
             log::warn(&self.host, log::VALUE, &[&message]);
@@ -217,14 +247,14 @@ impl<H: Host> Filter<H> {
         AnswerReply { problem, ..AnswerReply::of(Effect::Stored) }
     }
 
-    fn no_room(&self, session: &str) -> AnswerReply {
+    pub(crate) fn no_room(&self, session: &str) -> AnswerReply {
         let limit = self.config.max_keys;
         let message = format!("Answer in session {session} finds no room within max_keys ({limit})");
         log::warn(&self.host, log::LIMIT, &[&message]);
         AnswerReply::with(Effect::Limited, Problem::limit(message))
     }
 
-    fn failed(&self, session: &str, failure: &Failure) -> AnswerReply {
+    pub(crate) fn failed(&self, session: &str, failure: &Failure) -> AnswerReply {
         let problem = Problem::store(failure);
         log::warn(&self.host, log::STORE, &["Answer not stored in session ", session, ": ", &problem.message]);
         AnswerReply::with(Effect::Failed, problem)

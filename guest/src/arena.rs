@@ -1,8 +1,8 @@
 //! Memory for what lives no longer than a call.
 //!
 //! Promises that an allocation takes a few instructions: one after the other, allocations are laid into a space of
-//! fixed size, which is empty again as soon as none of them is in use. That is so after each call, for an instance
-//! keeps nothing on the heap between calls. What finds no place, as large texts don't, is the ordinary allocator's:
+//! fixed size, which is empty again as soon as none of them is in use. That is so after each call, for what an instance
+//! keeps between calls, its options, is allocated [`outside`](Arena::outside). What finds no place, as large texts don't, is the ordinary allocator's:
 //! an instance never needs more memory than with that one alone, but for the space itself. Refuses to be shared among
 //! threads: a component has but one.
 
@@ -20,6 +20,8 @@ pub(crate) struct Arena<const BYTES: usize> {
     top: Cell<usize>,
     /// How many allocations in it are in use.
     in_use: Cell<usize>,
+    /// Whether it is passed over.
+    is_closed: Cell<bool>,
 }
 
 /// Aligned to [`ALIGN`].
@@ -29,7 +31,16 @@ struct Space<const BYTES: usize>([MaybeUninit<u8>; BYTES]);
 impl<const BYTES: usize> Arena<BYTES> {
     pub(crate) const fn new() -> Self {
         let space = Space([const { MaybeUninit::uninit() }; BYTES]);
-        Self { space: UnsafeCell::new(space), top: Cell::new(0), in_use: Cell::new(0) }
+        Self { space: UnsafeCell::new(space), top: Cell::new(0), in_use: Cell::new(0), is_closed: Cell::new(false) }
+    }
+
+    /// Do something whose allocations outlive the call: they are the ordinary allocator's.
+    #[cfg_attr(not(target_arch = "wasm32"), allow(dead_code, reason = "its tests have nothing to keep"))]
+    pub(crate) fn outside<T>(&self, make: impl FnOnce() -> T) -> T {
+        self.is_closed.set(true);
+        let made = make();
+        self.is_closed.set(false);
+        made
     }
 
     fn base(&self) -> *mut u8 {
@@ -51,7 +62,7 @@ unsafe impl<const BYTES: usize> GlobalAlloc for Arena<BYTES> {
     #[inline(never)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let start = (self.top.get() + (layout.align() - 1)) & !(layout.align() - 1);
-        if layout.align() <= ALIGN && start <= BYTES && layout.size() <= BYTES - start {
+        if !self.is_closed.get() && layout.align() <= ALIGN && start <= BYTES && layout.size() <= BYTES - start {
             self.top.set(start + layout.size());
             self.in_use.set(self.in_use.get() + 1);
             // SAFETY: `start` is within the space.

@@ -18,16 +18,20 @@ mod bindings {
     pub struct Component;
 }
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use bindings::Component;
-use bindings::exports::keepline::memory::{filter as lanes, maintenance, sessions as operator};
+use bindings::exports::keepline::memory::{filter as lanes, maintenance, sessions as operator, transcripts, users};
 use bindings::wasi::logging::logging;
 
 use crate::arena::Arena;
-use crate::store::{Capabilities, FailureCode};
+use crate::conversation::desk::Transcript;
+use crate::conversation::messages::MessageQuery;
+use crate::conversation::upkeep::{Job, Need, NeedResult, Purpose, Step};
+use crate::store::Capabilities;
 use crate::{
     AnswerEntry, Config, Effect, Filter, Problem, QuestionEntry, SessionProblem, SessionProblemCode as Code, Sessions,
+    Task, ToolActivity,
 };
 use imports::Imports;
 
@@ -39,7 +43,7 @@ static HEAP: Arena<{ 64 << 10 }> = Arena::new();
 
 thread_local! {
     /// What an instance keeps between calls. None: the defaults.
-    static CONFIG: Cell<Option<Config>> = const { Cell::new(None) };
+    static CONFIG: RefCell<Option<Config>> = const { RefCell::new(None) };
     /// The lowest level that the host wants.
     static LOG_FROM: Cell<logging::Level> = const { Cell::new(logging::Level::Debug) };
     /// What the store can promise, once it was asked.
@@ -47,7 +51,7 @@ thread_local! {
 }
 
 fn config() -> Config {
-    CONFIG.get().unwrap_or_default()
+    CONFIG.with_borrow(Clone::clone).unwrap_or_default()
 }
 
 fn filter() -> Filter<Imports> {
@@ -61,15 +65,16 @@ fn sessions() -> Sessions<Imports> {
 impl lanes::Guest for Component {
     fn configure(options: String, log_from: logging::Level) -> Result<lanes::Configured, lanes::ConfigProblem> {
         let log_before = LOG_FROM.replace(log_from);
-        match Config::parse_for(&Imports, &options) {
+        match HEAP.outside(|| Config::parse_for(&Imports, &options)) {
             Ok(config) => {
-                CONFIG.set(Some(config));
-                Ok(lanes::Configured {
+                let configured = lanes::Configured {
                     effective: config.effective(),
                     wants_vectors: false,
-                    wants_tokens: false,
-                    wants_turns: false,
-                })
+                    wants_tokens: config.conversation.is_some(),
+                    wants_turns: config.conversation.is_some(),
+                };
+                CONFIG.set(Some(config));
+                Ok(configured)
             }
             Err(problem) => {
                 LOG_FROM.set(log_before);
@@ -79,28 +84,50 @@ impl lanes::Guest for Component {
     }
 
     fn question(entry: lanes::QuestionEntry) -> lanes::QuestionReply {
-        let reply = filter().question(&QuestionEntry { text: &entry.text, metadata: &entry.metadata });
+        let reply = filter().question(&QuestionEntry {
+            text: &entry.text,
+            metadata: &entry.metadata,
+            message_id: entry.message_id.as_deref(),
+        });
         lanes::QuestionReply {
             metadata: reply.metadata,
             turn: reply.turn,
             effect: reply.effect.into(),
             attached: reply.attached,
-            due: Vec::new(),
+            due: tasks(reply.due),
             problem: reply.problem.map(Into::into),
         }
     }
 
     fn answer(entry: lanes::AnswerEntry) -> lanes::AnswerReply {
-        let reply = filter().answer(&AnswerEntry {
+        let mut activity = Vec::new();
+        let mut told = AnswerEntry {
             text: &entry.text,
             metadata: &entry.metadata,
             turn: &entry.turn,
             message_id: entry.message_id.as_deref(),
-        });
+            ..AnswerEntry::default()
+        };
+        for part in &entry.parts {
+            match part {
+                lanes::TurnPart::Question(question) => {
+                    told.question_text = Some(&question.text);
+                    told.question_tokens = question.tokens;
+                }
+                lanes::TurnPart::Tool(tool) => activity.push(borrow(tool)),
+                lanes::TurnPart::Answer(answer) => {
+                    told.is_incomplete = answer.status == lanes::AnswerStatus::Incomplete;
+                    told.tokens = answer.tokens;
+                    told.details = &answer.details;
+                }
+            }
+        }
+        told.activity = &activity;
+        let reply = filter().answer(&told);
         lanes::AnswerReply {
             metadata: reply.metadata,
             effect: reply.effect.into(),
-            due: Vec::new(),
+            due: tasks(reply.due),
             problem: reply.problem.map(Into::into),
         }
     }
@@ -108,14 +135,77 @@ impl lanes::Guest for Component {
 
 impl maintenance::Guest for Component {
     fn advance(job: maintenance::Job) -> maintenance::Progress {
-        let message = format!("This component has no deferred work called {}", crate::names::repr(&job.task.name));
-        let problem = lanes::Problem { code: FailureCode::Unsupported.as_str().to_owned(), message };
+        // No step needs more than one thing.
+        let result = job.results.into_iter().next().map(|result| match result {
+            maintenance::NeedResult::Completion(found) => NeedResult::Text(found.text),
+            maintenance::NeedResult::Vectors(_) | maintenance::NeedResult::Missing(_) => NeedResult::Missing,
+            maintenance::NeedResult::Failed(_) => NeedResult::Failed,
+        });
+        let mut task = job.task;
+        let progress = filter().advance(&Job {
+            subject: &task.subject,
+            name: &task.name,
+            state: &task.state,
+            holder: &job.holder,
+            lease_milliseconds: job.lease_milliseconds,
+            result: result.as_ref(),
+        });
+        task.state = progress.state.unwrap_or(task.state);
         maintenance::Progress {
-            step: maintenance::Step::Failed,
-            task: job.task,
-            needs: Vec::new(),
-            problem: Some(problem),
+            step: progress.step.into(),
+            task,
+            needs: progress.need.into_iter().map(Into::into).collect(),
+            problem: progress.problem.map(Into::into),
         }
+    }
+}
+
+fn borrow(activity: &lanes::ToolActivity) -> ToolActivity<'_> {
+    ToolActivity {
+        call_id: &activity.call_id,
+        name: &activity.name,
+        arguments: activity.arguments.as_deref(),
+        output: activity.output.as_deref(),
+        error: activity.error.as_deref(),
+        details: &activity.details,
+    }
+}
+
+fn tasks(due: Vec<Task>) -> Vec<lanes::Task> {
+    due.into_iter().map(Into::into).collect()
+}
+
+impl From<Task> for lanes::Task {
+    fn from(task: Task) -> Self {
+        Self { subject: task.subject, name: task.name.to_owned(), state: task.state }
+    }
+}
+
+impl From<Step> for maintenance::Step {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Needs => Self::Needs,
+            Step::Again => Self::Again,
+            Step::Done => Self::Done,
+            Step::Taken => Self::Taken,
+            Step::Ended => Self::Ended,
+            Step::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<Need> for maintenance::Need {
+    fn from(need: Need) -> Self {
+        Self::Completion(maintenance::CompletionNeed {
+            id: need.id,
+            purpose: match need.purpose {
+                Purpose::Summary => maintenance::Purpose::Summary,
+                Purpose::Title => maintenance::Purpose::Title,
+            },
+            instructions: need.instructions,
+            input: need.input,
+            max_tokens: need.max_tokens,
+        })
     }
 }
 
@@ -124,10 +214,12 @@ impl From<Effect> for lanes::Effect {
         match effect {
             Effect::Passed => Self::Passed,
             Effect::Ignored => Self::Ignored,
+            Effect::Foreign => Self::Foreign,
             Effect::Resumed => Self::Resumed,
             Effect::Enriched => Self::Enriched,
             Effect::Stored => Self::Stored,
             Effect::Repeated => Self::Repeated,
+            Effect::Skipped => Self::Skipped,
             Effect::Limited => Self::Limited,
             Effect::Ended => Self::Ended,
             Effect::Failed => Self::Failed,
@@ -204,6 +296,121 @@ impl operator::Guest for Component {
             oldest: page.oldest,
             next: page.next,
         })
+    }
+}
+
+impl transcripts::Guest for Component {
+    fn describe(transcript: transcripts::Transcript) -> Reply<transcripts::TranscriptState> {
+        let state = sessions().describe(&named(&transcript))?;
+        let (summary, summary_to) = state.summary.map_or((None, 0), |(text, to)| (Some(text), to));
+        Ok(transcripts::TranscriptState {
+            session: transcript.session,
+            incarnation: state.incarnation,
+            owner: state.owner,
+            title: state.title,
+            summary,
+            summary_to,
+            oldest: state.oldest,
+            next: state.next,
+            weight: state.weight,
+            bytes: state.bytes,
+            answers: state.answers,
+            created_at: state.created_at,
+            last_at: state.last_at,
+            expires_in: state.expires_in,
+        })
+    }
+
+    fn messages(
+        transcript: transcripts::Transcript,
+        query: transcripts::MessageQuery,
+    ) -> Reply<transcripts::MessagePage> {
+        let wanted = MessageQuery {
+            id: query.id.as_deref(),
+            thread: query.thread.as_deref(),
+            role: query.role.as_deref(),
+            contains: query.contains.as_deref(),
+            before: query.before,
+            limit: query.limit,
+        };
+        let page = sessions().messages(&named(&transcript), &wanted)?;
+        let messages = page.messages.into_iter().map(|(position, text)| transcripts::Message { position, text });
+        Ok(transcripts::MessagePage { session: transcript.session, messages: messages.collect(), older: page.older })
+    }
+
+    fn content(
+        transcript: transcripts::Transcript,
+        position: u64,
+        offset: u64,
+        limit: u32,
+    ) -> Reply<transcripts::MessageContent> {
+        let found = sessions().content(&named(&transcript), position, offset, limit)?;
+        let session = transcript.session;
+        Ok(transcripts::MessageContent { session, position, text: found.text, length: found.length })
+    }
+
+    fn rewrite(
+        transcript: transcripts::Transcript,
+        position: u64,
+        content: Option<String>,
+    ) -> Reply<transcripts::TranscriptChanged> {
+        let count = sessions().rewrite(&named(&transcript), position, content.as_deref())?;
+        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+    }
+
+    fn clear(transcript: transcripts::Transcript, branch: Option<u64>) -> Reply<transcripts::TranscriptChanged> {
+        let count = sessions().clear_messages(&named(&transcript), branch)?;
+        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+    }
+
+    fn set_messages(
+        transcript: transcripts::Transcript,
+        messages: Vec<String>,
+        next: Option<u64>,
+    ) -> Reply<transcripts::TranscriptChanged> {
+        let count = sessions().set_messages(&named(&transcript), &messages, next)?;
+        Ok(transcripts::TranscriptChanged { session: transcript.session, count })
+    }
+
+    fn register(transcript: transcripts::Transcript, user: Option<String>) -> Reply<transcripts::TranscriptRegistered> {
+        let owner = sessions().register(&named(&transcript), user.as_deref())?;
+        Ok(transcripts::TranscriptRegistered { session: transcript.session, owner })
+    }
+
+    fn set_title(transcript: transcripts::Transcript, title: Option<String>) -> Reply<transcripts::TitleSet> {
+        let title = sessions().set_title(&named(&transcript), title.as_deref())?;
+        Ok(transcripts::TitleSet { session: transcript.session, title })
+    }
+}
+
+fn named(transcript: &transcripts::Transcript) -> Transcript<'_> {
+    Transcript {
+        session: &transcript.session,
+        app_id: transcript.app_id.as_deref(),
+        node_id: transcript.node_id.as_deref(),
+    }
+}
+
+impl users::Guest for Component {
+    fn values(user: String, key: Option<String>) -> Reply<users::UserValues> {
+        let (user, found) = sessions().user_values(&user, key.as_deref())?;
+        let values = found.into_iter().map(|entry| users::UserValue { key: entry.key, value: entry.text });
+        Ok(users::UserValues { user, values: values.collect() })
+    }
+
+    fn put(user: String, key: String, value: Option<String>) -> Reply<users::UserValueStored> {
+        let user = sessions().put_user_value(&user, &key, value.as_deref())?;
+        Ok(users::UserValueStored { user, key })
+    }
+
+    fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::UserSessions> {
+        let page = sessions().user_sessions(&user, before, limit)?;
+        Ok(users::UserSessions { user: page.user, sessions: page.sessions, older: page.older })
+    }
+
+    fn forget(user: String) -> Reply<users::UserForgotten> {
+        let done = sessions().forget_user(&user)?;
+        Ok(users::UserForgotten { user, sessions: done.sessions, nodes: done.nodes, remaining: done.remaining })
     }
 }
 

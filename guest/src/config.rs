@@ -3,7 +3,11 @@
 //! Promises that each has a default and bounds, and that a mistake is told with the field, what was
 //! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
 
-use crate::json::{self, scan};
+use std::sync::Arc;
+
+use keepline_json as json;
+
+use crate::conversation::options::{self, Options};
 use crate::log;
 use crate::names::{cut, repr};
 use crate::store::{Host, Level, Opening, TimeToLive};
@@ -27,7 +31,7 @@ pub enum UnboundContext {
 }
 
 /// All options in force.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Hours that a session lives; 0: for ever.
     pub session_ttl_hours: f64,
@@ -46,6 +50,8 @@ pub struct Config {
     pub max_context_bytes: u64,
     /// The most keys a session may have.
     pub max_keys: u64,
+    /// Whether the conversation is kept, and how. None: it is not.
+    pub conversation: Option<Arc<Options>>,
 }
 
 impl Default for Config {
@@ -59,6 +65,7 @@ impl Default for Config {
             max_value_bytes: 1 << 20,
             max_context_bytes: 2 << 20,
             max_keys: 1000,
+            conversation: None,
         }
     }
 }
@@ -96,9 +103,10 @@ impl Config {
         // No limit can be 0: that is one which was not given.
         let mut config = Self { max_context_bytes: 0, ..Self::default() };
         let mut problem = None;
-        let read = scan::members(text, |key, raw| {
+        let (mut has_conversation, mut conversation) = (false, Options::default());
+        let read = json::members(text, |key, raw| {
             if problem.is_none() {
-                problem = config.set(key, raw).err();
+                problem = config.set(key, raw, &mut has_conversation, &mut conversation).err();
             }
         });
         if read.is_none() {
@@ -111,6 +119,7 @@ impl Config {
             let least = config.max_value_bytes + BESIDE_A_VALUE;
             config.max_context_bytes = least.max(Self::default().max_context_bytes);
         }
+        config.conversation = has_conversation.then(|| Arc::new(conversation));
         problem.map_or(Ok(config), Err)
     }
 
@@ -139,7 +148,13 @@ impl Config {
         Ok(config)
     }
 
-    fn set(&mut self, raw_key: &str, raw: &str) -> Result<(), ConfigProblem> {
+    fn set(
+        &mut self,
+        raw_key: &str,
+        raw: &str,
+        has_conversation: &mut bool,
+        conversation: &mut Options,
+    ) -> Result<(), ConfigProblem> {
         let default = Self::default();
         let key = json::string(raw_key).unwrap_or_else(|| raw_key.into());
         let reader = Reader { field: &key, raw };
@@ -155,12 +170,7 @@ impl Config {
                 self.max_history = reader.integer(default.max_history, 0, MAX_HISTORY)?;
             }
             "auto_summarize" => {
-                self.auto_summarize = match raw {
-                    "null" => default.auto_summarize,
-                    "true" => true,
-                    "false" => false,
-                    _ => return Err(reader.problem("true or false")),
-                };
+                self.auto_summarize = reader.boolean(default.auto_summarize)?;
             }
             "unbound_context" => {
                 self.unbound_context = reader.choice(
@@ -175,11 +185,12 @@ impl Config {
                 self.max_context_bytes = reader.integer(0, 1, MAX_BYTES + BESIDE_A_VALUE)?;
             }
             "max_keys" => self.max_keys = reader.integer(default.max_keys, MIN_KEYS, MAX_KEYS)?,
+            "conversation" => *has_conversation = reader.boolean(false)?,
+            _ if conversation.set(&reader)? => {}
             unknown => {
-                return Err(ConfigProblem {
-                    field: cut(unknown),
-                    message: format!("Unknown option {}; there are {OPTIONS}", repr(unknown)),
-                });
+                let message =
+                    ["Unknown option ", &repr(unknown), "; there are ", OPTIONS, ", ", options::NAMES].concat();
+                return Err(ConfigProblem { field: cut(unknown), message });
             }
         }
         Ok(())
@@ -195,37 +206,41 @@ impl Config {
             UnboundContext::Keep => "keep",
             UnboundContext::Strip => "strip",
         };
-        format!(
+        let mut out = format!(
             "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
              \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"max_value_bytes\": {}, \
-             \"max_context_bytes\": {}, \"max_keys\": {}}}",
+             \"max_context_bytes\": {}, \"max_keys\": {}",
             in_decimal(self.session_ttl_hours),
             self.max_history,
             self.auto_summarize,
             self.max_value_bytes,
             self.max_context_bytes,
             self.max_keys,
-        )
+        );
+        if let Some(conversation) = &self.conversation {
+            conversation.write(&mut out);
+        }
+        out.push('}');
+        out
     }
 
     /// How long a session that is created now lives.
     pub fn time_to_live(&self) -> Option<TimeToLive> {
-        if self.session_ttl_hours <= 0.0 {
-            return None;
-        }
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "positive and bounded by MAX_TTL_HOURS"
-        )]
-        let milliseconds = (self.session_ttl_hours * 3_600_000.0).ceil() as u64;
-        Some(TimeToLive { milliseconds: milliseconds.max(1), sliding: self.session_ttl_mode == TtlMode::Sliding })
+        let milliseconds = milliseconds(self.session_ttl_hours)?;
+        Some(TimeToLive { milliseconds, sliding: self.session_ttl_mode == TtlMode::Sliding })
     }
 
     /// Open a session's bucket, or create it with the configured life.
     pub(crate) fn create(&self) -> Opening<'static> {
         Opening::Create { time_to_live: self.time_to_live() }
     }
+}
+
+/// So many hours, at least one millisecond. None: for ever.
+pub(crate) fn milliseconds(hours: f64) -> Option<u64> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded by MAX_TTL_HOURS")]
+    let milliseconds = (hours * 3_600_000.0).ceil() as u64;
+    (hours > 0.0).then_some(milliseconds.max(1))
 }
 
 /// Rounded, so that what is told to be in force is read as the very same number again; but what is more than
@@ -241,7 +256,7 @@ fn to_the_billionth(hours: f64) -> f64 {
 }
 
 /// Hours with at most nine decimals. (The standard library's writer of floats would be a tenth of the component.)
-fn in_decimal(hours: f64) -> String {
+pub(crate) fn in_decimal(hours: f64) -> String {
     let billionths = billionths(hours);
     let text = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -257,20 +272,21 @@ fn billionths(hours: f64) -> u64 {
 }
 
 /// One option as it was given.
-struct Reader<'a> {
-    field: &'a str,
-    raw: &'a str,
+pub(crate) struct Reader<'a> {
+    pub(crate) field: &'a str,
+    /// As it stands.
+    pub(crate) raw: &'a str,
 }
 
 impl Reader<'_> {
-    fn problem(&self, allowed: &str) -> ConfigProblem {
+    pub(crate) fn problem(&self, allowed: &str) -> ConfigProblem {
         ConfigProblem {
             field: self.field.to_owned(),
             message: format!("{} must be {allowed}, not {}", self.field, cut(self.raw)),
         }
     }
 
-    fn hours(&self, default: f64) -> Result<f64, ConfigProblem> {
+    pub(crate) fn hours(&self, default: f64) -> Result<f64, ConfigProblem> {
         if self.raw == "null" {
             return Ok(default);
         }
@@ -280,7 +296,7 @@ impl Reader<'_> {
         }
     }
 
-    fn integer(&self, default: u64, min: u64, max: u64) -> Result<u64, ConfigProblem> {
+    pub(crate) fn integer(&self, default: u64, min: u64, max: u64) -> Result<u64, ConfigProblem> {
         if self.raw == "null" {
             return Ok(default);
         }
@@ -297,7 +313,16 @@ impl Reader<'_> {
         }
     }
 
-    fn choice<T: Copy>(&self, default: T, choices: [(&str, T); 2]) -> Result<T, ConfigProblem> {
+    pub(crate) fn boolean(&self, default: bool) -> Result<bool, ConfigProblem> {
+        match self.raw {
+            "null" => Ok(default),
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(self.problem("true or false")),
+        }
+    }
+
+    pub(crate) fn choice<T: Copy>(&self, default: T, choices: [(&str, T); 2]) -> Result<T, ConfigProblem> {
         if self.raw == "null" {
             return Ok(default);
         }
@@ -339,6 +364,7 @@ mod tests {
                 max_value_bytes: 1000,
                 max_context_bytes: 7,
                 max_keys: 3,
+                conversation: None,
             }
         );
         assert_eq!(Config::parse(&config.effective()).unwrap(), config);

@@ -8,13 +8,14 @@
 //!
 //! Here is the questions' lane; the answers' is in `answer`.
 
+use keepline_json as json;
+
 use crate::config::{Config, UnboundContext};
-use crate::json;
 use crate::log;
 use crate::metadata::{Metadata, Session};
 use crate::names::{is_key, repr};
 use crate::reply::{self, Found, Outcomes};
-use crate::store::{Failure, FoundEntries, Host, Operation, Transaction, VALUES};
+use crate::store::{Bucket, Failure, FoundEntries, Host, Operation, Transaction, VALUES};
 use crate::turn::Turn;
 
 /// A warning names no more keys than this.
@@ -27,6 +28,8 @@ pub enum Effect {
     Passed,
     /// Nothing: the session id is malformed.
     Ignored,
+    /// Nothing: the session belongs to another user.
+    Foreign,
     /// Question: the session has nothing to tell.
     Resumed,
     /// Question: it got its session's memory; with a problem: the part of it that the limits have room for.
@@ -35,6 +38,8 @@ pub enum Effect {
     Stored,
     /// Answer: its message id is stored already.
     Repeated,
+    /// Answer: it is not worth being stored.
+    Skipped,
     /// A limit kept it from being enriched or stored.
     Limited,
     /// Answer: the session that its question saw has ended.
@@ -69,6 +74,20 @@ pub struct QuestionEntry<'a> {
     pub text: &'a str,
     /// JSON text.
     pub metadata: &'a str,
+    /// None: that of the metadata.
+    pub message_id: Option<&'a str>,
+}
+
+/// What a tool was asked for, what it gave, or both. Paired by `call_id`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of the contract, documented there")]
+pub struct ToolActivity<'a> {
+    pub call_id: &'a str,
+    pub name: &'a str,
+    pub arguments: Option<&'a str>,
+    pub output: Option<&'a str>,
+    pub error: Option<&'a str>,
+    pub details: &'a str,
 }
 
 /// An answer, as far as the filter looks at it.
@@ -82,6 +101,29 @@ pub struct AnswerEntry<'a> {
     pub turn: &'a str,
     /// None: that of the metadata.
     pub message_id: Option<&'a str>,
+    /// The question's text, if it is known.
+    pub question_text: Option<&'a str>,
+    /// In the order of events.
+    pub activity: &'a [ToolActivity<'a>],
+    /// Whether it was cut off.
+    pub is_incomplete: bool,
+    /// Tokens of the question's text, as the host counts them.
+    pub question_tokens: Option<u32>,
+    /// Tokens of the answer's text, as the host counts them.
+    pub tokens: Option<u32>,
+    /// More to store with it: a JSON object, or empty.
+    pub details: &'a str,
+}
+
+/// Work that has become due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// `{kind}/{name}` of the bucket.
+    pub subject: String,
+    /// What it is.
+    pub name: &'static str,
+    /// The filter's own.
+    pub state: String,
 }
 
 /// What became of a question.
@@ -95,13 +137,15 @@ pub struct QuestionReply {
     pub effect: Effect,
     /// How many keys were attached.
     pub attached: u32,
+    /// What should be done soon.
+    pub due: Vec<Task>,
     /// What went wrong.
     pub problem: Option<Problem>,
 }
 
 impl QuestionReply {
     fn untouched(effect: Effect) -> Self {
-        Self { metadata: None, turn: String::new(), effect, attached: 0, problem: None }
+        Self { metadata: None, turn: String::new(), effect, attached: 0, due: Vec::new(), problem: None }
     }
 }
 
@@ -112,12 +156,14 @@ pub struct AnswerReply {
     pub metadata: Option<String>,
     /// What the filter did.
     pub effect: Effect,
+    /// What should be done soon.
+    pub due: Vec<Task>,
     /// What went wrong.
     pub problem: Option<Problem>,
 }
 
 /// The filter: options, and a host to work with. It holds no conversation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Filter<H> {
     pub(crate) host: H,
     pub(crate) config: Config,
@@ -150,7 +196,11 @@ impl<H: Host> Filter<H> {
         };
 
         let mut reply = QuestionReply::untouched(Effect::Resumed);
-        if let Err(failure) = self.remember(session, &metadata, &mut reply) {
+        let remembered = match &self.config.conversation {
+            Some(options) => self.converse(options, session, entry, &metadata, &mut reply),
+            None => self.remember(session, &metadata, &mut reply),
+        };
+        if let Err(failure) = remembered {
             let problem = Problem::store(&failure);
             log::warn(
                 &self.host,
@@ -160,7 +210,8 @@ impl<H: Host> Filter<H> {
             reply.effect = Effect::Failed;
             reply.problem = Some(problem);
         }
-        if reply.turn.is_empty() {
+        // The answers to a question that may not see the session are none of the session's, unless they name it.
+        if reply.turn.is_empty() && !matches!(reply.effect, Effect::Foreign | Effect::Passed) {
             reply.turn = Turn::write(session, "");
         }
         if reply.effect != Effect::Enriched {
@@ -170,11 +221,17 @@ impl<H: Host> Filter<H> {
     }
 
     /// Open the session, or create it, and attach what it holds.
-    fn remember(&self, session: &str, metadata: &Metadata<'_>, reply: &mut QuestionReply) -> Result<(), Failure> {
+    pub(crate) fn remember(
+        &self,
+        session: &str,
+        metadata: &Metadata<'_>,
+        reply: &mut QuestionReply,
+    ) -> Result<(), Failure> {
         let Config { max_keys, max_context_bytes, .. } = self.config;
         let read = Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes };
         let opening = self.config.create();
-        let transaction = Transaction { session, opening, expectations: &[], operations: &[read] };
+        let transaction =
+            Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations: &[read] };
         let mut receipt = reply::transact(&self.host, &transaction)?;
         // Creating opens what is there and makes what is not: any other status is the store's fault.
         if !receipt.is_applied() {
@@ -182,11 +239,25 @@ impl<H: Host> Filter<H> {
         }
         reply.turn = Turn::write(session, &receipt.incarnation);
         let incarnation = std::mem::take(&mut receipt.incarnation);
-        match Outcomes::of(receipt).entries()? {
+        let found = Outcomes::of(receipt).entries()?;
+        self.attach(Bucket::session(session), &incarnation, metadata, found, reply)
+    }
+
+    /// Attach the values that were found, or as many of them as fit.
+    pub(crate) fn attach(
+        &self,
+        bucket: Bucket<'_>,
+        incarnation: &str,
+        metadata: &Metadata<'_>,
+        found: Found,
+        reply: &mut QuestionReply,
+    ) -> Result<(), Failure> {
+        let session = bucket.name;
+        match found {
             Found::Entries(values) => self.enrich(session, metadata, values, reply),
             Found::Oversize { entries, .. } => {
                 let mut message = self.oversize(session, entries);
-                let fitting = self.fitting(session, &incarnation, entries)?;
+                let fitting = self.fitting(bucket, incarnation, entries)?;
                 self.enrich(session, metadata, fitting.values, reply);
                 if reply.effect != Effect::Enriched {
                     reply.effect = Effect::Limited;

@@ -3,8 +3,9 @@
 //! Promises records as Python's `json.dumps` writes them, and that they stay few: what a write finds to be too
 //! much becomes one [summary]. Refuses to summarise what another writer has summarised meanwhile.
 
+use keepline_json::{push_digits, push_number, push_string};
+
 use crate::config::Config;
-use crate::json::{push_digits, push_number, push_string};
 use crate::log;
 use crate::reply::{self, Outcomes};
 use crate::store::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Transaction};
@@ -80,7 +81,7 @@ pub(crate) fn append<'a>(operations: &mut Vec<Operation<'a>>, config: &Config, r
     if records.is_empty() {
         return;
     }
-    operations.push(Operation::Append { log: LOG, records, mark: None });
+    operations.push(Operation::Append { log: LOG, records, marks: &[] });
     if config.auto_summarize {
         operations.push(Operation::Overflow {
             log: LOG,
@@ -95,11 +96,11 @@ pub(crate) fn append<'a>(operations: &mut Vec<Operation<'a>>, config: &Config, r
 /// Summarise what an applied write found to be too much. The write stands whatever comes of that.
 pub(crate) fn tidy(host: &impl Host, config: &Config, written: &Transaction<'_>, receipt: &Receipt, timestamp: &str) {
     let Some(surplus) = reply::surplus(written, receipt, LOG) else { return };
-    let session = written.session;
+    let bucket = written.bucket;
     let transaction =
-        Transaction { session, opening: written.opening.again(receipt), expectations: &[], operations: &[] };
+        Transaction { bucket, opening: written.opening.again(receipt), expectations: &[], operations: &[] };
     if let Err(failure) = fold(host, config, &transaction, surplus, timestamp) {
-        let parts = ["History of session ", session, " not summarized: ", &failure.sentence()];
+        let parts = ["History of session ", bucket.name, " not summarized: ", &failure.sentence()];
         log::warn(host, log::STORE, &parts);
     }
 }

@@ -10,9 +10,9 @@
 //!
 //! let filter = Filter::new(host, Config::parse(r#"{"session_ttl_hours": 24}"#)?);
 //! let metadata = r#"{"session_id": "s1"}"#;
-//! let question = filter.question(&QuestionEntry { text: "What did I ask?", metadata });
+//! let question = filter.question(&QuestionEntry { text: "What did I ask?", metadata, ..QuestionEntry::default() });
 //! let turn = &question.turn;
-//! let answer = filter.answer(&AnswerEntry { text: "Nothing yet.", metadata: "{}", turn, message_id: None });
+//! let answer = filter.answer(&AnswerEntry { text: "Nothing yet.", metadata: "{}", turn, ..AnswerEntry::default() });
 //! # Ok(()) }
 //! ```
 
@@ -22,9 +22,9 @@ mod arena;
 #[cfg(target_arch = "wasm32")]
 mod component;
 pub mod config;
+pub mod conversation;
 pub mod filter;
 pub mod history;
-pub mod json;
 mod log;
 mod message_id;
 pub mod metadata;
@@ -36,7 +36,7 @@ pub mod store;
 pub mod turn;
 
 pub use config::{Config, ConfigProblem};
-pub use filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem, QuestionEntry, QuestionReply};
+pub use filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem, QuestionEntry, QuestionReply, Task, ToolActivity};
 pub use sessions::{
     HistoryPage, SessionDeleted, SessionPage, SessionProblem, SessionProblemCode, SessionState, Sessions,
 };

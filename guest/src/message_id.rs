@@ -7,7 +7,8 @@
 
 use std::borrow::Cow;
 
-use crate::json;
+use keepline_json as json;
+
 use crate::log;
 use crate::names::{is_token, token};
 use crate::reply;
@@ -47,14 +48,23 @@ impl<'a> MessageId<'a> {
         Expectation::Absent { map: MAP, key: &self.key }
     }
 
+    /// Where its record lies is found under it.
+    pub(crate) fn mark(&self) -> PositionMark<'_> {
+        PositionMark { map: MAP, key: &self.key, record_index: 0 }
+    }
+
     pub(crate) fn record(&self) -> &str {
         &self.record
     }
 
     /// Adds it to a transaction, with the question for what is too much then.
-    pub(crate) fn append<'s>(&'s self, operations: &mut Vec<Operation<'s>>, records: &'s [&'s str]) {
-        let mark = Some(PositionMark { map: MAP, key: &self.key, record_index: 0 });
-        operations.push(Operation::Append { log: LOG, records, mark });
+    pub(crate) fn append<'s>(
+        &'s self,
+        operations: &mut Vec<Operation<'s>>,
+        records: &'s [&'s str],
+        marks: &'s [PositionMark<'s>],
+    ) {
+        operations.push(Operation::Append { log: LOG, records, marks });
         operations.push(Operation::Overflow {
             log: LOG,
             limit: LIMIT,
@@ -70,7 +80,7 @@ pub(crate) fn tidy(host: &impl Host, written: &Transaction<'_>, receipt: &Receip
     if let Some(surplus) = reply::surplus(written, receipt, LOG)
         && let Err(failure) = forget(host, written, receipt, surplus)
     {
-        let parts = ["Old message ids of session ", written.session, " not forgotten: ", &failure.sentence()];
+        let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.sentence()];
         log::warn(host, log::STORE, &parts);
     }
 }
@@ -83,7 +93,7 @@ fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplu
     reply::sort(&mut keys);
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let transaction = Transaction {
-        session: written.session,
+        bucket: written.bucket,
         opening: written.opening.again(receipt),
         expectations: &[Expectation::Log { log: LOG, first: Some(surplus.extent.first), next: None }],
         operations: &[

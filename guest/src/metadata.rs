@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::json::{self, scan};
+use keepline_json as json;
+
 use crate::names::{is_session, repr_json};
 
 const SESSION: &str = "session_id";
@@ -75,7 +76,7 @@ impl<'a> Metadata<'a> {
         let mut end = text.find('{').map_or(0, |at| at + 1);
         let (mut session, mut message_id) = (None, None);
         let mut leading_cut: Option<usize> = None;
-        let read = scan::members(text, |key, value| {
+        let read = json::members(text, |key, value| {
             let start = json::offset(text, key);
             let stop = json::offset(text, value) + value.len();
             if is_own(key) {
@@ -101,7 +102,7 @@ impl<'a> Metadata<'a> {
         });
         if read.is_none() {
             metadata.unreadable = true;
-            metadata.withheld = may_hide() && !scan::is_value(text);
+            metadata.withheld = may_hide() && !json::is_value(text);
             metadata.cuts.clear();
             return metadata;
         }
@@ -143,6 +144,26 @@ impl<'a> Metadata<'a> {
         out.push_str("\":");
         write(&mut out);
         out.push_str(self.text.get(self.end..).unwrap_or_default());
+        out
+    }
+
+    /// The metadata, as [`enriched`](Self::enriched) made them or else without the filter's own members, with more of
+    /// them: raw, and at least one.
+    pub fn extended(&self, enriched: Option<String>, members: &str) -> String {
+        let has_members = self.has_members || enriched.is_some();
+        let tail = self.text.get(self.end..).unwrap_or_default();
+        let mut out = enriched.unwrap_or_else(|| {
+            let mut out = String::with_capacity(self.text.len() + members.len() + 1);
+            self.push_kept(&mut out);
+            out.push_str(tail);
+            out
+        });
+        out.truncate(out.len() - tail.len());
+        if has_members {
+            out.push(',');
+        }
+        out.push_str(members);
+        out.push_str(tail);
         out
     }
 

@@ -5,9 +5,8 @@
 
 use std::borrow::Cow;
 
+use keepline_json::{push_base32, push_hex};
 use sha2::{Digest, Sha256};
-
-use crate::json::push_hex;
 
 /// What the names begin with that are hashes.
 const HASHED: &str = "h-";
@@ -45,26 +44,18 @@ fn is_reserved(name: &str) -> bool {
 /// A name for any text, as the key of a map that is not `values`: the text itself if it is 1 to 256 characters from
 /// `!` to `~` and does not begin with `h-`; else `h-` and its SHA-256 in lower-case base32.
 pub(crate) fn token(text: &str) -> Cow<'_, str> {
-    const DIGITS: [char; 32] = [
-        'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't', 'u', 'v',
-        'w', 'x', 'y', 'z', '2', '3', '4', '5', '6', '7',
-    ];
     if is_token(text) && !text.starts_with(HASHED) {
         return Cow::Borrowed(text);
     }
+    Cow::Owned(hashed(text))
+}
+
+/// `h-` and the text's SHA-256 in lower-case base32: a name for a bucket, too.
+pub(crate) fn hashed(text: &str) -> String {
     let mut out = String::with_capacity(HASHED.len() + 52);
     out.push_str(HASHED);
-    let (mut bits, mut held) = (0_u16, 0_u8);
-    // A last zero byte makes the last digit whole: 256 bits are 51 digits and one bit.
-    for byte in Sha256::digest(text).into_iter().chain([0]).take(33) {
-        bits = bits << 8 | u16::from(byte);
-        held += 8;
-        while held >= 5 && out.len() < HASHED.len() + 52 {
-            held -= 5;
-            out.push(DIGITS.get(usize::from(bits >> held & 31)).copied().unwrap_or('a'));
-        }
-    }
-    Cow::Owned(out)
+    push_base32(&mut out, &Sha256::digest(text));
+    out
 }
 
 /// Whether this can be the key of a map that is not `values`.
@@ -137,10 +128,24 @@ pub fn repr(text: &str) -> String {
     out
 }
 
+/// Where the text has the other in it, which is not empty. The standard library's search is faster in long texts and is a
+/// hundredth of the component.
+pub(crate) fn find(text: &str, wanted: &str) -> Option<usize> {
+    let first = *wanted.as_bytes().first()?;
+    let begins = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(wanted));
+    (0..).zip(text.bytes()).find(|(at, byte)| *byte == first && begins(*at)).map(|(at, _)| at)
+}
+
+/// What is before the other text, and what is behind it.
+pub(crate) fn split_once<'a>(text: &'a str, wanted: &str) -> Option<(&'a str, &'a str)> {
+    let (before, rest) = text.split_at_checked(find(text, wanted)?)?;
+    Some((before, rest.strip_prefix(wanted)?))
+}
+
 /// A JSON value as Python would show it, near enough: strings and constants exactly, the rest as it
 /// stands, on one line and cut.
 pub(crate) fn repr_json(raw: &str) -> String {
-    if let Some(text) = crate::json::string(raw) {
+    if let Some(text) = keepline_json::string(raw) {
         return repr(&text);
     }
     match raw {

@@ -12,7 +12,7 @@ use crate::config::{KEYS_BYTES, MAX_KEYS};
 use crate::filter::Filter;
 use crate::names::{ANSWER_COUNT, LAST_ANSWER, is_key};
 use crate::reply::{self, Found, Outcomes};
-use crate::store::{Entry, Failure, FoundEntries, Host, KeyPage, Opening, Operation, Transaction, VALUES};
+use crate::store::{Bucket, Entry, Failure, FoundEntries, Host, KeyPage, Opening, Operation, Transaction, VALUES};
 
 /// A memory that fits.
 #[derive(Debug, Default)]
@@ -30,10 +30,10 @@ impl<H: Host> Filter<H> {
     /// has ended since.
     #[cold]
     #[inline(never)]
-    pub(crate) fn fitting(&self, session: &str, incarnation: &str, entries: u64) -> Result<Fitting, Failure> {
+    pub(crate) fn fitting(&self, bucket: Bucket<'_>, incarnation: &str, entries: u64) -> Result<Fitting, Failure> {
         let mut memory = Memory {
             filter: self,
-            session,
+            bucket,
             opening: Opening::life(incarnation),
             room: self.config.max_context_bytes,
             keys: self.config.max_keys,
@@ -45,7 +45,7 @@ impl<H: Host> Filter<H> {
 
 struct Memory<'a, H> {
     filter: &'a Filter<H>,
-    session: &'a str,
+    bucket: Bucket<'a>,
     opening: Opening<'a>,
     /// Bytes that are left.
     room: u64,
@@ -156,8 +156,8 @@ impl<H: Host> Memory<'_, H> {
             let page = Operation::PageKeys { map: VALUES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
             operations.push(page);
         }
-        let (session, opening) = (self.session, self.opening);
-        let transaction = Transaction { session, opening, expectations: &[], operations: &operations };
+        let (bucket, opening) = (self.bucket, self.opening);
+        let transaction = Transaction { bucket, opening, expectations: &[], operations: &operations };
         let receipt = reply::transact(&self.filter.host, &transaction)?;
         if !receipt.is_applied() {
             return Ok(None);

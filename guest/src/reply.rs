@@ -8,8 +8,8 @@
 use std::collections::BinaryHeap;
 
 use crate::store::{
-    Deletion, Expectation, Failure, FoundEntries, Host, KeyPage, LogEnd, LogExtent, LogRecords, Opening, Operation,
-    Outcome, Receipt, Status, Transaction,
+    Bucket, Deletion, Expectation, Failure, FoundEntries, Host, KeyPage, LogEnd, LogExtent, LogRecords, Opening,
+    Operation, Outcome, Receipt, Status, Transaction,
 };
 
 /// Incarnations are the store's; this bounds what we carry for it.
@@ -17,18 +17,51 @@ const INCARNATION_MAX: usize = 256;
 
 /// Let the store apply a transaction.
 pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
-    let mut receipt = host.transact(transaction)?;
+    checked(host.transact(transaction)?, transaction)
+}
+
+/// The text of one entry of a bucket, without using it. None: it is not there.
+pub(crate) fn text_of(host: &impl Host, bucket: Bucket<'_>, map: &str, key: &str) -> Result<Option<String>, Failure> {
+    let get = [Operation::Get { map, key, max_bytes: 256 }];
+    let receipt = transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations: &get })?;
+    if !receipt.is_applied() {
+        return Ok(None);
+    }
+    match Outcomes::of(receipt).entries()? {
+        Found::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
+        Found::Oversize { .. } => Err(Failure::out_of_turn()),
+    }
+}
+
+/// Let the store apply transactions, each on a bucket of its own, in one wait.
+pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+    let mut replies = host.transact_each(transactions).into_iter();
+    let checked = transactions.iter().map(|transaction| {
+        let receipt = replies.next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
+        checked(receipt, transaction)
+    });
+    checked.collect()
+}
+
+fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
     if !is_incarnation(&receipt.incarnation) {
         receipt.incarnation.clear();
     }
     if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Failure::out_of_turn()) }
 }
 
-/// Delete a session, and name up to `max_keys` of its values.
-pub(crate) fn delete(host: &impl Host, session: &str, max_keys: u32) -> Result<Deletion, Failure> {
-    let mut deletion = host.delete_session(session, max_keys)?;
-    if !matches!(deletion.status, Status::Applied | Status::Repeated | Status::Absent | Status::Expired) {
-        return Err(Failure::out_of_turn());
+/// Delete a bucket (that incarnation, if one is named), and name up to `max_keys` of its values.
+pub(crate) fn delete(
+    host: &impl Host,
+    bucket: Bucket<'_>,
+    incarnation: Option<&str>,
+    max_keys: u32,
+) -> Result<Deletion, Failure> {
+    let mut deletion = host.delete(bucket, incarnation, max_keys)?;
+    match deletion.status {
+        Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
+        Status::AnotherLife if incarnation.is_some() => {}
+        _ => return Err(Failure::out_of_turn()),
     }
     sort(&mut deletion.keys);
     deletion.keys.truncate(usize::try_from(max_keys).unwrap_or(usize::MAX));
@@ -91,7 +124,27 @@ impl Outcomes {
     /// Of `Read`, `ReadAt` and `Overflow`.
     pub(crate) fn records(&mut self) -> Result<LogRecords, Failure> {
         match self.0.next() {
-            Some(Outcome::Records(found) | Outcome::Span(found)) => Ok(found),
+            Some(Outcome::Records(found)) => Ok(found),
+            Some(Outcome::Spans(extent, runs)) => {
+                let none = LogRecords { extent, first: extent.next(), records: Vec::new() };
+                Ok(runs.into_iter().next().unwrap_or(none))
+            }
+            _ => Err(Failure::out_of_turn()),
+        }
+    }
+
+    /// Of `ReadSpans`.
+    pub(crate) fn spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
+        match self.0.next() {
+            Some(Outcome::Spans(_, found)) => Ok(found),
+            _ => Err(Failure::out_of_turn()),
+        }
+    }
+
+    /// Of `Append`, `ReplaceOldest`, `Rewrite` and `ResetLog`.
+    pub(crate) fn extent(&mut self) -> Result<LogExtent, Failure> {
+        match self.0.next() {
+            Some(Outcome::Extent(extent)) => Ok(extent),
             _ => Err(Failure::out_of_turn()),
         }
     }
@@ -141,6 +194,7 @@ pub(crate) fn unmet<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Opt
 fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
     match (asked, outcome) {
         (Operation::Get { key, max_bytes, .. }, outcome) => mend_one(outcome, key, *max_bytes),
+        (Operation::GetSome { keys, max_bytes, .. }, outcome) => mend_some(outcome, keys, *max_bytes),
         (Operation::GetAll { max_entries, max_bytes, .. }, outcome) => mend_all(outcome, *max_entries, *max_bytes),
         (Operation::PageKeys { .. }, Outcome::Page(page)) => {
             sort(&mut page.keys);
@@ -148,10 +202,22 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
         }
         (Operation::Put { .. }, Outcome::Changed(count)) => *count <= 1,
         (Operation::Remove { keys, .. }, Outcome::Changed(count)) => *count <= keys.len() as u64,
-        (Operation::ResetMap { .. }, Outcome::Changed(_))
+        (
+            Operation::PutSome { .. } | Operation::ReplaceMap { .. } | Operation::ResetMap { .. },
+            Outcome::Changed(_),
+        )
         | (Operation::Increment { .. }, Outcome::Counter(_))
+        | (Operation::Lease { .. }, Outcome::Lease(_))
         | (Operation::Describe { .. }, Outcome::Described(_)) => true,
-        (Operation::Append { .. } | Operation::ReplaceOldest { .. }, Outcome::Extent(extent)) => is_sane(*extent),
+        (
+            Operation::Append { .. }
+            | Operation::ReplaceOldest { .. }
+            | Operation::Overflow { .. }
+            | Operation::Rewrite { .. }
+            | Operation::ReplaceLog { .. }
+            | Operation::ResetLog { .. },
+            Outcome::Extent(extent),
+        ) => is_sane(*extent),
         (Operation::Read { end, max_records, .. }, Outcome::Records(found)) => {
             is_run(found)
                 && found.records.len() as u64 <= *max_records
@@ -161,11 +227,13 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
                     LogEnd::Newest => found.first + found.records.len() as u64 == found.extent.next(),
                 }
         }
-        (Operation::ReadAt { position, count, .. }, Outcome::Span(found)) => {
-            let end = position.saturating_add(u64::from(*count));
-            is_run(found)
-                && (found.records.is_empty()
-                    || (found.first >= *position && found.first + found.records.len() as u64 <= end))
+        (Operation::ReadAt { position, count, .. }, Outcome::Spans(extent, found)) => {
+            is_sane(*extent) && found.len() <= 1 && found.iter().all(|run| is_within(run, *position, *count))
+        }
+        (Operation::ReadSpans { spans, .. }, Outcome::Spans(extent, found)) => {
+            // Spans of which there is no record have none here: each of these belongs to a later one than the last.
+            let mut spans = spans.iter();
+            is_sane(*extent) && found.iter().all(|run| spans.any(|span| is_within(run, span.position, span.count)))
         }
         (Operation::Overflow { limit, keep, max_records, .. }, Outcome::Records(found)) => {
             let surplus = found.extent.length.saturating_sub(*keep).min(*max_records);
@@ -188,6 +256,18 @@ fn mend_one(outcome: &mut Outcome, key: &str, max_bytes: u64) -> bool {
     let bytes = found.entries.first().map_or(0, |entry| entry.text.len() as u64);
     if bytes > max_bytes {
         *outcome = Outcome::Oversize { bytes, entries: 1 };
+    }
+    true
+}
+
+/// Some entries: what was not asked for is not there.
+fn mend_some(outcome: &mut Outcome, keys: &[&str], max_bytes: u64) -> bool {
+    let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize { .. }) };
+    found.unreadable.retain(|name| keys.contains(&&**name));
+    found.entries.retain(|entry| keys.contains(&&*entry.key));
+    let bytes = found.entries.iter().map(|entry| entry.text.len() as u64).sum();
+    if bytes > max_bytes {
+        *outcome = Outcome::Oversize { bytes, entries: keys.len() as u64 };
     }
     true
 }
@@ -226,6 +306,13 @@ fn is_sane(extent: LogExtent) -> bool {
     extent.first.checked_add(extent.length).is_some()
 }
 
+/// Whether the records are some of the log's, and of those that were asked for.
+fn is_within(found: &LogRecords, position: u64, count: u32) -> bool {
+    let end = position.saturating_add(u64::from(count));
+    is_run(found)
+        && (found.records.is_empty() || (found.first >= position && found.first + found.records.len() as u64 <= end))
+}
+
 /// Whether the records are some of the log's.
 fn is_run(found: &LogRecords) -> bool {
     let end = found.first.checked_add(found.records.len() as u64);
@@ -248,16 +335,20 @@ mod tests {
             Ok(self.0.clone())
         }
 
+        fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+            transactions.iter().map(|_| Ok(self.0.clone())).collect()
+        }
+
         fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Failure> {
             Err(Failure::out_of_turn())
         }
 
-        fn delete_session(&self, _: &str, _: u32) -> Result<Deletion, Failure> {
+        fn delete(&self, _: Bucket<'_>, _: Option<&str>, _: u32) -> Result<Deletion, Failure> {
             Ok(self.1.clone())
         }
 
         fn capabilities(&self) -> Capabilities {
-            Capabilities { atomic: true, expiring: true, exactly_once: true, listing: true }
+            Capabilities { atomic: true, expiring: true, exactly_once: true, listing: true, leases: true }
         }
 
         fn now_micros(&self) -> u64 {
@@ -271,7 +362,8 @@ mod tests {
 
     fn told(receipt: Receipt, opening: Opening<'_>, operations: &[Operation<'_>]) -> Result<Receipt, Failure> {
         let expectations = [Expectation::Room { map: VALUES, limit: 1 }];
-        let transaction = Transaction { session: "s", opening, expectations: &expectations, operations };
+        let transaction =
+            Transaction { bucket: Bucket::session("s"), opening, expectations: &expectations, operations };
         transact(&Says(receipt, GONE), &transaction)
     }
 
@@ -337,7 +429,7 @@ mod tests {
             Operation::Put { map: VALUES, key: "k", text: "1" },
             Operation::Remove { map: VALUES, keys: &["k"] },
             Operation::ResetMap { map: VALUES },
-            Operation::Append { log: "l", records: &[], mark: None },
+            Operation::Append { log: "l", records: &[], marks: &[] },
             Operation::Read { log: "l", end: LogEnd::Newest, max_records: 1, max_bytes: 1 },
             Operation::ReadAt { log: "l", position: 0, count: 1, max_bytes: 1 },
             Operation::Overflow { log: "l", limit: 1, keep: 1, max_records: 1, max_bytes: 1 },
@@ -408,6 +500,8 @@ mod tests {
             (overflow, records(5, 5, 6, 3), false),
             (overflow, records(5, 4, 5, 1), false),
             (overflow, records(5, 4, 9, 0), true),
+            (overflow, Outcome::Extent(LogExtent { first: 5, length: 4 }), true),
+            (overflow, Outcome::Extent(LogExtent { first: u64::MAX, length: 1 }), false),
         ];
         for (operation, found, is_right) in cases {
             assert_eq!(mended(operation, found.clone()).is_some(), is_right, "{operation:?} {found:?}");
@@ -421,9 +515,13 @@ mod tests {
             (records(5, 9, 7, 2), false),
         ] {
             let Outcome::Records(found) = found else { panic!("they are") };
-            assert_eq!(mended(read_at, Outcome::Span(found.clone())).is_some(), is_right, "{found:?}");
+            assert_eq!(
+                mended(read_at, Outcome::Spans(found.extent, vec![found.clone()])).is_some(),
+                is_right,
+                "{found:?}"
+            );
         }
-        let append = Operation::Append { log: "l", records: &["1"], mark: None };
+        let append = Operation::Append { log: "l", records: &["1"], marks: &[] };
         let extent = |first, length| Outcome::Extent(LogExtent { first, length });
         assert_eq!(mended(append, extent(1, 2)), Some(extent(1, 2)));
         assert_eq!(mended(append, extent(2, u64::MAX)), None);
@@ -446,7 +544,7 @@ mod tests {
             values,
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
         };
-        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), "s", 2);
+        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), Bucket::session("s"), None, 2);
         let good = deletion(Status::Applied, 3, &["a", "b"]);
         assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
         assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);

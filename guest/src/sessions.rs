@@ -3,23 +3,25 @@
 //! Promises the lanes' rules for names, values, history and limits, and the original node's words when
 //! it refuses. Refuses to create a session by the way: all but `create` want one that is there.
 
+use keepline_json as json;
+
 use crate::config::{Config, KEYS_BYTES, MAX_KEYS};
 use crate::history;
-use crate::json;
 use crate::log;
 use crate::names::{ANSWER_COUNT, check_key, check_session, is_key, is_session, repr};
 use crate::reply::{self, Found, Outcomes};
 use crate::store::{
-    Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, Opening, Operation, Status, Transaction, VALUES,
+    Bucket, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, Opening, Operation, Status, Transaction, VALUES,
 };
 
 mod problem;
 mod read;
 
+pub(crate) use problem::{Code, check_status, conflict, store_problem};
 pub use problem::{SessionProblem, SessionProblemCode};
 pub use read::HistoryPage;
 
-use problem::{Code, check_status, conflict, no_count, out_of_turn, store_problem};
+use problem::{no_count, out_of_turn};
 
 /// What a session looks like.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub struct SessionDeleted {
     pub keys_cleared: Vec<String>,
 }
 
-type Answer<T> = Result<T, SessionProblem>;
+pub(crate) type Answer<T> = Result<T, SessionProblem>;
 
 /// How often to begin again when other writers come between two transactions.
 const TRIES: u32 = 8;
@@ -66,7 +68,7 @@ const PAGE_MAX: u32 = 10_000;
 const MAX_COUNT: i64 = (1 << 53) - 1;
 
 /// The operations on sessions: options, and a host to work with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Sessions<H> {
     host: H,
     config: Config,
@@ -118,7 +120,7 @@ impl<H: Host> Sessions<H> {
     /// Delete a session.
     pub fn delete(&self, session: &str) -> Answer<SessionDeleted> {
         valid_session(session)?;
-        let deletion = reply::delete(&self.host, session, PAGE_MAX);
+        let deletion = reply::delete(&self.host, Bucket::session(session), None, PAGE_MAX);
         let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
         check_status(session, deletion.status)?;
         Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
@@ -126,23 +128,26 @@ impl<H: Host> Sessions<H> {
 
     /// Store a value, which is JSON text.
     pub fn put(&self, session: &str, key: &str, value: &str) -> Answer<()> {
-        valid_names(session, key)?;
-        let limit = self.config.max_value_bytes;
-        if value.len() as u64 > limit {
-            let size = value.len();
-            return Err(self.limit(format!("Value of {size} bytes is over max_value_bytes ({limit})")));
-        }
-        let Some(value) = json::value(value) else {
-            return Err(SessionProblem::new(
-                Code::InvalidValue,
-                format!("Value of key {} is not valid JSON", repr(key)),
-            ));
-        };
+        valid_session(session)?;
+        let value = self.checked_value(key, value)?;
         if key == ANSWER_COUNT && !is_plain_count(value) {
             return Err(no_count(session));
         }
         let put = Operation::Put { map: VALUES, key, text: value };
         self.write(session, key, put, "put").map(drop)
+    }
+
+    /// What is stored of a value, which has to be JSON and within the limit.
+    pub(crate) fn checked_value<'v>(&self, key: &str, value: &'v str) -> Answer<&'v str> {
+        valid_key(key)?;
+        let limit = self.config.max_value_bytes;
+        if value.len() as u64 > limit {
+            let size = value.len();
+            return Err(self.limit(format!("Value of {size} bytes is over max_value_bytes ({limit})")));
+        }
+        json::value(value).ok_or_else(|| {
+            SessionProblem::new(Code::InvalidValue, format!("Value of key {} is not valid JSON", repr(key)))
+        })
     }
 
     /// The value of a key, as JSON text; none: there is no such key.
@@ -301,7 +306,8 @@ impl<H: Host> Sessions<H> {
         let mut operations = Vec::with_capacity(3);
         operations.push(write);
         history::append(&mut operations, &self.config, &records);
-        let transaction = Transaction { session, opening, expectations, operations: &operations };
+        let transaction =
+            Transaction { bucket: Bucket::session(session), opening, expectations, operations: &operations };
         let receipt = reply::transact(&self.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
         match receipt.status {
             Status::AnotherLife => return Ok(None),
@@ -323,11 +329,30 @@ impl<H: Host> Sessions<H> {
         opening: Opening<'_>,
         operations: &[Operation<'_>],
     ) -> Answer<(String, Outcomes)> {
-        let transaction = Transaction { session, opening, expectations: &[], operations };
+        self.look(session, Bucket::session(session), opening, operations)
+    }
+
+    /// The same with any bucket of the session's: its incarnation, if the opening did not name it, and what was found.
+    pub(crate) fn look(
+        &self,
+        session: &str,
+        bucket: Bucket<'_>,
+        opening: Opening<'_>,
+        operations: &[Operation<'_>],
+    ) -> Answer<(String, Outcomes)> {
+        let transaction = Transaction { bucket, opening, expectations: &[], operations };
         let mut receipt =
             reply::transact(&self.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
         check_status(session, receipt.status)?;
         Ok((std::mem::take(&mut receipt.incarnation), Outcomes::of(receipt)))
+    }
+
+    pub(crate) fn host(&self) -> &H {
+        &self.host
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
     }
 
     fn room(&self) -> Expectation<'static> {
@@ -335,7 +360,7 @@ impl<H: Host> Sessions<H> {
     }
 
     /// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
-    fn limit(&self, message: String) -> SessionProblem {
+    pub(crate) fn limit(&self, message: String) -> SessionProblem {
         log::warn(&self.host, log::LIMIT, &[&message]);
         SessionProblem::new(Code::Limit, message)
     }
@@ -354,11 +379,11 @@ fn unmoved(extent: LogExtent) -> Expectation<'static> {
     Expectation::Log { log: history::LOG, first: None, next: Some(extent.next()) }
 }
 
-fn valid_session(session: &str) -> Answer<()> {
+pub(crate) fn valid_session(session: &str) -> Answer<()> {
     check_session(session).map_err(|message| SessionProblem::new(Code::InvalidSession, message))
 }
 
-fn valid_key(key: &str) -> Answer<()> {
+pub(crate) fn valid_key(key: &str) -> Answer<()> {
     check_key(key).map_err(|message| SessionProblem::new(Code::InvalidKey, message))
 }
 

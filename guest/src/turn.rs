@@ -5,6 +5,7 @@
 
 use crate::names::is_session;
 use crate::reply::is_incarnation;
+use keepline_json::split_before;
 
 /// Tells our states from other text, and a later form from this one.
 const MARK: &str = "k1:";
@@ -22,9 +23,8 @@ impl<'a> Turn<'a> {
     /// Read a state; none if it is not one of ours.
     pub fn parse(state: &'a str) -> Option<Self> {
         let rest = state.strip_prefix(MARK)?;
-        let (session, incarnation) = match rest.split_once(':') {
-            Some((session, incarnation)) if is_incarnation(incarnation) => (session, Some(incarnation)),
-            Some(_) => return None,
+        let (session, incarnation) = match split_before(rest, b':') {
+            Some((session, rest)) => (session, Some(rest.strip_prefix(':').filter(|stamp| is_incarnation(stamp))?)),
             None => (rest, None),
         };
         is_session(session).then_some(Self { session, incarnation })

@@ -1,9 +1,12 @@
 //! `keepline config`: what is in force, and where each value came from.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Result;
-use keepline::config::{Config, Shown};
+use keepline::{
+    config::{Config, Shown},
+    store::MemoryStore,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,11 +18,13 @@ use crate::{
 /// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.
 const ACL_USER: &str = "keepline";
 
-/// Run it. The filter is asked for its own fields, so that a wrong one is told here as in a run.
+/// Run it. The filter is asked for its own fields, so that a wrong one is told here as in a run. The store is left alone:
+/// who only looks makes no directory.
 pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
     let plugin = setup::plugin(global, &config)?;
-    let keepline = runtime::single()?.block_on(setup::keepline(plugin, &config))?;
+    let nowhere = Arc::new(MemoryStore::default());
+    let keepline = runtime::single()?.block_on(setup::keepline_on(nowhere, plugin, &config))?;
     if arguments.acl {
         let command = acl_command(&config, arguments.scan)?;
         let line = if arguments.json { json!(command).to_string() } else { quoted(&command)? };

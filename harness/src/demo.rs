@@ -1,6 +1,6 @@
 //! `keepline demo`: what the filter does, on one screen, with real entries, real times and a real crash.
 //!
-//! Uses no configuration of the user's, no Redis of theirs, and keeps nothing.
+//! Uses no configuration of the user's, no directory and no Redis of theirs, and keeps nothing.
 
 use std::{
     env, fs,
@@ -13,14 +13,15 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use keepline::{
-    Keepline, Plugin,
+    Keepline, Plugin, Sandbox,
     config::{Config, Sources},
     pipe::Effect,
-    plugin::{BUNDLED, inspect},
+    plugin::{BUNDLED, inspect, read},
     store::Store,
 };
 use keepline_local_redis::RedisServer;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{
     cli::{DemoArguments, Global},
@@ -51,28 +52,76 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     let config = Config::resolve(Sources::default())?;
     let started = Instant::now();
     let plugin = setup::plugin(global, &config)?;
-    introduce(plugin_file.as_deref(), started.elapsed())?;
+    introduce(plugin_file.as_deref(), &setup::sandbox(&config)?, started.elapsed())?;
 
-    ending::stop_servers_at_a_signal()?;
-    let runtime = runtime::single()?;
-    let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
+    // One for the times, one for the crash: the processes must find nothing but what they stored.
+    let directories = tempfile::tempdir().context("can't create a temporary directory")?;
+    let removed = directories.path().to_owned();
+    // It is there, or it need not be removed.
+    ending::stop_servers_at_a_signal(move || _ = fs::remove_dir_all(removed))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
+    let runtime = runtime::single()?;
+    let timed = Place::Directory(directories.path().join("timed"));
+    let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
+    let directory = runtime.block_on(play(&plugin, timed.store()?, &lines))?;
     let over_redis = match &redis {
-        Ok(Some(server)) => runtime.block_on(play(&plugin, demo_store(server)?, &lines)).ok(),
+        Ok(Some(server)) => runtime.block_on(play(&plugin, Place::Redis(server).store()?, &lines)).ok(),
         _ => None,
     };
-    tell_turns(&name, &memory, over_redis.as_ref())?;
+    tell_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
+    say("")?;
+    tell_crash(&Place::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
     match &redis {
-        Ok(Some(server)) => tell_crash(server, plugin_file.as_deref(), &lines)?,
-        Ok(None) => say("\nWith a redis-server installed, this demo also shows how the memory outlives a crash.")?,
-        Err(error) => say(&format!("\nRedis is not available, so the crash demo is skipped: {error:#}"))?,
+        Ok(Some(server)) => tell_crash(&Place::Redis(server), plugin_file.as_deref(), &lines)?,
+        Ok(None) => say("\nWith a redis-server installed, this demo shows the same over Redis.")?,
+        Err(error) => say(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
     }
     let path = arguments.file.as_ref().map_or(BUNDLED_NAME.to_owned(), |path| path.display().to_string());
     say(&format!(
-        "\nTry next:  keepline run {} --summary\n           keepline config --profile redis",
+        "\nTry next:  keepline run {} --dir ./memory --summary\n           keepline session list --dir ./memory",
         printable(&path)
     ))?;
+    close(directories)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn close(directories: TempDir) -> Result<()> {
+    directories.close().context("can't remove the demo's temporary directory")
+}
+
+/// Where sessions outlive a process.
+enum Place<'a> {
+    Directory(PathBuf),
+    Redis(&'a RedisServer),
+}
+
+impl Place<'_> {
+    /// As a sentence begins.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Directory(_) => "In a directory",
+            Self::Redis(_) => "Over Redis",
+        }
+    }
+
+    /// What chooses it.
+    fn fields(&self) -> Result<Vec<(String, String)>> {
+        let fields = match self {
+            Self::Directory(path) => {
+                let path = path.to_str().context("the temporary directory's path is not UTF-8")?;
+                [("backend", "directory".to_owned()), ("directory", path.to_owned())]
+            }
+            Self::Redis(server) => [("backend", "redis".to_owned()), ("redis_url", server.url())],
+        };
+        Ok(fields.map(|(name, text)| (name.to_owned(), text)).to_vec())
+    }
+
+    /// For the times, with keys of its own in Redis, so that the processes later find nothing.
+    fn store(&self) -> Result<Arc<dyn Store>> {
+        let mut set = self.fields()?;
+        set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
+        Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
+    }
 }
 
 /// The story is one line after the other, as things happen.
@@ -80,10 +129,10 @@ fn say(line: &str) -> Result<()> {
     Ok(terminal::print_line(line)?)
 }
 
-fn introduce(plugin_file: Option<&Path>, took: Duration) -> Result<()> {
+fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
     let found = match plugin_file {
-        Some(path) => inspect(&fs::read(path).with_context(|| path.display().to_string())?)?,
-        None => inspect(BUNDLED)?,
+        Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
+        None => inspect(BUNDLED, sandbox)?,
     };
     // "keepline:memory/key-value@0.2.0": the name is enough here.
     let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
@@ -94,13 +143,6 @@ fn introduce(plugin_file: Option<&Path>, took: Duration) -> Result<()> {
         took.as_millis(),
         imports.join(", ")
     ))
-}
-
-/// A store of its own, so that the processes later find nothing.
-fn demo_store(server: &RedisServer) -> Result<Arc<dyn Store>> {
-    let set = [("backend", "redis"), ("redis_url", &server.url()), ("key_prefix", "keepline:demo")];
-    let set = set.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
-    Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
 }
 
 /// What a question met, and its answers.
@@ -128,20 +170,30 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
     let before = keepline.store().round_trips();
     let mut played = Played { turns: Vec::new(), entries: 0, round_trips: 0, failed: 0 };
     for line in lines {
-        let Ok(entry) = Entry::parse(line.as_bytes().to_vec()) else {
+        let Ok(mut entry) = Entry::parse(line.as_bytes().to_vec()) else {
             // As in a run: it may have been another question.
             pipe.open();
             continue;
         };
-        let text = entry.text();
-        let started = Instant::now();
-        let passed = match entry.lane {
+        match entry.lane {
+            Lane::Questions | Lane::Answers => {}
+            Lane::Tools => {
+                if let Some(activity) = entry.take_tool() {
+                    pipe.tool_of(activity, entry.metadata());
+                }
+                continue;
+            }
             Lane::Open => {
                 pipe.open();
                 continue;
             }
-            Lane::Questions => pipe.question(&text, entry.metadata()).await?,
-            Lane::Answers => pipe.answer(&text, entry.metadata()).await?,
+        }
+        let text = entry.text();
+        let started = Instant::now();
+        let passed = if entry.lane == Lane::Questions {
+            pipe.question(&text, entry.metadata()).await?
+        } else {
+            pipe.answer(&text, entry.metadata()).await?
         };
         let took = started.elapsed();
         played.entries += 1;
@@ -180,25 +232,27 @@ fn in_short(context: &Value) -> String {
     }
 }
 
-fn tell_turns(name: &str, memory: &Played, redis: Option<&Played>) -> Result<()> {
+/// A row a turn, with its times in each of the stores: memory, a directory, Redis.
+fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     let cost = |turn: Option<&Turn>| {
         let micros = |time: Duration| time.as_micros().to_string();
         let answer = |turn: &Turn| turn.answer_took.map_or("-".to_owned(), micros);
         turn.map_or(String::new(), |turn| format!("{:>6}{:>6}", micros(turn.question_took), answer(turn)))
     };
+    let [Some(memory), _, redis] = stores else { return Ok(()) };
     let over = if redis.is_some() { "over Redis" } else { "" };
     say(&format!(
-        "\n{:<8}{:<35}{:<36}{:>7}{over:>12}",
-        "session", "the user asks", "the model also gets (last answer)", "in memory"
+        "{:<8}{:<29}{:<25}{:>12}{:>12}{over:>12}",
+        "session", "the user asks", "the model also gets", "in memory", "directory"
     ))?;
     for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
+        let costs = stores.iter().flatten().map(|played| cost(played.turns.get(at)));
         say(&format!(
-            "{} {} {} {}{}",
+            "{} {} {} {}",
             fitted(&turn.session, 7),
-            fitted(&turn.question, 34),
-            fitted(&turn.told, 30),
-            cost(Some(turn)),
-            cost(redis.and_then(|redis| redis.turns.get(at))),
+            fitted(&turn.question, 28),
+            fitted(&turn.told, 24),
+            costs.collect::<String>(),
         ))?;
     }
     let more = memory.turns.len().saturating_sub(MAX_ROWS);
@@ -207,7 +261,7 @@ fn tell_turns(name: &str, memory: &Played, redis: Option<&Played>) -> Result<()>
         format!("; {} entries over Redis took {} round trips", redis.entries, redis.round_trips)
     });
     say(&format!("Times in µs, question and answer{trips}.{more}"))?;
-    let failed = memory.failed + redis.map_or(0, |redis| redis.failed);
+    let failed: u64 = stores.iter().flatten().map(|played| played.failed).sum();
     if failed > 0 {
         say(&format!("{failed} entries passed without memory because the store failed."))?;
     }
@@ -228,14 +282,15 @@ fn fitted(text: &str, width: usize) -> String {
 }
 
 /// A process is killed in the middle of the conversation; another one goes on.
-fn tell_crash(server: &RedisServer, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
+fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
     let (first, second) = halves(lines);
-    let mut before = Process::start(server, plugin)?;
+    let mut before = Process::start(place, plugin)?;
     before.pass(first)?;
     let id = before.child.id();
     before.kill();
-    say(&format!("\nOver Redis, as separate processes: {id} passed {} lines and was killed (SIGKILL).", first.len()))?;
-    let mut after = Process::start(server, plugin)?;
+    let (name, lines) = (place.name(), first.len());
+    say(&format!("{name}, as separate processes: {id} passed {lines} lines and was killed (SIGKILL)."))?;
+    let mut after = Process::start(place, plugin)?;
     let passed = after.pass(second)?;
     let found = passed.iter().find_map(|line| {
         let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
@@ -273,7 +328,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(server: &RedisServer, plugin: Option<&Path>) -> Result<Self> {
+    fn start(place: &Place<'_>, plugin: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(program()?);
         // The user's own configuration must not get in the way.
         for (name, _) in env::vars_os() {
@@ -281,7 +336,10 @@ impl Process {
                 command.env_remove(name);
             }
         }
-        command.arg("run").env("KEEPLINE_PROFILE", "redis").env("KEEPLINE_REDIS_URL", server.url());
+        command.arg("run");
+        for (field, text) in place.fields()? {
+            command.arg("--set").arg(format!("{field}={text}"));
+        }
         if let Some(plugin) = plugin {
             command.arg("--plugin").arg(plugin);
         }

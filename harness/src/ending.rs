@@ -39,13 +39,15 @@ impl Ending {
     }
 }
 
-/// For a command that keeps nothing but starts servers: a signal ends it at once, and them with it.
-pub fn stop_servers_at_a_signal() -> Result<()> {
+/// For a command that keeps nothing but starts servers: a signal ends it at once, and them with it, and then cleans up
+/// what else there is.
+pub fn stop_servers_at_a_signal(clean_up: impl FnOnce() + Send + 'static) -> Result<()> {
     let runtime = runtime::single()?;
     let mut ending = runtime.block_on(async { Ending::listen(Duration::ZERO) })?;
     let stop = move || {
         runtime.block_on(ending.signal());
         local_redis::stop_all();
+        clean_up();
         terminal::error("terminated by a signal");
         process::exit(1);
     };

@@ -2,7 +2,12 @@
 
 use std::{fmt, io, process::ExitCode};
 
-use keepline::{KeeplineError, PluginError, config::ConfigError, sessions::SessionError, store::RedisOptionsError};
+use keepline::{
+    KeeplineError, PluginError,
+    config::{ConfigError, StoreError},
+    sessions::SessionError,
+    store::{DirectoryError, RedisOptionsError},
+};
 
 /// The command line asks for something that can't be.
 #[derive(Debug)]
@@ -42,6 +47,9 @@ pub fn error_code(error: &anyhow::Error) -> String {
         if let Some(SessionError { code, .. }) = cause.downcast_ref() {
             return code.to_string();
         }
+        if matches!(cause.downcast_ref(), Some(KeeplineError::StoreUnusable(_))) {
+            return "store".to_owned();
+        }
         if cause.is::<Usage>() {
             return "usage".to_owned();
         }
@@ -57,15 +65,53 @@ pub fn error_code(error: &anyhow::Error) -> String {
 /// The exit code that goes with an error; see [`crate::cli::EXIT_CODES`].
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
     for cause in error.chain() {
-        let is_configuration = cause.is::<Usage>() || cause.is::<ConfigError>() || cause.is::<RedisOptionsError>();
+        let is_configuration = cause.is::<Usage>()
+            || cause.is::<ConfigError>()
+            || cause.is::<RedisOptionsError>()
+            || match cause.downcast_ref() {
+                Some(StoreError::Directory(error)) => is_choice(error),
+                Some(StoreError::Redis(_)) => true,
+                None => cause.downcast_ref().is_some_and(is_choice),
+            };
         if is_configuration || matches!(cause.downcast_ref(), Some(KeeplineError::Config { .. })) {
             return ExitCode::from(2);
+        }
+        if matches!(cause.downcast_ref(), Some(KeeplineError::StoreUnusable(_))) {
+            return ExitCode::FAILURE;
         }
         if cause.is::<PluginError>() || cause.is::<KeeplineError>() {
             return ExitCode::from(3);
         }
     }
     ExitCode::FAILURE
+}
+
+/// Whether another choice of a directory is the answer, not to wait for it or to repair it.
+fn is_choice(error: &DirectoryError) -> bool {
+    matches!(
+        error,
+        DirectoryError::Unusable { .. }
+            | DirectoryError::ReadOnly
+            | DirectoryError::Foreign
+            | DirectoryError::Newer { .. }
+            | DirectoryError::NetworkFileSystem { .. }
+            | DirectoryError::Missing { .. }
+            | DirectoryError::Occupied { .. }
+    )
+}
+
+/// An error with its causes, on one line. One that tells its cause itself does not tell it twice.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut told = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !told.ends_with(&cause) {
+            if !told.is_empty() {
+                told.push_str(": ");
+            }
+            told.push_str(&cause);
+        }
+    }
+    told
 }
 
 /// Whether it only says that nobody reads standard output any more.
@@ -76,7 +122,17 @@ pub fn is_closed_output(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use keepline::store::{Failure, FailureCode};
+
     use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let source = io::Error::other("no such thing");
+        let error = anyhow::Error::from(DirectoryError::Unusable { path: "p".into(), source }).context("c");
+        assert_eq!(told(&error), "c: the directory p can't be used: no such thing");
+        assert_eq!(told(&anyhow::anyhow!("inner").context("outer")), "outer: inner");
+    }
 
     #[test]
     fn an_error_has_the_code_of_its_kind() {
@@ -84,7 +140,10 @@ mod tests {
             (anyhow::Error::from(Usage("u".to_owned())).context("c"), "usage"),
             (ConfigError::Profile { given: "x".to_owned() }.into(), "configuration"),
             (KeeplineError::Config { field: "f".to_owned(), message: "m".to_owned() }.into(), "configuration"),
+            (KeeplineError::StoreUnusable(Failure::new(FailureCode::TimedOut, "", "m")).into(), "store"),
             (Coded { code: "interrupted", message: "m".to_owned() }.into(), "interrupted"),
+            (DirectoryError::Foreign.into(), "configuration"),
+            (StoreError::from(DirectoryError::Full).into(), "failed"),
             (anyhow::anyhow!("x"), "failed"),
         ] {
             assert_eq!(error_code(&error), code);

@@ -1,10 +1,10 @@
 //! `keepline inspect`: a component from the outside, before anything of it runs.
 
-use std::{fs, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use keepline::plugin::{BUNDLED, Inspection, PluginError, inspect};
-use serde_json::json;
+use keepline::plugin::{BUNDLED, Inspection, Measured, inspect, read};
+use serde_json::{Value, json};
 
 use crate::{
     cli::{Global, InspectArguments},
@@ -16,12 +16,14 @@ const WORLD: &str = "keepline:memory/memory-filter@0.2.0";
 
 /// Run it. A component that would not be loaded ends with the exit code of that.
 pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {
+    let sandbox = setup::sandbox(&setup::config(global)?)?;
     let file = arguments.file.clone().or_else(|| setup::plugin_file(global));
     let (name, found) = match &file {
-        None => ("the bundled component".to_owned(), inspect(BUNDLED)?),
+        None => ("the bundled component".to_owned(), inspect(BUNDLED, &sandbox)?),
         Some(path) => {
-            let bytes = fs::read(path).map_err(|source| PluginError::Read { path: path.clone(), source })?;
-            let found = inspect(&bytes).with_context(|| path.display().to_string())?;
+            let found = read(path, &sandbox.plugin)
+                .and_then(|bytes| inspect(&bytes, &sandbox))
+                .with_context(|| path.display().to_string())?;
             (path.display().to_string(), found)
         }
     };
@@ -40,11 +42,22 @@ fn print_json(name: &str, found: &Inspection) -> Result<()> {
         "sha256": found.sha256,
         "imports": found.imports,
         "exports": found.exports,
+        "limits": found.measured.iter().map(limit_json).collect::<Vec<_>>(),
         "world": found.refusal.is_none().then_some(WORLD),
         "loads": found.refusal.is_none(),
         "refusal": found.refusal,
     });
     Ok(terminal::print_line(&format!("{all:#}"))?)
+}
+
+fn limit_json(measured: &Measured) -> Value {
+    json!({
+        "name": measured.measure.name(),
+        "found": measured.found,
+        "limit": measured.limit,
+        "option": measured.measure.option(),
+        "near": measured.is_near_limit(),
+    })
 }
 
 fn print_text(name: &str, found: &Inspection) -> Result<()> {
@@ -66,5 +79,11 @@ fn print_text(name: &str, found: &Inspection) -> Result<()> {
         None => lines.push(format!("{:<9}yes, as {WORLD}", "loads")),
         Some(why) => lines.push(format!("{:<9}no: {why}", "loads")),
     }
-    Ok(terminal::print_line(&terminal::printable(&lines.join("\n")))?)
+    terminal::print_line(&terminal::printable(&lines.join("\n")))?;
+    let rows = found.measured.iter().map(|measured| {
+        let limit =
+            if measured.is_near_limit() { format!("{} (near)", measured.limit) } else { measured.limit.to_string() };
+        [measured.measure.name().to_owned(), measured.found.to_string(), limit, measured.measure.option().to_owned()]
+    });
+    Ok(terminal::print_table(["Contents", "Found", "Limit", "Option"], rows.collect())?)
 }

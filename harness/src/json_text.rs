@@ -3,14 +3,19 @@
 //! Promises that no value is read into a number or a tree and written anew: digits, escapes, the order of
 //! members and members of one name stay as they are.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io::Read};
 
+use anyhow::{Context, Result};
+use keepline::lend::is_printable;
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-/// A JSON value without anything that a terminal would obey, and still the same value. New lines stay.
+use crate::error::Usage;
+
+/// A JSON value without anything that a terminal would obey or that people can't see for what it is, and still the
+/// same value: such characters are spelt by their numbers. New lines stay.
 pub fn printable(json: &str) -> Cow<'_, str> {
-    let is_unsafe = |c: char| c.is_control() && c != '\n';
+    let is_unsafe = |c: char| !is_printable(c) && c != '\n';
     if !json.contains(is_unsafe) {
         return Cow::Borrowed(json);
     }
@@ -19,8 +24,11 @@ pub fn printable(json: &str) -> Cow<'_, str> {
         match c {
             // JSON has these between tokens only.
             '\t' | '\r' => out.push(' '),
-            // And the controls beyond ASCII, and DEL, in strings only.
-            c if is_unsafe(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            // And everything beyond ASCII, and DEL, in strings only.
+            c if is_unsafe(c) => {
+                let mut units = [0; 2];
+                c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
             c => out.push(c),
         }
     }
@@ -44,6 +52,25 @@ impl Serialize for Stored<'_> {
     }
 }
 
+/// A value as it is given on the command line or, for `-`, on standard input.
+pub fn json_value(given: &str, is_text: bool) -> Result<String> {
+    let mut read = String::new();
+    let given = if given == "-" {
+        std::io::stdin().read_to_string(&mut read).context("can't read the value from standard input")?;
+        if is_text { read.as_str() } else { read.trim_start_matches('\u{feff}').trim() }
+    } else {
+        given
+    };
+    if is_text {
+        return Ok(Value::from(given).to_string());
+    }
+    // Handed on as it is written: numbers keep their digits.
+    match serde_json::from_str::<&RawValue>(given) {
+        Ok(_) => Ok(given.to_owned()),
+        Err(error) => Err(Usage(format!("the value is not valid JSON ({error}); use --text for plain text")).into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +80,7 @@ mod tests {
         for (json, shown) in [
             ("\"a\u{9b}2J\u{7f}\"", "\"a\\u009b2J\\u007f\""),
             ("[1,\t2]\r\n", "[1, 2] \n"),
+            ("\"\u{202e}\u{2028}\u{e0001}\u{3000}\"", "\"\\u202e\\u2028\\udb40\\udc01\u{3000}\""),
             ("{\"é\":1e400}", "{\"é\":1e400}"),
         ] {
             assert_eq!(printable(json), shown);
@@ -66,5 +94,12 @@ mod tests {
             assert_eq!(serde_json::to_string(&[Stored(stored)]).unwrap(), format!("[{stored}]"));
         }
         assert_eq!(serde_json::to_string(&Stored("NaN")).unwrap(), "\"NaN\"");
+    }
+
+    #[test]
+    fn a_value_is_json_or_said_to_be_text() {
+        assert_eq!(json_value("12345678901234567890123", false).unwrap(), "12345678901234567890123");
+        assert_eq!(json_value("a \"b\"", true).unwrap(), r#""a \"b\"""#);
+        assert!(json_value("a", false).unwrap_err().to_string().contains("--text"));
     }
 }

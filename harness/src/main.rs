@@ -8,17 +8,27 @@ mod bench;
 mod cli;
 mod component;
 mod config;
+mod conversation;
 mod demo;
 mod ending;
 mod error;
+mod foreign;
+mod health;
 mod inspect;
 mod json_text;
+mod metrics;
 mod migrate;
+mod model;
+mod moving;
 mod run;
 mod runtime;
 mod session;
 mod setup;
+mod stats;
+mod store;
 mod terminal;
+mod tokens;
+mod user;
 
 use std::process::ExitCode;
 
@@ -39,12 +49,18 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
+        Command::Explain(arguments) => conversation::explain(&cli.global, &arguments),
+        Command::User(arguments) => user::main(&cli.global, &arguments),
+        Command::Stats(arguments) => stats::main(&cli.global, &arguments),
+        Command::Store(arguments) => store::main(&cli.global, &arguments),
         Command::Migrate(arguments) => migrate::main(&cli.global, &arguments),
+        Command::Health(arguments) => health::main(&cli.global, &arguments),
         Command::Config(arguments) => config::main(&cli.global, &arguments),
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
         Command::Bench(arguments) => bench::main(&arguments),
+        Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
         Command::Completions { shell } => completions(shell),
     };
     done.unwrap_or_else(|error| {
@@ -52,7 +68,7 @@ fn main() -> ExitCode {
         if error::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::error_with_code(&error::error_code(&error), &format!("{error:#}"));
+        terminal::error_with_code(&error::error_code(&error), &error::told(&error));
         error::exit_code(&error)
     })
 }

@@ -1,9 +1,9 @@
-//! `keepline migrate`: buckets of all kinds from one Redis to another, a single server or a cluster each.
+//! `keepline migrate`: buckets of all kinds from one store to another, a directory, a Redis server or a Redis Cluster each.
 //!
 //! What is there already is left alone, so a migration that was broken off goes on where it was. Nothing is done
 //! before both sides are known to be apart, and nothing is deleted but what is the same on both at that moment.
 
-use std::{collections::HashMap, fmt, process::ExitCode, time::Duration};
+use std::{collections::HashMap, fmt, path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use futures::{StreamExt, stream};
@@ -11,8 +11,8 @@ use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 use keepline::{
     config::Config,
     store::{
-        Arrival, BucketId, BucketKind, Deadline, Failure, FailureCode, NotApart, RedisOptions, RedisStore, Removed,
-        Store, Transfer, Transferred,
+        Arrival, BucketId, BucketKind, DirectoryError, DirectoryOptions, DirectoryStore, Failure, FailureCode,
+        NotApart, RedisOptions, RedisStore, Removed, Transfer, TransferStore, Transferred, transfer::listed,
     },
 };
 use serde_json::json;
@@ -26,37 +26,53 @@ use crate::{
 
 /// Buckets that are copied side by side.
 const SIDE_BY_SIDE: usize = 16;
-/// Names of a page of the list.
-const PAGE: u32 = 1000;
 /// Nobody waits for one entry here: better late than not.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
     let source = setup::config(global)?;
     let target = setup::target_config(global, arguments)?;
-    let transfer = Transfer { from: store(&source)?, to: store(&target)?, overwrite: arguments.overwrite };
-    if same_place(&source.redis_options(), &target.redis_options()) {
+    for (config, flags) in
+        [(&source, "--dir PATH or --profile redis"), (&target, "--to-dir PATH or --to backend=redis")]
+    {
+        if !config.is_durable() {
+            return Err(Usage(format!(
+                "keepline migrate copies between directories and Redis: the \"memory\" backend exists only within a \
+                 process; add {flags}"
+            ))
+            .into());
+        }
+    }
+    if source.is_redis() && target.is_redis() && same_place(&source.redis_options(), &target.redis_options()) {
         return Err(same("source and target are the same").into());
     }
+    let from = store(&source, |path, options| DirectoryStore::open_existing(path, options))
+        .context("the source can't be used")?;
+    let to = store(&target, |path, options| DirectoryStore::open(path, options)).context("the target can't be used")?;
+    let transfer = Transfer { from, to, overwrite: arguments.overwrite };
     runtime::single()?.block_on(migrate(&transfer, arguments))
 }
 
 fn same(what: &str) -> Usage {
     Usage(format!(
-        "{what}: use --to to say what differs, for example \
+        "{what}: use --to or --to-dir to say what differs, for example \
          --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
     ))
 }
 
-fn store(config: &Config) -> Result<RedisStore> {
-    if !config.is_redis() {
-        let message = "keepline migrate needs Redis on both sides: the \"memory\" backend exists only within a process; \
-                       add --profile redis or --set backend=redis";
-        return Err(Usage(message.to_owned()).into());
+/// How a directory is opened.
+pub type Open = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
+
+/// A store that buckets are carried from or to.
+pub fn store(config: &Config, open: Open) -> Result<Arc<dyn TransferStore>> {
+    if let Some(path) = config.directory() {
+        let options = config.directory_options();
+        let timeout = options.timeout.max(TIMEOUT);
+        return Ok(Arc::new(open(path, DirectoryOptions { timeout, ..options })?));
     }
     let options = config.redis_options();
     let store_timeout = options.store_timeout.max(TIMEOUT);
-    Ok(RedisStore::new(RedisOptions { store_timeout, ..options })?)
+    Ok(Arc::new(RedisStore::new(RedisOptions { store_timeout, ..options })?))
 }
 
 /// As far as names tell.
@@ -89,16 +105,16 @@ struct Tally {
 }
 
 async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<ExitCode> {
-    let reached = async |store: &RedisStore, which: &str| {
+    let reached = async |store: &dyn TransferStore, which: &str| {
         store.check().await.map_err(|failure| anyhow::anyhow!("the {which} can't be used: {}", failure.message))
     };
-    reached(&transfer.from, "source").await?;
-    reached(&transfer.to, "target").await?;
+    reached(&*transfer.from, "source").await?;
+    reached(&*transfer.to, "target").await?;
     transfer.prove_apart().await.map_err(|not_apart| match not_apart {
         NotApart::Same => same(&not_apart.to_string()).into(),
         not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
     })?;
-    let Found { buckets, unlisted } = find(&transfer.from, arguments.scan).await?;
+    let Found { buckets, unlisted } = find(&*transfer.from, arguments.scan).await?;
     let bar = bar(buckets.len() as u64);
     let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
     let mut tally = Tally { of_other_kinds, unlisted, ..Tally::default() };
@@ -121,7 +137,7 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
                         "stopped after {} of {} {}; run the same command again to resume",
                         done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
                         buckets.len(),
-                        tally.noun()
+                        tally.noun(buckets.len() as u64)
                     );
                 }
             };
@@ -150,14 +166,20 @@ async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<Ex
 }
 
 impl Tally {
-    fn noun(&self) -> &'static str {
-        if self.of_other_kinds { "buckets" } else { "sessions" }
+    fn noun(&self, count: u64) -> &'static str {
+        match (self.of_other_kinds, count) {
+            (true, 1) => "bucket",
+            (true, _) => "buckets",
+            (false, 1) => "session",
+            (false, _) => "sessions",
+        }
     }
 }
 
 /// Each bucket whose contents were compared must be in the target's list, too, unless its time is over.
 async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, tally: &mut Tally) -> Result<()> {
-    for there in listed(&transfer.to).await.context("can't list the sessions of the target")? {
+    let there = listed(&*transfer.to).await.map_err(|failure| told(&failure));
+    for there in there.context("can't list the sessions of the target")? {
         done.remove(&there);
     }
     for (bucket, expires_at) in done {
@@ -218,8 +240,9 @@ async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<C
 }
 
 /// What the source's list names, and on request also what it does not.
-async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
-    let listed = listed(source).await.context("can't list the sessions of the source")?;
+async fn find(source: &dyn TransferStore, scan: bool) -> Result<Found> {
+    let listed = listed(source).await.map_err(|failure| told(&failure));
+    let listed = listed.context("can't list the sessions of the source")?;
     if !scan {
         return Ok(Found { buckets: listed, unlisted: None });
     }
@@ -236,32 +259,12 @@ async fn find(source: &RedisStore, scan: bool) -> Result<Found> {
     Ok(Found { buckets, unlisted: Some(unlisted) })
 }
 
-/// All buckets that a store lists, in order.
-async fn listed(store: &RedisStore) -> Result<Vec<BucketId>> {
-    let mut buckets = Vec::new();
-    for kind in BucketKind::ALL {
-        let mut cursor = String::new();
-        loop {
-            let page = store.list_buckets(kind, &cursor, PAGE, Deadline::NEVER).await;
-            let page = page.map_err(|failure| told(&failure))?;
-            buckets.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
-    }
-    // A name may come twice.
-    buckets.sort_unstable();
-    buckets.dedup();
-    Ok(buckets)
-}
-
 fn told(failure: &Failure) -> anyhow::Error {
     anyhow::anyhow!("{}", failure.message)
 }
 
-fn bar(length: u64) -> ProgressBar {
+/// How far a command is, on a terminal.
+pub fn bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {rate}/s  {eta} left") {
         let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
@@ -294,7 +297,7 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
         return Ok(terminal::print_line(&all.to_string())?);
     }
     let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
-    let mut line = format!("{copied} {} copied ({})", tally.noun(), HumanBytes(tally.bytes));
+    let mut line = format!("{copied} {} copied ({})", tally.noun(*copied), HumanBytes(tally.bytes));
     for (count, what) in [
         (*already_there, "already there"),
         (*gone, "gone in the meantime"),

@@ -7,14 +7,20 @@ use std::{
 
 use anyhow::{Context, Result};
 use keepline::{
-    Keepline, KeeplineError, Plugin,
+    Keepline, KeeplineError, Plugin, Sandbox,
     config::{Config, FIELDS, Origin, Sources},
+    maintenance::Maintenance,
+    plugin::Compiler,
     store::{MemoryStore, Store},
 };
+use tokio::runtime::Runtime;
 
 use crate::{
-    cli::{Global, MigrateArguments},
-    terminal,
+    cli::{COMPILE_COMMAND, Global, MigrateArguments},
+    error::Usage,
+    model,
+    moving::archive,
+    terminal, tokens,
 };
 
 /// The configuration that the flags, the environment and the file make together. Warnings are told.
@@ -28,17 +34,45 @@ pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Co
         Some(path) => Sources::default().with_file(path)?,
         None => sources(global)?.with_environment(std::env::vars_os())?,
     };
+    if let Some(directory) = &arguments.to_dir {
+        sources.set.extend(directory_fields("--to-dir", directory, "--to", &arguments.to)?);
+    }
     sources.set.extend(arguments.to.iter().cloned());
     Ok(Config::resolve(sources)?)
 }
 
 fn sources(global: &Global) -> Result<Sources> {
-    let mut sources = Sources { set: global.set.clone(), ..Sources::default() };
+    let mut sources = Sources::default();
+    if let Some(directory) = &global.dir {
+        sources.set = directory_fields("--dir", directory, "--set", &global.set)?.to_vec();
+    }
+    sources.set.extend(global.set.iter().cloned());
     sources.profile = global.profile.clone().map(|name| (name, Origin::CommandLine));
     match file(global.config.as_deref(), "KEEPLINE_CONFIG") {
         Some(path) => Ok(sources.with_file(&path)?),
         None => Ok(sources),
     }
+}
+
+/// The fields that a flag for a directory stands for, which the other flag for single fields must not contradict.
+fn directory_fields(
+    flag: &str,
+    directory: &Path,
+    other: &str,
+    fields: &[(String, String)],
+) -> Result<[(String, String); 2]> {
+    let directory = directory.to_str().ok_or_else(|| {
+        Usage(format!("{flag}: the path {} is not UTF-8, as a field of the configuration must be", directory.display()))
+    })?;
+    let chosen = [("backend", "directory"), ("directory", directory)];
+    let contradicts =
+        |(name, text): &&(String, String)| chosen.iter().any(|(chosen, other)| name == chosen && text != other);
+    if let Some((name, text)) = fields.iter().find(contradicts) {
+        let message =
+            format!("{flag} chooses the backend \"directory\" and its path, which {other} {name}={text} contradicts");
+        return Err(Usage(message).into());
+    }
+    Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
 fn resolve(sources: Sources) -> Result<Config> {
@@ -60,9 +94,16 @@ pub fn plugin_file(global: &Global) -> Option<PathBuf> {
     file(global.plugin.as_deref(), "KEEPLINE_PLUGIN")
 }
 
+/// What the plugin may use of the machine: this program compiles it, in another process.
+pub fn sandbox(config: &Config) -> Result<Sandbox> {
+    let mut sandbox = config.sandbox();
+    sandbox.compiler = Compiler::this_program([COMPILE_COMMAND]).context("can't tell which program this is")?;
+    Ok(sandbox)
+}
+
 /// The component: that of `--plugin`, or the bundled one.
 pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
-    let sandbox = config.sandbox();
+    let sandbox = sandbox(config)?;
     Ok(match plugin_file(global) {
         Some(path) => Plugin::from_file(&path, &sandbox)
             .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?,
@@ -72,7 +113,21 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
 
 /// All of it, ready for entries.
 pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
-    let made = Keepline::new(plugin.clone(), config.store()?, config.options()).await;
+    keepline_on(config.store()?, plugin, config).await
+}
+
+/// What does its deferred work, on that runtime.
+pub fn maintenance(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
+    let (model, mut options) = (model::configured(config)?, config.maintenance_options());
+    options.archive = archive::configured(config)?;
+    Ok(Maintenance::new(keepline.clone(), model, options, runtime.handle().clone()))
+}
+
+/// What is configured, but for its store.
+pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
+    let mut options = config.options();
+    options.token_counter = tokens::configured(config);
+    let made = Keepline::new(plugin.clone(), store, options).await;
     match made {
         Err(KeeplineError::Config { field, message }) => Err(explained(plugin, config, field, message).await.into()),
         other => Ok(other?),

@@ -1,6 +1,7 @@
 //! What people see: messages on standard error, tables on standard output.
 //!
-//! Promises that nothing from a store, a line or a plugin reaches a terminal as a control character, that
+//! Promises that nothing from a store, a line or a plugin reaches a terminal as a control character, or as one that
+//! is invisible or turns the direction of others, that
 //! colour and ornaments appear on terminals only, and that a progress bar and messages don't disturb each
 //! other. For a command that answers in JSON, each message is a JSON object on a line of its own.
 
@@ -10,10 +11,12 @@ use std::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
+use keepline::lend::is_printable;
 use owo_colors::OwoColorize;
 use serde_json::json;
 use tracing::{
@@ -25,6 +28,8 @@ use tracing_subscriber::{
     layer::{Context, Layer, SubscriberExt},
     util::SubscriberInitExt,
 };
+
+use crate::error::Usage;
 
 /// The bar that messages must be written above.
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
@@ -107,15 +112,27 @@ pub fn print_line(line: &str) -> io::Result<()> {
     print(format!("{line}\n").as_bytes())
 }
 
+/// Ask a person to type a word before something is done that can't be undone; a script has to say `--yes`.
+pub fn confirm(warning: &str, what_to_type: &str, word: &str) -> anyhow::Result<()> {
+    if !is_for_people() || !io::stdin().is_terminal() {
+        return Err(Usage(format!("{warning}: use --yes to confirm")).into());
+    }
+    say(&printable(&format!("{warning}. Type {what_to_type} to confirm:")));
+    let mut typed = String::new();
+    io::stdin().read_line(&mut typed)?;
+    if typed.trim_end_matches(['\n', '\r']) == word { Ok(()) } else { Err(Usage("nothing was deleted".into()).into()) }
+}
+
 /// Whether results are read by a person.
 pub fn is_for_people() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Text without anything that a terminal would obey. New lines stay.
+/// Text without anything that a terminal would obey, or that people can't see for what it is. New lines stay.
 pub fn printable(text: &str) -> String {
-    let escape = |c: char| if c.is_control() && c != '\n' { c.escape_default().to_string() } else { c.to_string() };
-    if text.chars().any(char::is_control) { text.chars().map(escape).collect() } else { text.to_owned() }
+    let is_shown = |c: char| is_printable(c) || c == '\n';
+    let escape = |c: char| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() };
+    if text.chars().all(is_shown) { text.to_owned() } else { text.chars().map(escape).collect() }
 }
 
 /// Rows with a heading: a table for people, tab-separated fields without the heading for programs. A tab or a
@@ -135,6 +152,17 @@ pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -
         text.push('\n');
     }
     print(text.as_bytes())
+}
+
+/// A time in its largest unit.
+pub fn rough(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// Warnings on standard error, and with `verbose` what is being done.
@@ -195,5 +223,6 @@ mod tests {
     #[test]
     fn no_text_can_drive_the_terminal() {
         assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r"), "a\\u{1b}[2J\\u{9b}b\nc\\r");
+        assert_eq!(printable("a\u{202e}b\u{2028}é"), "a\\u{202e}b\\u{2028}é");
     }
 }

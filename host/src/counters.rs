@@ -1,6 +1,9 @@
 //! What has become of entries.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use crate::{entry::Effect, store::Histogram};
 
@@ -13,8 +16,12 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// Instances of the plugin that were stopped.
             pub faults: u64,
-            /// Calls that got no instance in time, those of [`Sessions`](crate::Sessions) among them.
+            /// Calls that were not made because the plugin had been stopped time after time.
+            pub left_alone: u64,
+            /// Calls that got no instance in time, or for which there was no memory, those of [`Sessions`](crate::Sessions) among them.
             pub busy: u64,
+            /// Calls of the store that the plugin made for what its entry does not name, and that were denied.
+            pub denied: u64,
         }
 
         impl Counters {
@@ -28,7 +35,9 @@ macro_rules! counters {
         pub(crate) struct Tally {
             $($name: AtomicU64,)*
             faults: AtomicU64,
+            left_alone: AtomicU64,
             busy: AtomicU64,
+            pub(crate) denied: Arc<AtomicU64>,
             pub(crate) questions: Histogram,
             pub(crate) answers: Histogram,
         }
@@ -43,6 +52,10 @@ macro_rules! counters {
                 self.faults.fetch_add(1, Ordering::Relaxed);
             }
 
+            pub(crate) fn count_left_alone(&self) {
+                self.left_alone.fetch_add(1, Ordering::Relaxed);
+            }
+
             pub(crate) fn count_busy(&self) {
                 self.busy.fetch_add(1, Ordering::Relaxed);
             }
@@ -51,7 +64,9 @@ macro_rules! counters {
                 Counters {
                     $($name: self.$name.load(Ordering::Relaxed),)*
                     faults: self.faults.load(Ordering::Relaxed),
+                    left_alone: self.left_alone.load(Ordering::Relaxed),
                     busy: self.busy.load(Ordering::Relaxed),
+                    denied: self.denied.load(Ordering::Relaxed),
                 }
             }
         }

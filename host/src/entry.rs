@@ -4,7 +4,7 @@ use std::fmt;
 
 pub use crate::contract::filter::{AnswerStatus, Effect, Question, Task, ToolActivity, Vector};
 use crate::{
-    contract::filter::{AnswerEntry, ToldProblem},
+    contract::filter::{AnswerEntry, AnswerPart, QuestionPart, ToldProblem, TurnPart},
     lend::{MAX_MESSAGE, MAX_NAME, tame},
     runtime::Refusal,
     store::FailureCode,
@@ -26,7 +26,7 @@ pub struct Answer<'a> {
     pub activity: &'a [ToolActivity],
     /// Whether it has come to its end.
     pub status: AnswerStatus,
-    /// Tokens of the question's text.
+    /// Tokens of the question's text, if there is one.
     pub question_tokens: Option<u32>,
     /// Tokens of the answer's text.
     pub tokens: Option<u32>,
@@ -51,25 +51,21 @@ impl Default for Answer<'_> {
 }
 
 impl<'a> Answer<'a> {
-    /// As the component takes it, with what the pipe knows.
-    pub(crate) fn entry(
-        self,
-        turn: &'a str,
-        question_text: Option<&'a str>,
-        activity: &'a [ToolActivity],
-    ) -> AnswerEntry<'a> {
-        AnswerEntry {
-            text: self.text,
-            metadata: self.metadata,
-            turn,
-            message_id: self.message_id,
-            question_text: self.question_text.or(question_text),
-            activity,
-            status: self.status,
-            question_tokens: self.question_tokens,
-            tokens: self.tokens,
-            details: self.details,
-        }
+    /// What is known of its turn, with what the pipe knows. As a rule nothing, which allocates nothing.
+    pub(crate) fn parts(self, question_text: Option<&'a str>, activity: &'a [ToolActivity]) -> Vec<TurnPart<'a>> {
+        let Self { status, tokens, details, .. } = self;
+        let question_text = self.question_text.or(question_text);
+        let question = question_text.map(|text| QuestionPart { text, tokens: self.question_tokens });
+        let tools = activity.iter().chain(self.activity);
+        let is_known = status != AnswerStatus::Complete || tokens.is_some() || !details.is_empty();
+        let answer = is_known.then_some(AnswerPart { status, tokens, details });
+        let question = question.into_iter().map(TurnPart::Question);
+        question.chain(tools.map(TurnPart::Tool)).chain(answer.map(TurnPart::Answer)).collect()
+    }
+
+    /// As the component takes it.
+    pub(crate) fn entry(self, turn: &'a str, parts: &'a [TurnPart<'a>]) -> AnswerEntry<'a> {
+        AnswerEntry { text: self.text, metadata: self.metadata, turn, message_id: self.message_id, parts }
     }
 
     /// In bytes, all texts together.
@@ -102,7 +98,8 @@ impl ToolActivity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Passed {
-    /// The metadata to send on; none: as they came.
+    /// The metadata to send on: one JSON object, of the same owner as the entry's own. None: as they came, as it always
+    /// is with answers.
     pub metadata: Option<String>,
     /// What was done.
     pub effect: Effect,
@@ -143,9 +140,9 @@ impl From<ToldProblem> for Problem {
 impl From<&Refusal> for Problem {
     fn from(refusal: &Refusal) -> Self {
         let code = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) => ProblemCode::Busy,
+            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => ProblemCode::Busy,
             Refusal::Closed => ProblemCode::Closed,
-            Refusal::Fault(_) => ProblemCode::Plugin,
+            Refusal::Fault(_) | Refusal::LeftAlone(_) => ProblemCode::Plugin,
         };
         Self { code, message: refusal.to_string() }
     }
@@ -159,11 +156,11 @@ pub enum ProblemCode {
     Store(FailureCode),
     /// A limit, which the message names.
     Limit,
-    /// No instance came free in time.
+    /// No instance came free in time, or there was no memory for one.
     Busy,
     /// After [`Keepline::shutdown`](crate::Keepline::shutdown).
     Closed,
-    /// The plugin was stopped.
+    /// The plugin was stopped, or is left alone because it was stopped time after time.
     Plugin,
     /// The plugin's own word, such as its reason for skipping an answer.
     Other(String),

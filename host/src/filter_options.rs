@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::conversation_options::ConversationOptions;
+
 /// When a session's time to live starts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TtlMode {
@@ -23,7 +25,7 @@ pub enum UnboundContext {
 /// Options of the bundled filter, for [`Options::filter`](crate::Options::filter):
 /// `options.filter = FilterOptions { max_keys: Some(50), ..FilterOptions::default() }.into()`. What is none has the
 /// filter's default. Another plugin may have others: its options are written as JSON.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
 pub struct FilterOptions {
     /// Hours that a session lives, 0 (for ever) to 876,000. Default 0.
@@ -43,6 +45,8 @@ pub struct FilterOptions {
     pub max_context_bytes: Option<u64>,
     /// The most keys a session may have, 2 to 10,000. Default 1,000.
     pub max_keys: Option<u64>,
+    /// Whether conversations are kept, and how. Default none: they are not.
+    pub conversation: Option<ConversationOptions>,
 }
 
 /// As `configure` takes it.
@@ -67,7 +71,11 @@ impl From<FilterOptions> for String {
             ("max_keys", options.max_keys.map(Value::from)),
         ];
         let given = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(given.collect::<Map<_, _>>()).to_string()
+        let mut object: Map<_, _> = given.collect();
+        if let Some(conversation) = options.conversation {
+            conversation.add_to(&mut object);
+        }
+        Value::Object(object).to_string()
     }
 }
 

@@ -7,16 +7,17 @@ use tokio::time::Instant;
 use crate::{
     contract::filter::ConfigProblem,
     counters::{Counters, Tally},
-    lend::{MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
+    lend::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
     maintenance::{Job, Progress},
     metrics::Metrics,
     options::Options,
     pipe::Pipe,
     plugin::Plugin,
-    runtime::{Due, Fault, Instance, Lent, Limits, Pool, bounds::is_task},
+    probe,
+    runtime::{Due, Fault, Instance, Lent, Limits, Pool, Scope, bounds::is_task},
     sessions::Sessions,
     shared::Shared,
-    store::{BreakerOptions, Deadline, Guard, Store},
+    store::{BreakerOptions, Deadline, Failure, Guard, Health, Store},
 };
 
 /// Why a Keepline can't be made, or its plugin not be replaced.
@@ -34,6 +35,9 @@ pub enum KeeplineError {
     /// A store that can't take the place of another.
     #[error("{0}")]
     Store(String),
+    /// [`Options::require_store`], and the store can't be used.
+    #[error("the store can't be used: {} (require_store)", .0.message)]
+    StoreUnusable(Failure),
     /// The component failed before its first entry.
     #[error("{0}")]
     Plugin(String),
@@ -62,22 +66,46 @@ pub struct Keepline {
 }
 
 impl Keepline {
-    /// Configures a first instance of the plugin. The store is not asked for anything yet.
+    /// Configures a first instance of the plugin. The store is not asked for anything yet, unless
+    /// [`Options::require_store`] says so.
     ///
     /// # Errors
-    /// When the component refuses the options, or can't be instantiated.
+    /// When the component refuses the options, or can't be instantiated; when the store can't be used and is required.
     pub async fn new(plugin: Plugin, store: Arc<dyn Store>, options: Options) -> Result<Self, KeeplineError> {
         let store = Arc::new(Guard::new(store, options.breaker));
-        let lent = Lent { store: store.clone(), clock: options.clock, log: Arc::new(RateLimitedLog::new(options.log)) };
-        let limits = Limits { instances: options.max_instances, waiting: options.max_waiting, wait: options.max_wait };
+        let tally = Tally::default();
+        let lent = Lent {
+            store: store.clone(),
+            clock: options.clock,
+            log: Arc::new(RateLimitedLog::new(options.log)),
+            memory: Arc::default(),
+            denied: tally.denied.clone(),
+        };
+        let limits = Limits {
+            instances: options.max_instances,
+            waiting: options.max_waiting,
+            wait: options.max_wait,
+            breaker: options.plugin_breaker,
+        };
         let due = Due::within(Instant::now(), options.entry_timeout);
         let shared = Shared {
             pool: Pool::new(plugin.program().clone(), lent, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
             entry_timeout: options.entry_timeout,
-            tally: Tally::default(),
+            tally,
+            token_counter: options.token_counter,
+            file_resolver: options.file_resolver,
         };
+        if options.require_store
+            && let Some(problem) = store.check(Deadline::after(options.entry_timeout)).await.problem
+        {
+            return Err(KeeplineError::StoreUnusable(problem));
+        }
+        if let Some(interval) = options.probe_interval {
+            let log = shared.pool.lent().log.clone();
+            tokio::spawn(probe::run(Arc::downgrade(&store), log, interval, options.entry_timeout));
+        }
         Ok(Self { shared: Arc::new(shared), store, breaker: options.breaker })
     }
 
@@ -91,7 +119,8 @@ impl Keepline {
         Sessions::new(self.shared.clone(), self.store.clone())
     }
 
-    /// The filter's options in force: a JSON object, as the component tells it.
+    /// The filter's options in force, as the component tells them: one JSON object, on one line. `{}` if it tells
+    /// anything else, or more than 1 MiB.
     pub fn filter_options(&self) -> Arc<str> {
         self.shared.pool.told().effective
     }
@@ -115,11 +144,21 @@ impl Keepline {
         }
         let due = self.shared.due(Instant::now(), by);
         let mut writer = None;
-        let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, job).await;
+        let scope = Scope::Task(job.task.subject.clone());
+        let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, scope, job).await;
         self.shared
             .call(&self.store, &mut writer, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
+    }
+
+    /// How long a call may take that has no deadline of its own.
+    pub(crate) fn entry_timeout(&self) -> Duration {
+        self.shared.entry_timeout
+    }
+
+    pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
+        self.shared.pool.lent().log.report(level, context, message);
     }
 
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its
@@ -149,7 +188,8 @@ impl Keepline {
         self.store.store()
     }
 
-    /// The same plugin, instances, options and limits over another store, for a tenant of its own:
+    /// The same plugin, options and limits over another store, for a tenant of its own, and under the default
+    /// [`Isolation`](crate::Isolation) with instances of its own out of the same number:
     /// [`RedisStore::with_key_prefix`](crate::store::RedisStore::with_key_prefix) makes one that shares the connections,
     /// too. It costs next to nothing. What becomes of entries is counted for all together, and what the store does for
     /// each of its own.
@@ -164,6 +204,14 @@ impl Keepline {
         Ok(Self { shared: self.shared.clone(), store, breaker: self.breaker })
     }
 
+    /// Looks whether the store can be used, as an entry would find it, by the deadline or else within
+    /// [`Options::entry_timeout`]. It is a call of the store as others are: one that the circuit breaker keeps back is
+    /// told as a problem, and one that goes well closes it. Cost: one request to each server; for a store in this
+    /// process none.
+    pub async fn health(&self, by: Option<Deadline>) -> Health {
+        self.store.check(by.unwrap_or_else(|| Deadline::after(self.shared.entry_timeout))).await
+    }
+
     /// Counters, latencies and gauges.
     pub fn metrics(&self) -> Metrics {
         let (instances_at_work, instances_idle, calls_waiting) = self.shared.pool.gauges();
@@ -174,6 +222,8 @@ impl Keepline {
             store: self.store.counters(),
             instances_at_work,
             instances_idle,
+            instances_bytes: self.shared.pool.held_bytes(),
+            is_plugin_left_alone: self.shared.pool.is_left_alone(),
             calls_waiting,
         }
     }

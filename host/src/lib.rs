@@ -44,47 +44,68 @@
 //! ```
 //!
 //! More than a text and its metadata can be handed in with [`Pipe::ask`] and [`Pipe::reply`]: message ids, vectors, what
-//! tools did. What a filter wants done off an entry's path it names as tasks, which [`Keepline::advance`] works on, step
-//! by step.
+//! tools did. What a filter wants done off an entry's path it names as tasks, which [`maintenance`] has done in the
+//! background.
 //!
 //! An entry takes no longer than it may ([`Options::entry_timeout`], or a [`Deadline`] of the caller's), whatever the
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
-#[cfg(feature = "redis")]
+#[cfg(feature = "config")]
 pub mod config;
 mod contract;
+mod conversation_options;
 mod counters;
 mod entry;
+mod files;
 mod filter_options;
 mod keepline;
 pub mod lend;
 pub mod maintenance;
 mod memory;
+mod metadata;
 mod metrics;
 mod options;
 pub mod pipe;
 pub mod plugin;
+mod probe;
 mod runtime;
 mod sandbox;
+mod search;
 pub mod sessions;
 mod shared;
+mod tokens;
+
+/// For tests of what must hold whatever a plugin returns.
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Whether that may be sent on in place of an entry's own metadata, being at most so much longer; or why not.
+    ///
+    /// # Errors
+    /// What the plugin is stopped for.
+    pub fn accept(own: &str, returned: &str, most_added: usize) -> Result<(), String> {
+        crate::metadata::Metadata::read(own).accept(returned, most_added).map_err(|fault| fault.to_string())
+    }
+}
 
 /// What the component is lent as `key-value`, and everything that a store of one's own needs.
 pub use keepline_stores as store;
 
 pub use self::{
+    conversation_options::{ConversationOptions, MemoryMode, WindowForm},
     counters::Counters,
+    files::{FileResolver, ResolvedFile},
     filter_options::{FilterOptions, TtlMode, UnboundContext},
     keepline::{Keepline, KeeplineError},
     memory::Memory,
     metrics::Metrics,
     options::{OnStoreError, Options},
     pipe::{EntryError, Passed, Pipe},
-    plugin::{Plugin, PluginError},
-    sandbox::{CodeCache, Sandbox},
+    plugin::{Plugin, PluginError, PluginLimits},
+    sandbox::{CodeCache, Isolation, Sandbox},
     sessions::{SessionError, Sessions},
-    store::Deadline,
+    store::{Deadline, Health},
+    tokens::TokenCounter,
 };
 
 /// Keeps the README's snippets compiling.

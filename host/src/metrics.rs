@@ -22,6 +22,11 @@ pub struct Metrics {
     pub instances_at_work: usize,
     /// Instances at rest.
     pub instances_idle: usize,
+    /// What all instances hold together, bytes: memories, tables, globals and their own state.
+    pub instances_bytes: usize,
+    /// Whether the plugin is left alone now, because it was stopped time after time:
+    /// [`Options::plugin_breaker`](crate::Options::plugin_breaker).
+    pub is_plugin_left_alone: bool,
     /// Calls that wait for an instance.
     pub calls_waiting: usize,
 }

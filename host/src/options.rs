@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    files::FileResolver,
     lend::{Clock, Log, SystemClock, TracingLog},
     store::BreakerOptions,
+    tokens::TokenCounter,
 };
 
 /// What becomes of an entry whose memory failed.
@@ -46,18 +48,34 @@ pub struct Options {
     /// [`Pipe::reply`](crate::Pipe::reply) and [`Sessions::by`](crate::Sessions::by) take a deadline per call instead. The clock for it is tokio's.
     ///
     /// A store may have shorter limits of its own, as Redis has its `store_timeout`: the earlier one counts. What
-    /// the plugin itself computes is limited by [`Sandbox::cpu_time`](crate::Sandbox::cpu_time), and to a quarter of
-    /// a second when the time is over.
+    /// the plugin itself computes is limited by [`Sandbox::cpu_time`](crate::Sandbox::cpu_time); it is stopped a quarter
+    /// of a second after the time is over.
     pub entry_timeout: Duration,
+    /// Whether a Keepline can be made only if the store can be used then. Without it, the store is not asked for anything
+    /// before the first entry. Default false: the memory is never the reason that nothing goes on.
+    pub require_store: bool,
+    /// How long nobody asks the store for anything before it is looked at ([`Keepline::health`](crate::Keepline::health)):
+    /// so a circuit breaker closes without an entry, and an outage is logged before one meets it. A task of tokio's does
+    /// it, for the store that the Keepline was made with. Default none: it is not looked at.
+    pub probe_interval: Option<Duration>,
     /// When a store without a circuit breaker of its own is left alone, and for how long; Redis has its own. Default:
     /// after 3 failures in a row, for half a second and then longer.
     pub breaker: BreakerOptions,
+    /// When a plugin that is stopped time after time is left alone, and for how long. Meanwhile entries are forwarded
+    /// without memory, with the problem code `plugin`, at no cost; then one entry tries again. Default: after 5 entries
+    /// in a row, for a second and then longer, up to ten.
+    pub plugin_breaker: BreakerOptions,
     /// The clock that the component sees, for histories. Default: the machine's. A test with a clock of its own, such as
     /// a [`ManualClock`](crate::store::ManualClock), gives it to
     /// [`MemoryStore::with_clock`](crate::store::MemoryStore::with_clock) as well, and sees sessions expire.
     pub clock: Arc<dyn Clock>,
     /// Default: [`tracing`].
     pub log: Arc<dyn Log>,
+    /// Who counts the tokens of what is said in conversations. Counts that an entry comes with are kept. Default none: they
+    /// are estimated.
+    pub token_counter: Option<Arc<dyn TokenCounter>>,
+    /// Who knows where the files are that messages refer to. Default none: references are attached as they were given.
+    pub file_resolver: Option<Arc<dyn FileResolver>>,
 }
 
 impl Default for Options {
@@ -70,9 +88,14 @@ impl Default for Options {
             max_waiting: 4096,
             max_wait: Duration::from_secs(1),
             entry_timeout: Duration::from_secs(1),
+            require_store: false,
+            probe_interval: None,
             breaker: BreakerOptions::default(),
+            plugin_breaker: BreakerOptions { failures: 5, cooldown: Duration::from_secs(1) },
             clock: Arc::new(SystemClock),
             log: Arc::new(TracingLog),
+            token_counter: None,
+            file_resolver: None,
         }
     }
 }

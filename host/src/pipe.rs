@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use compact_str::CompactString;
 use tokio::time::Instant;
 
 pub use crate::entry::{
@@ -10,8 +11,9 @@ pub use crate::entry::{
 use crate::{
     contract::filter::{AnswerReply, QuestionReply},
     lend::LogLevel,
+    metadata::Metadata,
     options::OnStoreError,
-    runtime::{Instance, Refusal},
+    runtime::{Instance, Owner, Refusal, Scope},
     shared::Shared,
     store::{Deadline, FailureCode, Guard, Writer},
 };
@@ -26,6 +28,8 @@ pub struct Pipe {
     store: Arc<Guard>,
     /// Of the question at hand: the filter's own.
     turn: String,
+    /// Whom that question belongs to. None: there is none.
+    owner: Option<Arc<Owner>>,
     /// What goes with the next answer, if the filter wants turns.
     staged: Staged,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
@@ -35,19 +39,23 @@ pub struct Pipe {
 /// What is known of a turn before its answer.
 #[derive(Default)]
 struct Staged {
+    /// Whose it is. None: whosever the answer is.
+    session: Option<CompactString>,
     question_text: Option<String>,
+    question_tokens: Option<u32>,
     activity: Vec<ToolActivity>,
     activity_bytes: usize,
 }
 
 impl Pipe {
     pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
-        Self { shared, store, turn: String::new(), staged: Staged::default(), writer: None }
+        Self { shared, store, turn: String::new(), owner: None, staged: Staged::default(), writer: None }
     }
 
     /// A new object begins: what follows has nothing to do with the question before.
     pub fn open(&mut self) {
         self.turn.clear();
+        self.owner = None;
         self.staged = Staged::default();
     }
 
@@ -87,26 +95,46 @@ impl Pipe {
         }
         let began = Instant::now();
         let due = self.shared.due(began, by);
-        let call = async |instance: &mut Instance, writer, due| instance.question(writer, due, question).await;
+        let metadata = Metadata::read(question.metadata);
+        let owner = Arc::new(metadata.owner());
+        let most_added = self.shared.pool.most_attached();
+        if self.shared.pool.wants_turns() {
+            // Also of a question that fails: its answer is none the less one to it.
+            self.staged.session = owner.session.clone();
+            self.staged.question_text = Some(question.text.to_owned());
+            self.staged.question_tokens = question.tokens.or_else(|| self.shared.count_tokens(question.text));
+        }
+        let call = async |instance: &mut Instance, writer, due| {
+            let called = instance.question(writer, due, Scope::Entry(owner.clone()), question).await?;
+            if let Some(returned) = &called.0.metadata {
+                metadata.accept(returned, most_added)?;
+            }
+            Ok(called)
+        };
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.questions.record(began.elapsed());
         match called {
-            Ok(QuestionReply { metadata, turn, effect, attached, due, problem }) => {
-                self.turn = turn;
-                if self.shared.pool.wants_turns() {
-                    self.staged.question_text = Some(question.text.to_owned());
-                }
-                self.conclude(Passed { metadata, effect, attached, due, problem: problem.map(Problem::from) })
+            Ok(QuestionReply { metadata, turn, effect, attached, due: tasks, problem }) => {
+                (self.turn, self.owner) = (turn, Some(owner));
+                let metadata = self.shared.with_files(metadata, due).await;
+                self.conclude(Passed { metadata, effect, attached, due: tasks, problem: problem.map(Problem::from) })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
     }
 
-    /// What a tool did since the question: it goes with the next answer, if the filter keeps such things, else it is
-    /// forgotten at once. No more than [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one
-    /// answer.
+    /// What a tool did since the question: it goes with the next answer of the question's session, if the filter keeps
+    /// such things, else it is forgotten at once. Calls and results belong together by their `call_id`, in the order in
+    /// which they come; one that is handed in again as it was is taken once. No more than
+    /// [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one answer, and nothing beyond the next
+    /// question.
     pub fn tool(&mut self, activity: ToolActivity) {
         if !self.shared.pool.wants_turns() {
+            return;
+        }
+        // The same call of the same tool may come twice, but not with nothing in between.
+        let mut staged = self.staged.activity.iter().rev();
+        if staged.find(|before| before.call_id == activity.call_id) == Some(&activity) {
             return;
         }
         let bytes = self.staged.activity_bytes.saturating_add(activity.size());
@@ -118,6 +146,23 @@ impl Pipe {
         }
         self.staged.activity_bytes = bytes;
         self.staged.activity.push(activity);
+    }
+
+    /// As [`Self::tool`], of an entry whose metadata may name a session. Whether it is taken: what is of another session
+    /// than the question is not.
+    pub fn tool_of(&mut self, activity: ToolActivity, metadata: &str) -> bool {
+        let named = Metadata::read(metadata).owner().session;
+        let staged = &mut self.staged.session;
+        if named.is_some() && staged.is_some() && named != *staged {
+            let message = "what a tool did is not kept: it names another session than the question before it";
+            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.session", message);
+            return false;
+        }
+        if staged.is_none() {
+            *staged = named;
+        }
+        self.tool(activity);
+        true
     }
 
     /// An answer on its way back, within [`Options::entry_timeout`](crate::Options::entry_timeout): stored in the session
@@ -139,32 +184,40 @@ impl Pipe {
     ///
     /// # Errors
     /// As [`Self::answer`].
-    pub async fn reply(&mut self, answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+    pub async fn reply(&mut self, mut answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(answer.size()) {
             return Ok(refused);
         }
-        let staged = &self.staged;
-        let joined;
-        let activity = match (staged.activity.as_slice(), answer.activity) {
-            ([], activity) | (activity, []) => activity,
-            (before, after) => {
-                joined = [before, after].concat();
-                &joined
-            }
-        };
-        let entry = answer.entry(&self.turn, staged.question_text.as_deref(), activity);
+        let owner = Metadata::read(answer.metadata).owner();
+        // What was said in one session is nothing that another one may learn.
+        let none = Staged::default();
+        let session = owner.session.as_ref().or_else(|| self.owner.as_ref()?.session.as_ref());
+        let continues = self.staged.session.is_none() || self.staged.session.as_ref() == session;
+        let staged = if continues { &self.staged } else { &none };
+        answer.tokens = answer.tokens.or_else(|| self.shared.count_tokens(answer.text));
+        answer.question_tokens = answer.question_tokens.or_else(|| match answer.question_text {
+            Some(text) => self.shared.count_tokens(text),
+            None => staged.question_tokens,
+        });
+        let parts = answer.parts(staged.question_text.as_deref(), &staged.activity);
+        let entry = answer.entry(&self.turn, &parts);
         let began = Instant::now();
         let due = self.shared.due(began, by);
-        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, entry).await;
+        let scope = Scope::Entry(match &self.owner {
+            Some(question) => owner.after(question),
+            None => Arc::new(owner),
+        });
+        let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, scope, entry).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.answers.record(began.elapsed());
         match called {
-            Ok(AnswerReply { metadata, effect, due, problem }) => {
-                if effect != Effect::Failed {
+            // Whatever the filter takes for an answer's metadata: they are none of its business.
+            Ok(AnswerReply { metadata: _, effect, due, problem }) => {
+                if effect != Effect::Failed && continues {
                     // What follows goes on from here, or is another answer to the same question.
                     self.staged = Staged::default();
                 }
-                self.conclude(Passed { metadata, effect, attached: 0, due, problem: problem.map(Problem::from) })
+                self.conclude(Passed { metadata: None, effect, attached: 0, due, problem: problem.map(Problem::from) })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
@@ -255,6 +308,102 @@ mod tests {
         let answer = Answer { text: "!", activity: &[activity("windy")], ..Answer::default() };
         assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
         assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_was_said_in_a_session_is_no_part_of_another() {
+        let filter = r#"{"conversation":true}"#.into();
+        let keepline = keepline(Options { filter, ..Options::default() }).await;
+        let mut pipe = keepline.pipe();
+        pipe.question("a secret", ANNA).await.unwrap();
+        assert!(pipe.tool_of(activity("sunny"), "{}") && pipe.tool_of(activity("sunny"), ANNA));
+        assert!(!pipe.tool_of(activity("rain"), r#"{"session_id":"bob"}"#));
+        assert_eq!(pipe.staged.activity, [activity("sunny")]);
+        assert_eq!(pipe.answer("!", r#"{"session_id":"bob"}"#).await.unwrap().effect, Effect::Stored);
+        assert_eq!(pipe.staged.activity.len(), 1);
+        assert_eq!(pipe.answer("!", "{}").await.unwrap().effect, Effect::Stored);
+        assert!(pipe.staged.activity.is_empty());
+        let bob = pipe.question("?", r#"{"session_id":"bob"}"#).await.unwrap().metadata.unwrap();
+        assert!(bob.contains("memory_messages") && !bob.contains("secret") && !bob.contains("sunny"), "{bob}");
+        let anna = pipe.question("?", ANNA).await.unwrap().metadata.unwrap();
+        assert!(anna.contains("a secret"), "{anna}");
+        // Without a question: what an answer's own process is told of.
+        pipe.open();
+        assert!(pipe.tool_of(activity("snow"), ANNA) && !pipe.tool_of(activity("hail"), r#"{"session_id":"bob"}"#));
+    }
+
+    #[derive(Debug)]
+    struct Words;
+
+    impl crate::TokenCounter for Words {
+        fn count(&self, text: &str) -> u32 {
+            u32::try_from(text.split_whitespace().count()).unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn tokens_are_counted_by_whoever_counts_them_and_those_that_come_along_are_kept() {
+        let (filter, token_counter) = (r#"{"conversation":true}"#.into(), Some(Arc::new(Words) as _));
+        let keepline = keepline(Options { filter, token_counter, ..Options::default() }).await;
+        let mut pipe = keepline.pipe();
+        pipe.question("one two three", ANNA).await.unwrap();
+        pipe.answer("four five", "{}").await.unwrap();
+        pipe.ask(Question { text: "six", metadata: ANNA, tokens: Some(60), ..Question::default() }, None)
+            .await
+            .unwrap();
+        pipe.reply(Answer { text: "seven", tokens: Some(70), ..Answer::default() }, None).await.unwrap();
+        let told = Answer { text: "a b", metadata: ANNA, question_text: Some("c d e f"), ..Answer::default() };
+        keepline.pipe().reply(told, None).await.unwrap();
+        let query = crate::sessions::MessageQuery::default();
+        let page = keepline.sessions().messages("anna".into(), query).await.unwrap();
+        let tokens = page.messages.iter().map(|message| {
+            serde_json::from_str::<serde_json::Value>(&message.text).unwrap()["tokens"].as_u64().unwrap()
+        });
+        assert_eq!(tokens.collect::<Vec<_>>(), [3, 2, 60, 70, 4, 2]);
+    }
+
+    #[derive(Debug)]
+    struct Shelf;
+
+    #[async_trait::async_trait]
+    impl crate::FileResolver for Shelf {
+        async fn resolve(&self, file: &serde_json::Value) -> Result<crate::ResolvedFile, String> {
+            match file["id"].as_str() {
+                Some("slow") => std::future::pending().await,
+                Some("lost") | None => Err("nobody has it".into()),
+                Some(id) => {
+                    let url = format!("https://files.example/{id}");
+                    Ok(crate::ResolvedFile { url, mime_type: "image/png".into(), size: Some(7) })
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn files_come_back_with_where_they_are_and_those_that_nobody_knows_do_not() {
+        let (filter, file_resolver) = (r#"{"conversation":true}"#.into(), Some(Arc::new(Shelf) as _));
+        let keepline = keepline(Options { filter, file_resolver, ..Options::default() }).await;
+        let mut pipe = keepline.pipe();
+        let asked = r#"{"session_id":"anna","n":1.50,"files":[{"id":"cat","type":"image"},{"id":"lost"}]}"#;
+        pipe.question("what is it?", asked).await.unwrap();
+        pipe.answer("a cat", "{}").await.unwrap();
+        let told = pipe.question("really?", asked).await.unwrap().metadata.unwrap();
+        assert!(told.contains(r#""n":1.50"#), "{told}");
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let cat = serde_json::json!({
+            "id": "cat", "type": "image", "url": "https://files.example/cat", "mime_type": "image/png", "size": 7,
+        });
+        let parts = serde_json::json!([{"type": "file", "file": cat}, {"type": "text", "text": "what is it?"}]);
+        assert_eq!(told["memory_messages"][0]["content"], parts);
+        assert_eq!(told["memory_messages"][1]["content"], "a cat");
+
+        // In time, or as they were.
+        pipe.question("and this?", r#"{"session_id":"bob","files":[{"id":"slow"}]}"#).await.unwrap();
+        pipe.answer("a dog", "{}").await.unwrap();
+        let question = Question { text: "?", metadata: r#"{"session_id":"bob"}"#, ..Question::default() };
+        let passed = pipe.ask(question, Some(Deadline::after(std::time::Duration::from_secs(2)))).await.unwrap();
+        let told = passed.metadata.unwrap();
+        assert!(told.contains(r#"{"type":"file","file":{"id":"slow"}}"#), "{told}");
     }
 
     #[tokio::test]

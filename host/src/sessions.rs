@@ -1,4 +1,5 @@
-//! What an operator, or another part of a pipeline, does to sessions: the component's `sessions` export.
+//! What an operator, or another part of a pipeline, does to sessions, conversations and users: the component's exports
+//! `sessions`, `transcripts` and `users`.
 
 use std::{fmt, sync::Arc};
 
@@ -6,12 +7,17 @@ pub use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
     ValueFound, ValueStored,
 };
+pub use crate::contract::transcripts::{
+    Message, MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
+    TranscriptState, UserForgotten, UserSessions, UserValue, UserValueStored, UserValues,
+};
+pub use crate::search::{FoundMessage, UserSearch};
 use tokio::time::Instant;
 
 use crate::{
     contract::sessions::{SessionProblem, ToldCode},
     lend::{MAX_MESSAGE, tame},
-    runtime::Refusal,
+    runtime::{Refusal, Scope},
     shared::Shared,
     store::{Deadline, FailureCode, Guard, Writer},
 };
@@ -109,9 +115,9 @@ impl From<SessionProblem> for SessionError {
 impl From<Refusal> for SessionError {
     fn from(refusal: Refusal) -> Self {
         let code = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) => SessionErrorCode::Busy,
+            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => SessionErrorCode::Busy,
             Refusal::Closed => SessionErrorCode::Closed,
-            Refusal::Fault(_) => SessionErrorCode::Plugin,
+            Refusal::Fault(_) | Refusal::LeftAlone(_) => SessionErrorCode::Plugin,
         };
         Self { code, message: refusal.to_string() }
     }
@@ -129,7 +135,7 @@ pub struct Sessions {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) in $scope:expr => $reply:ty;)*) => {
         impl Sessions {
             $(
                 $(#[$doc])*
@@ -138,8 +144,9 @@ macro_rules! calls {
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
                     let due = self.shared.due(Instant::now(), self.deadline);
+                    let scope = $scope;
                     let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
-                        instance.$call(writer, due, $($argument),*).await
+                        instance.$call(writer, due, scope, $($argument),*).await
                     });
                     Ok(called.await??)
                 }
@@ -150,31 +157,88 @@ macro_rules! calls {
 
 calls! {
     /// Create a session that must not be there.
-    create = create(session: &str) -> SessionCreated;
+    create = create(session: &str) in Scope::session(session) => SessionCreated;
     /// Look at a session. It counts as a use of it.
-    resume = resume(session: &str) -> SessionState;
+    resume = resume(session: &str) in Scope::session(session) => SessionState;
     /// A page of session ids, from the empty cursor on; a limit of 0 means 100.
-    list = list_sessions(cursor: &str, limit: u32) -> SessionPage;
+    list = list_sessions(cursor: &str, limit: u32) in Scope::SessionNames => SessionPage;
     /// Delete a session and all that it holds.
-    delete = delete(session: &str) -> SessionDeleted;
+    delete = delete(session: &str) in Scope::session(session) => SessionDeleted;
     /// Store a JSON text under a key.
-    put = put(session: &str, key: &str, value: &str) -> ValueStored;
+    put = put(session: &str, key: &str, value: &str) in Scope::session(session) => ValueStored;
     /// The JSON text under a key.
-    get = get(session: &str, key: &str) -> ValueFound;
+    get = get(session: &str, key: &str) in Scope::session(session) => ValueFound;
     /// The session's keys, sorted.
-    keys = keys(session: &str) -> KeyList;
+    keys = keys(session: &str) in Scope::session(session) => KeyList;
     /// Clear one key, or all.
-    clear = clear(session: &str, key: Option<&str>) -> KeysCleared;
+    clear = clear(session: &str, key: Option<&str>) in Scope::session(session) => KeysCleared;
     /// Add to a counter.
-    increment = increment(session: &str, key: &str, amount: i64) -> KeyCounted;
+    increment = increment(session: &str, key: &str, amount: i64) in Scope::session(session) => KeyCounted;
     /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
     /// 0: as many as fit in one reply.
-    history = history(session: &str, before: Option<u64>, limit: u32) -> HistoryPage;
+    history = history(session: &str, before: Option<u64>, limit: u32) in Scope::session(session) => HistoryPage;
+    /// What there is to tell of a transcript: owner, title, summary, size. No use of it is counted.
+    describe = describe(transcript: Transcript<'_>) in Scope::transcript(&transcript) => TranscriptState;
+    /// Messages of a transcript, oldest first, page by page from the newest on: by thread, id, role or text. No use of it
+    /// is counted. Cost: two transactions, and no more than 2,048 records or 4 MiB looked at.
+    messages = messages(transcript: Transcript<'_>, query: MessageQuery<'_>)
+        in Scope::transcript(&transcript) => MessagePage;
+    /// The text of a message by characters, at most `limit` (0: 50,000; no more than 200,000) from `offset` on; of a
+    /// tool's result that was cut when it was stored, of the whole.
+    content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
+        in Scope::transcript(&transcript) => MessageContent;
+    /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
+    rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
+        in Scope::transcript(&transcript) => TranscriptChanged;
+    /// Remove all messages, with summary and title, or those from a position on that go on from there.
+    clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
+        in Scope::transcript(&transcript) => TranscriptChanged;
+    /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
+    /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
+    /// most 10,000, and 16 MiB.
+    set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
+        in Scope::transcript(&transcript) => TranscriptChanged;
+    /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
+    set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in Scope::transcript(&transcript) => TitleSet;
+    /// The values of a user, which each question that names the user gets; or the one under that key.
+    user_values = user_values(user: &str, key: Option<&str>) in Scope::of_user(user) => UserValues;
+    /// Store a JSON text as a value of a user; none: remove it.
+    put_user_value = put_user_value(user: &str, key: &str, value: Option<&str>)
+        in Scope::of_user(user) => UserValueStored;
+    /// The sessions of a user that are there, the one used last first as of the last note ([`maintenance`] makes it): at most
+    /// `limit` (0: 20, no more than 100). Two waits, and one for each 16 sessions.
+    ///
+    /// [`maintenance`]: crate::maintenance
+    user_sessions = user_sessions(user: &str, before: Option<u64>, limit: u32)
+        in Scope::all_of_user(user) => UserSessions;
+    /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
+    /// until nothing is `remaining`.
+    forget_user = forget_user(user: &str) in Scope::all_of_user(user) => UserForgotten;
 }
 
 impl Sessions {
     pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
         Self { shared, store, deadline: None, writer: None }
+    }
+
+    /// Note a session that was moved here in the lists of its owner, and a node also in its session's. A session that is
+    /// nobody's becomes the user's, if one is named. May be called again.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; `AlreadyExists`: it belongs to another user.
+    pub async fn register(
+        &mut self,
+        transcript: Transcript<'_>,
+        user: Option<&str>,
+    ) -> Result<TranscriptRegistered, SessionError> {
+        // Whose lists may be reached, the session itself says.
+        let owner = self.describe(transcript.session.into()).await?.owner;
+        let scope = Scope::registered(&transcript, owner.as_deref(), user);
+        let due = self.shared.due(Instant::now(), self.deadline);
+        let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.register(writer, due, scope, transcript, user).await
+        });
+        Ok(called.await??)
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

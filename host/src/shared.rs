@@ -6,10 +6,12 @@ use tokio::time::Instant;
 
 use crate::{
     counters::Tally,
+    files::{FileResolver, resolved},
     lend::LogLevel,
     options::OnStoreError,
     runtime::{Due, Fault, Instance, Pool, Refusal, Taken},
     store::{Deadline, Guard, Writer},
+    tokens::TokenCounter,
 };
 
 pub(crate) struct Shared {
@@ -18,12 +20,38 @@ pub(crate) struct Shared {
     pub(crate) max_entry_bytes: usize,
     pub(crate) entry_timeout: Duration,
     pub(crate) tally: Tally,
+    pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
+    pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
 }
 
 impl Shared {
     /// For a call that comes in now, perhaps with a deadline of its caller's.
     pub(crate) fn due(&self, now: Instant, deadline: Option<Deadline>) -> Due {
         deadline.map_or_else(|| Due::within(now, self.entry_timeout), Due::by)
+    }
+
+    /// How many tokens a text is, if anybody counts them and they are wanted.
+    pub(crate) fn count_tokens(&self, text: &str) -> Option<u32> {
+        let counter = self.token_counter.as_ref().filter(|_| self.pool.wants_turns())?;
+        Some(counter.count(text))
+    }
+
+    /// What a question gets, with what its files are. When that takes too long, as it is.
+    pub(crate) async fn with_files(&self, metadata: Option<String>, due: Due) -> Option<String> {
+        let (Some(resolver), Some(told)) = (&self.file_resolver, &metadata) else { return metadata };
+        let log = &self.pool.lent().log;
+        let left = due.deadline.left().unwrap_or(self.entry_timeout);
+        match tokio::time::timeout(left, resolved(told, &**resolver, log)).await {
+            Ok(resolved) => resolved.or(metadata),
+            Err(_) => {
+                log.report(
+                    LogLevel::Warn,
+                    "keepline.files",
+                    "files were not resolved in time; references are left as they are",
+                );
+                metadata
+            }
+        }
     }
 
     /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted
@@ -36,23 +64,29 @@ impl Shared {
         call: impl AsyncFnOnce(&mut Instance, Writer, Due) -> Result<(R, Writer), Fault>,
     ) -> Result<R, Refusal> {
         let called = async {
-            let mut taken: Taken<'_> = self.pool.take(&mut due).await?;
+            let mut taken: Taken<'_> = self.pool.take(store, &mut due).await?;
             taken.instance.lend(store);
             // Not before there is an instance: a call that never had one has used no number.
-            let (reply, returned) = call(&mut taken.instance, writer.take().unwrap_or_default(), due).await?;
-            *writer = Some(returned);
-            self.pool.give_back(taken);
-            Ok(reply)
+            match call(&mut taken.instance, writer.take().unwrap_or_default(), due).await {
+                Ok((reply, returned)) => {
+                    *writer = Some(returned);
+                    self.pool.give_back(taken);
+                    Ok(reply)
+                }
+                Err(fault) => Err(self.pool.fault(taken, fault)),
+            }
         };
         called.await.inspect_err(|refusal| self.report(refusal))
     }
 
     fn report(&self, refusal: &Refusal) {
         let (level, context) = match refusal {
-            Refusal::Full(_) | Refusal::Late(_) => {
+            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => {
                 self.tally.count_busy();
                 (LogLevel::Warn, "keepline.busy")
             }
+            // That it is left alone was said when that began.
+            Refusal::LeftAlone(_) => return self.tally.count_left_alone(),
             Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
             Refusal::Fault(_) => {
                 self.tally.count_fault();

@@ -5,7 +5,7 @@
 //! too little time counts by how long that goes on, and not by how often it happens. What was cancelled does not
 //! count.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -27,10 +27,39 @@ impl Default for BreakerOptions {
     }
 }
 
+/// Whether calls are let through. The greater, the worse.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BreakerState {
+    /// All are.
+    #[default]
+    Closed,
+    /// One is, which looks whether the store is back.
+    HalfOpen,
+    /// None is, until the cool-down is over.
+    Open,
+}
+
+impl BreakerState {
+    /// For people and programs: `closed`, `half-open` or `open`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half-open",
+            Self::Open => "open",
+        }
+    }
+}
+
+impl fmt::Display for BreakerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Open after so many failures in a row; then, after a cool-down that doubles each time, one transaction
 /// is let through to look.
 #[derive(Debug)]
-pub(crate) struct Breaker {
+pub struct Breaker {
     options: BreakerOptions,
     state: Mutex<State>,
 }
@@ -57,14 +86,14 @@ enum Admission {
 }
 
 /// Leave to try. Whoever was to look whether the store is back and goes without a report makes room for the next.
-pub(crate) struct Leave<'a> {
+pub struct Leave<'a> {
     breaker: &'a Breaker,
     probe_since: Option<Instant>,
 }
 
 impl Leave<'_> {
     /// What came of it was reported to the breaker.
-    pub(crate) fn reported(mut self, to: &Breaker) {
+    pub fn reported(mut self, to: &Breaker) {
         if std::ptr::eq(self.breaker, to) {
             self.probe_since = None;
         }
@@ -83,7 +112,8 @@ impl Breaker {
     /// A cool-down never grows beyond this many times the first.
     const MAX_GROWTH: u32 = 10;
 
-    pub(crate) fn new(options: BreakerOptions) -> Self {
+    /// A closed one.
+    pub fn new(options: BreakerOptions) -> Self {
         Self { options, state: Mutex::default() }
     }
 
@@ -94,12 +124,22 @@ impl Breaker {
     }
 
     /// Whether the store is left alone.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.state.lock().open_until.is_some()
     }
 
+    /// How it stands. One whose cool-down is over is open until somebody looks.
+    pub fn state(&self) -> BreakerState {
+        let state = self.state.lock();
+        match state.open_until {
+            None => BreakerState::Closed,
+            Some(_) if state.probing => BreakerState::HalfOpen,
+            Some(_) => BreakerState::Open,
+        }
+    }
+
     /// None: not now.
-    pub(crate) fn admit(&self, now: Instant) -> Option<Leave<'_>> {
+    pub fn admit(&self, now: Instant) -> Option<Leave<'_>> {
         let probe_since = match self.admit_at(now) {
             Admission::Closed => None,
             Admission::Probe => Some(now),
@@ -108,14 +148,16 @@ impl Breaker {
         Some(Leave { breaker: self, probe_since })
     }
 
-    pub(crate) fn succeeded(&self) {
+    /// It works: closed, whatever it was.
+    pub fn succeeded(&self) {
         let mut state = self.state.lock();
         if state.failures > 0 || state.silence.is_some() {
             *state = State::default();
         }
     }
 
-    pub(crate) fn failed(&self) {
+    /// One more failure in a row.
+    pub fn failed(&self) {
         self.failed_at(Instant::now());
     }
 

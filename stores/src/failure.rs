@@ -57,6 +57,25 @@ impl FailureCode {
         }
     }
 
+    /// Whether it tells of the store's state, and not of what it was asked for.
+    pub fn is_the_store_s(self) -> bool {
+        match self {
+            Self::TooManyBuckets
+            | Self::Full
+            | Self::ReadOnly
+            | Self::Denied
+            | Self::Unavailable
+            | Self::TimedOut
+            | Self::Other => true,
+            Self::Invalid
+            | Self::TooLarge
+            | Self::Unsupported
+            | Self::WrongType
+            | Self::NotACounter
+            | Self::CounterOverflow => false,
+        }
+    }
+
     /// The code that the contract spells like this.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|code| code.name() == name)

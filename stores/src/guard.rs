@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Deadline, Failure, FailureCode, Histogram, Latencies, Store,
-    breaker::{Breaker, BreakerOptions},
+    breaker::{Breaker, BreakerOptions, BreakerState},
+    failure,
 };
 
 /// What a store gets beyond the deadline. One that keeps to it answers first, and says more than can be said here.
@@ -40,6 +41,20 @@ pub enum Missed {
     Abandoned,
     /// The store panicked: what was asked for may or may not be done.
     Panicked,
+}
+
+impl Missed {
+    /// As a failure of the store, for whoever asked.
+    pub fn failure(self) -> Failure {
+        let (code, message) = match self {
+            Self::LeftAlone => {
+                (FailureCode::Unavailable, "the store has failed several times in a row and is left alone for a moment")
+            }
+            Self::Abandoned => (FailureCode::TimedOut, "the store did not answer before the deadline"),
+            Self::Panicked => (FailureCode::Other, "the store panicked"),
+        };
+        failure(code, "", message)
+    }
 }
 
 /// What a store answers a call with.
@@ -69,6 +84,9 @@ pub struct Guard {
     /// Whether the breaker knows of any failure: else it need not be asked.
     is_troubled: AtomicBool,
     calls: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    consecutive_failures: AtomicU64,
     failures: [AtomicU64; FailureCode::ALL.len()],
     left_alone: AtomicU64,
     abandoned: AtomicU64,
@@ -80,8 +98,17 @@ pub struct Guard {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreCounters {
-    /// Calls that were made.
+    /// Calls that were made. Those that are under way, or whose caller went away, have not ended in any of the ways
+    /// below.
     pub calls: u64,
+    /// Calls that were answered without a failure.
+    pub succeeded: u64,
+    /// Calls that were answered with a failure, or with several: [`failures`](Self::failures) has their codes.
+    pub failed: u64,
+    /// Calls in a row, up to now, of which nothing came for want of the store: it was not available, not in time, full,
+    /// read-only, denied access or broke down, or was left alone. One that the store refused for what was in it does not
+    /// count.
+    pub consecutive_failures: u64,
     /// Calls that were not made, because the store had failed time after time.
     pub left_alone: u64,
     /// Calls without an answer by their deadline.
@@ -90,8 +117,8 @@ pub struct StoreCounters {
     pub panicked: u64,
     /// How long the calls took that were not answered at once.
     pub waits: Latencies,
-    /// Whether the store is left alone now. None: it has a circuit breaker of its own.
-    pub is_left_alone: Option<bool>,
+    /// How the store's circuit breaker stands: its own, or the guard's.
+    pub breaker: BreakerState,
     failures: [u64; FailureCode::ALL.len()],
 }
 
@@ -102,15 +129,38 @@ impl StoreCounters {
     }
 }
 
+/// How a store was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// Why it can't be used. None: it can.
+    pub problem: Option<Failure>,
+    /// How long it took to find out: for a store over a network its round trip, and connecting where there was no
+    /// connection.
+    pub round_trip: Duration,
+    /// How its circuit breaker stood afterwards.
+    pub breaker: BreakerState,
+}
+
+impl Health {
+    /// Whether it can be used.
+    pub fn is_good(&self) -> bool {
+        self.problem.is_none()
+    }
+}
+
 impl Guard {
     /// Guards a store. The options are for one without a circuit breaker of its own.
     pub fn new(store: Arc<dyn Store>, options: BreakerOptions) -> Self {
-        let breaker = (!store.has_breaker()).then(|| Breaker::new(options));
+        let breaker = store.breaker().is_none().then(|| Breaker::new(options));
         Self {
             store,
             breaker,
             is_troubled: AtomicBool::new(false),
             calls: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            consecutive_failures: AtomicU64::new(0),
             failures: Default::default(),
             left_alone: AtomicU64::new(0),
             abandoned: AtomicU64::new(0),
@@ -137,6 +187,7 @@ impl Guard {
             Some(breaker) if self.is_troubled.load(Ordering::Relaxed) => {
                 let Some(leave) = breaker.admit(Instant::now()) else {
                     self.left_alone.fetch_add(1, Ordering::Relaxed);
+                    self.consecutive_failures.fetch_add(1, Ordering::Relaxed);
                     return Err(Missed::LeftAlone);
                 };
                 Some(leave)
@@ -180,6 +231,8 @@ impl Guard {
     /// Counts how a call has ended, and tells the breaker.
     fn report<T: Answer>(&self, answer: &Result<T, Missed>, began: Option<Instant>) {
         let (mut failed, mut cut_short) = (false, false);
+        // Whether all was answered without a failure, and whether one was for want of the store.
+        let (mut is_whole, mut is_at_fault) = (true, answer.is_err());
         match answer {
             Ok(answer) => {
                 for failure in answer.failures() {
@@ -189,7 +242,11 @@ impl Guard {
                     }
                     failed |= failure.code == FailureCode::Unavailable;
                     cut_short |= failure.code == FailureCode::TimedOut;
+                    is_whole = false;
+                    is_at_fault |= failure.code.is_the_store_s();
                 }
+                let ended = if is_whole { &self.succeeded } else { &self.failed };
+                ended.fetch_add(1, Ordering::Relaxed);
             }
             Err(Missed::Panicked) => {
                 failed = true;
@@ -200,6 +257,11 @@ impl Guard {
                 self.abandoned.fetch_add(1, Ordering::Relaxed);
             }
             Err(Missed::LeftAlone) => {}
+        }
+        if is_at_fault {
+            self.consecutive_failures.fetch_add(1, Ordering::Relaxed);
+        } else if self.consecutive_failures.load(Ordering::Relaxed) > 0 {
+            self.consecutive_failures.store(0, Ordering::Relaxed);
         }
         let Some(breaker) = &self.breaker else { return };
         if failed {
@@ -215,16 +277,39 @@ impl Guard {
         self.is_troubled.store(true, Ordering::Relaxed);
     }
 
+    /// How the store's circuit breaker stands: its own, or this one.
+    pub fn breaker(&self) -> BreakerState {
+        self.breaker.as_ref().map(Breaker::state).or_else(|| self.store.breaker()).unwrap_or_default()
+    }
+
+    /// How many calls have been asked for so far, made or not.
+    pub fn asked(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed).saturating_add(self.left_alone.load(Ordering::Relaxed))
+    }
+
+    /// Looks whether the store can be used, as an entry would find it: through the circuit breaker, and by the deadline.
+    /// It counts as a call. One request to each server; none where the breaker is open.
+    pub async fn check(&self, deadline: Deadline) -> Health {
+        let began = Instant::now();
+        let answer = self.call(deadline, |store| store.check()).await;
+        let round_trip = began.elapsed();
+        let problem = answer.map_err(Missed::failure).and_then(|checked| checked).err();
+        Health { problem, round_trip, breaker: self.breaker() }
+    }
+
     /// How calls have ended so far.
     pub fn counters(&self) -> StoreCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreCounters {
             calls: read(&self.calls),
+            succeeded: read(&self.succeeded),
+            failed: read(&self.failed),
+            consecutive_failures: read(&self.consecutive_failures),
             left_alone: read(&self.left_alone),
             abandoned: read(&self.abandoned),
             panicked: read(&self.panicked),
             waits: self.waits.read(),
-            is_left_alone: self.breaker.as_ref().map(Breaker::is_open),
+            breaker: self.breaker(),
             failures: self.failures.each_ref().map(read),
         }
     }

@@ -1,13 +1,13 @@
 //! Stores: what the host lends the component as `key-value`.
 //!
-//! A store knows buckets, keys, logs, atomicity, expiry and its own key layout, and never the meaning of
+//! A store knows buckets, keys, logs, indexes, atomicity, expiry and its own key layout, and never the meaning of
 //! what it keeps. The rules that all stores share are those of `wit/key-value.wit`; the types are the
 //! contract's own. One conformance suite (`conformance/` and `tests/stores/`) holds every store to them.
 //!
 //! # Adding an operation
 //! The compiler finds most of these places, once the case is in the contract:
 //! 1. `wit/key-value.wit`, and the same in Rust: `contract/operations.rs` and `contract/outcomes.rs`.
-//! 2. `request.rs`: what is checked before any store is asked, and whether it writes.
+//! 2. `check.rs`: what is checked before any store is asked, and whether it writes; `limits.rs`: what it counts.
 //! 3. Stores that keep buckets in this process: `bucket/probe.rs` (what could fail, how much it grows) and
 //!    `bucket/apply.rs`.
 //! 4. Redis: a step in `redis/operations.lua` or the file of its part, its parameters in `redis/encode.rs`, what it
@@ -18,39 +18,52 @@
 
 mod breaker;
 mod bucket;
+pub mod check;
 mod clock;
 pub mod contract;
 mod deadline;
+#[cfg(feature = "directory")]
+pub mod directory;
 mod failure;
 pub mod guard;
 mod histogram;
+mod index;
+pub mod limits;
 mod memory;
 pub mod names;
 #[cfg(feature = "redis")]
 mod redis;
-pub mod request;
 mod secret;
+#[cfg(any(feature = "directory", feature = "redis"))]
+pub mod transfer;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use futures::future::join_all;
 
+#[doc(hidden)]
+pub use self::breaker::{Breaker, Leave};
 #[doc(inline)]
 pub use self::contract::*;
+#[cfg(feature = "directory")]
+pub use self::directory::{DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync};
 use self::failure::failure;
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::fuzzing;
 #[cfg(feature = "redis")]
-pub use self::redis::{Arrival, NotApart, RedisOptions, RedisOptionsError, RedisStore, Removed, Transfer, Transferred};
+pub use self::redis::{RedisOptions, RedisOptionsError, RedisStore};
+#[cfg(any(feature = "directory", feature = "redis"))]
+#[doc(inline)]
+pub use self::transfer::{Arrival, NotApart, Removed, Transfer, TransferStore, Transferred};
 pub use self::{
-    breaker::BreakerOptions,
+    breaker::{BreakerOptions, BreakerState},
     clock::{Clock, ManualClock, SystemClock},
     deadline::Deadline,
-    guard::{Guard, StoreCounters},
+    guard::{Guard, Health, StoreCounters},
     histogram::{Histogram, Latencies},
-    memory::{MemoryLimits, MemoryStore},
+    memory::{MemoryLimits, MemoryStore, SessionLimitPolicy},
     secret::{Secret, masked_url},
 };
 
@@ -75,6 +88,12 @@ impl Writer {
     #[doc(hidden)]
     pub fn nobody() -> Self {
         Self { id: None, sequence: 0 }
+    }
+
+    /// The writer that another process was: what it sent last can be sent again.
+    #[doc(hidden)]
+    pub fn resumed(id: &str, sequence: u64) -> Self {
+        Self { id: Some(id.into()), sequence }
     }
 
     /// Begin a transaction: the number that all its tries carry.
@@ -126,7 +145,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         transactions: &[Transaction],
         deadline: Deadline,
     ) -> Vec<Result<Receipt, Failure>> {
-        if let Err(failure) = request::check_each(transactions) {
+        if let Err(failure) = check::together(transactions) {
             return vec![Err(failure); transactions.len()];
         }
         join_all(transactions.iter().map(|transaction| self.transact(writer, transaction, deadline))).await
@@ -155,10 +174,10 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// What this store can promise.
     fn capabilities(&self) -> StoreCapabilities;
 
-    /// Whether the store has a circuit breaker of its own, as one over several servers should. Else its caller's
-    /// [`Guard`] has one.
-    fn has_breaker(&self) -> bool {
-        false
+    /// How the store's own circuit breaker stands, if it has one, as one over several servers should: of several the
+    /// worst. None: its caller's [`Guard`] has one.
+    fn breaker(&self) -> Option<BreakerState> {
+        None
     }
 
     /// How many requests this store has sent over a network in its life, retries included. 0 unless told.
@@ -166,7 +185,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         0
     }
 
-    /// Whether the store can be used right now, for people who set it up: the error says what to mend. Yes unless told.
+    /// Whether the store can be used right now, for people who set it up: the error says what to mend. It is asked for
+    /// something, the way entries ask, so that a circuit breaker whose cool-down is over closes when the store is back.
+    /// That it can be written to is not tried. Yes unless told.
     async fn check(&self) -> Result<(), Failure> {
         Ok(())
     }

@@ -13,8 +13,9 @@ use std::{
 
 use async_trait::async_trait;
 use keepline_stores::{
-    BreakerOptions, BucketId, BucketKind, BucketPage, Deadline, Deletion, ExistingLife, Failure, FailureCode, Guard,
-    MemoryStore, Opening, Receipt, Store, StoreCapabilities, Transaction, Writer, guard::Missed,
+    BreakerOptions, BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, ExistingLife, Failure,
+    FailureCode, Guard, MemoryStore, Opening, Receipt, Store, StoreCapabilities, StoreCounters, Transaction, Writer,
+    guard::Missed,
 };
 
 /// What the store does when it is asked.
@@ -80,8 +81,12 @@ impl Store for Moody {
         self.memory.capabilities()
     }
 
-    fn has_breaker(&self) -> bool {
-        self.own_breaker
+    fn breaker(&self) -> Option<BreakerState> {
+        self.own_breaker.then_some(BreakerState::HalfOpen)
+    }
+
+    async fn check(&self) -> Result<(), Failure> {
+        ask_of(self).await.map(|_| ())
     }
 }
 
@@ -98,17 +103,23 @@ fn guarded(own_breaker: bool) -> (Guard, Arc<Moody>) {
     (Guard::new(store.clone(), BreakerOptions { failures: 3, cooldown: COOLDOWN }), store)
 }
 
-async fn ask(guard: &Guard) -> Result<Result<Receipt, Failure>, Missed> {
+/// A call that changes nothing.
+async fn ask_of(store: &dyn Store) -> Result<Receipt, Failure> {
     let transaction = Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: "s".into() },
         opening: Opening::Existing(ExistingLife { incarnation: None, renew: true }),
         expectations: vec![],
         operations: vec![],
     };
-    let deadline = Deadline::after(Duration::from_millis(200));
-    let writer = Writer::new();
-    let store = guard.store().clone();
-    guard.call(deadline, |_| Box::pin(async move { store.transact(&writer, &transaction, deadline).await })).await
+    store.transact(&Writer::new(), &transaction, Deadline::NEVER).await
+}
+
+async fn ask(guard: &Guard) -> Result<Result<Receipt, Failure>, Missed> {
+    guard.call(soon(), |store| Box::pin(ask_of(store))).await
+}
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_millis(200))
 }
 
 #[tokio::test]
@@ -124,7 +135,7 @@ async fn a_store_that_never_answers_is_left_at_the_deadline_and_then_alone() {
     }
     assert_eq!(store.asked.load(Ordering::Relaxed), asked, "nobody waits for a store that hangs");
     let counters = guard.counters();
-    assert_eq!((counters.left_alone, counters.is_left_alone), (101, Some(true)));
+    assert_eq!((counters.left_alone, counters.breaker), (101, BreakerState::Open));
     assert_eq!(counters.abandoned, asked as u64);
     assert_eq!(counters.waits.count(), asked as u64);
     // Back again.
@@ -133,7 +144,7 @@ async fn a_store_that_never_answers_is_left_at_the_deadline_and_then_alone() {
         tokio::time::sleep(COOLDOWN / 10).await;
     }
     assert!(ask(&guard).await.is_ok());
-    assert_eq!(guard.counters().is_left_alone, Some(false));
+    assert_eq!(guard.counters().breaker, BreakerState::Closed);
 }
 
 #[tokio::test]
@@ -175,7 +186,7 @@ async fn a_store_with_a_breaker_of_its_own_is_always_asked() {
     for _ in 0..50 {
         assert!(ask(&guard).await.unwrap().is_err());
     }
-    assert_eq!(guard.counters().is_left_alone, None);
+    assert_eq!(guard.counters().breaker, BreakerState::HalfOpen, "the store's own");
     assert_eq!(store.asked.load(Ordering::Relaxed), 50);
 }
 
@@ -189,4 +200,62 @@ async fn only_what_was_waited_for_is_a_wait() {
     let counters = guard.counters();
     assert_eq!((counters.calls, counters.waits.count()), (2, 1));
     assert!(counters.waits.quantile(1.0).unwrap() > Duration::from_millis(40));
+}
+
+#[tokio::test]
+async fn a_check_tells_how_a_store_is_found_and_closes_the_breaker_of_one_that_is_back() {
+    let (guard, store) = guarded(false);
+    assert!(guard.check(soon()).await.is_good());
+    *store.does.lock() = Does::AnswerLate;
+    let late = guard.check(soon()).await;
+    assert!(late.is_good() && late.round_trip >= Duration::from_millis(40), "{late:?}");
+
+    for (does, code) in [
+        (Does::Fail(FailureCode::Unavailable), FailureCode::Unavailable),
+        (Does::Panic, FailureCode::Other),
+        (Does::Fail(FailureCode::Unavailable), FailureCode::Unavailable),
+    ] {
+        *store.does.lock() = does;
+        assert_eq!(guard.check(soon()).await.problem.unwrap().code, code);
+    }
+    let asked = store.asked.load(Ordering::Relaxed);
+    let left_alone = guard.check(soon()).await;
+    assert_eq!((left_alone.problem.unwrap().code, left_alone.breaker), (FailureCode::Unavailable, BreakerState::Open));
+    assert_eq!(store.asked.load(Ordering::Relaxed), asked, "the store is left alone");
+
+    *store.does.lock() = Does::Answer;
+    while !guard.check(soon()).await.is_good() {
+        tokio::time::sleep(COOLDOWN / 10).await;
+    }
+    assert_eq!(guard.breaker(), BreakerState::Closed);
+}
+
+#[tokio::test]
+async fn failures_in_a_row_are_those_for_want_of_the_store_and_a_success_ends_them() {
+    let (guard, store) = guarded(true);
+    let told = async |does| {
+        *store.does.lock() = does;
+        let _ = ask(&guard).await;
+        guard.counters().consecutive_failures
+    };
+    for (does, failures) in [
+        (Does::Answer, 0),
+        (Does::Fail(FailureCode::Unavailable), 1),
+        (Does::Fail(FailureCode::Full), 2),
+        (Does::Hang, 3),
+        (Does::Panic, 4),
+        (Does::Fail(FailureCode::NotACounter), 0),
+        (Does::Fail(FailureCode::TimedOut), 1),
+        (Does::Answer, 0),
+    ] {
+        assert_eq!(told(does).await, failures, "{does:?}");
+    }
+    let StoreCounters { calls, succeeded, failed, abandoned, panicked, .. } = guard.counters();
+    assert_eq!((calls, succeeded, failed, abandoned, panicked), (8, 2, 4, 1, 1));
+    let (guard, store) = guarded(false);
+    *store.does.lock() = Does::Fail(FailureCode::Unavailable);
+    for _ in 0..20 {
+        let _ = ask(&guard).await;
+    }
+    assert_eq!(guard.counters().consecutive_failures, 20, "those that were not made are among them");
 }

@@ -3,9 +3,10 @@
 use std::{ops::Deref, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use keepline::store::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
-    Writer,
+    BreakerState, BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
+    Transaction, Writer, check,
 };
 
 /// What stands between. Unless told, it lets everything through.
@@ -33,6 +34,20 @@ pub trait Between: Send + Sync + std::fmt::Debug + 'static {
         self.before()?;
         store.transact(writer, transaction, deadline).await
     }
+
+    /// In the place of several transactions that wait once.
+    async fn transact_each(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        transactions: &[Transaction],
+        deadline: Deadline,
+    ) -> Vec<Result<Receipt, Failure>> {
+        join_all(transactions.iter().map(|transaction| self.transact(store, writer, transaction, deadline))).await
+    }
+
+    /// Before each deletion, after [`Between::before`].
+    async fn before_deletion(&self) {}
 
     /// What is told of the store's capabilities.
     fn capabilities(&self, told: StoreCapabilities) -> StoreCapabilities {
@@ -79,6 +94,18 @@ impl<B: Between> Store for With<B> {
         self.between.transact(&*self.store, writer, transaction, deadline).await
     }
 
+    async fn transact_each(
+        &self,
+        writer: &Writer,
+        transactions: &[Transaction],
+        deadline: Deadline,
+    ) -> Vec<Result<Receipt, Failure>> {
+        if let Err(failure) = check::together(transactions) {
+            return vec![Err(failure); transactions.len()];
+        }
+        self.between.transact_each(&*self.store, writer, transactions, deadline).await
+    }
+
     async fn list_buckets(
         &self,
         kind: BucketKind,
@@ -99,6 +126,7 @@ impl<B: Between> Store for With<B> {
         deadline: Deadline,
     ) -> Result<Deletion, Failure> {
         self.between.before()?;
+        self.between.before_deletion().await;
         self.store.delete_bucket(writer, bucket, incarnation, max_keys, deadline).await
     }
 
@@ -106,8 +134,8 @@ impl<B: Between> Store for With<B> {
         self.between.capabilities(self.store.capabilities())
     }
 
-    fn has_breaker(&self) -> bool {
-        self.store.has_breaker()
+    fn breaker(&self) -> Option<BreakerState> {
+        self.store.breaker()
     }
 
     fn round_trips(&self) -> u64 {
@@ -115,6 +143,7 @@ impl<B: Between> Store for With<B> {
     }
 
     async fn check(&self) -> Result<(), Failure> {
+        self.between.before()?;
         self.store.check().await
     }
 }

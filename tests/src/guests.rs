@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use keepline::{Passed, pipe::ProblemCode};
+
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{
     Mangling, Resolve, WorldId, WorldItem,
@@ -11,33 +13,90 @@ use wit_parser::{
 /// The guest of `tests/guests/hostile`: a question's text tells it what to do.
 pub const HOSTILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hostile.wasm"));
 
+/// What the hostile guest tells of a question or an answer.
+pub fn told(passed: &Passed) -> Option<String> {
+    if let Some(metadata) = &passed.metadata {
+        let metadata: serde_json::Value = serde_json::from_str(metadata).unwrap();
+        return Some(metadata["told"].as_str().unwrap().to_owned());
+    }
+    let problem = passed.problem.as_ref()?;
+    (problem.code == ProblemCode::Other("told".into())).then(|| problem.message.clone())
+}
+
 /// A component of the world `memory-filter`, as a core module in text form.
 ///
-/// `pages` is its first memory; `body` what a question executes, until it returns the address of its
-/// reply. The length of the question's text is local 1. At address 0 there are zeros, and that is a well-formed reply:
-/// "passed". `more` are further fields of the module. Strings that are passed in land at 65536 and following; a second
-/// page is there.
-pub fn core_guest(pages: u32, body: &str, more: &str) -> Vec<u8> {
-    let mut module = format!(
-        r#"(module
-            (memory (export "memory") {pages})
-            (global $free (mut i32) (i32.const 65536))
-            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
-                global.get $free
-                (global.set $free (i32.and (i32.const -8)
-                    (i32.add (i32.const 7) (i32.add (global.get $free) (local.get 3))))))
-            {more}"#
-    );
-    let (resolve, world) = contract();
-    for (name, parameters) in exports(&resolve, world) {
-        let body = if name.ends_with("/filter@0.2.0#question") { body } else { "i32.const 0" };
-        module.push_str(&format!(
-            "(func (export \"{name}\") (param {parameters}) (result i32) (local $n i32)
-                (global.set $free (i32.const 65536)) {body})"
-        ));
+/// At address 0 there are zeros, and that is a well-formed reply: "passed". Strings that are passed in land at 65536 and
+/// following; a second page is there. What the world imports can be called by its name in the core ABI: `$log`, `$now`,
+/// `$list-buckets`.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreGuest<'a> {
+    /// Its first memory.
+    pub pages: u32,
+    /// What a question executes, until it returns the address of its reply. The length of its text is local 1.
+    pub question: &'a str,
+    /// What it executes when it is configured, likewise.
+    pub configure: &'a str,
+    /// What it executes when the host has it allocate room for a string, until it returns its address. The size is local 3.
+    pub realloc: &'a str,
+    /// Further fields of the module.
+    pub more: &'a str,
+}
+
+const REALLOC: &str = "global.get $free
+    (global.set $free (i32.and (i32.const -8) (i32.add (i32.const 7) (i32.add (global.get $free) (local.get 3)))))";
+
+impl Default for CoreGuest<'_> {
+    fn default() -> Self {
+        Self { pages: 2, question: "i32.const 0", configure: "i32.const 0", realloc: REALLOC, more: "" }
     }
-    module.push(')');
-    component_of(&wat::parse_str(module).unwrap())
+}
+
+impl CoreGuest<'_> {
+    /// As a component.
+    pub fn component(&self) -> Vec<u8> {
+        let (resolve, world) = contract();
+        let Self { pages, question, configure, realloc, more } = self;
+        let mut functions = String::new();
+        for (name, parameters) in exports(&resolve, world) {
+            let body = match &*name {
+                "keepline:memory/filter@0.2.0#question" => question,
+                "keepline:memory/filter@0.2.0#configure" => configure,
+                _ => "i32.const 0",
+            };
+            functions.push_str(&format!(
+                "(func (export \"{name}\") (param {parameters}) (result i32) (local $n i32)
+                    (global.set $free (i32.const 65536)) {body})"
+            ));
+        }
+        let is_called = |name: &str| {
+            let calls = |text: &str| text.split_whitespace().any(|word| word.trim_end_matches(')') == name);
+            calls(&functions) || calls(more)
+        };
+        let imports: String = imports(&resolve, world)
+            .into_iter()
+            .filter(|(name, _)| is_called(name))
+            .map(|(_, import)| import)
+            .collect();
+        let module = format!(
+            r#"(module
+                {imports}
+                (memory (export "memory") {pages})
+                (global $free (mut i32) (i32.const 65536))
+                (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) {realloc})
+                {more} {functions})"#
+        );
+        component_of(&wat::parse_str(module).unwrap())
+    }
+}
+
+/// A [`CoreGuest`] with that memory, question and further fields.
+pub fn core_guest(pages: u32, question: &str, more: &str) -> Vec<u8> {
+    CoreGuest { pages, question, more, ..CoreGuest::default() }.component()
+}
+
+/// The bytes of a component, or of a core module, in text form: `(component …)`. It need not be valid.
+pub fn from_text(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap()
 }
 
 /// Wraps a core module as a component of the world `memory-filter`.
@@ -70,6 +129,23 @@ fn exports(resolve: &Resolve, world: WorldId) -> Vec<(String, String)> {
         }
     }
     exports
+}
+
+/// What the world imports, in the core ABI: its name here, and the import in text form.
+fn imports(resolve: &Resolve, world: WorldId) -> Vec<(String, String)> {
+    let mut imports = Vec::new();
+    for (key, item) in &resolve.worlds[world].imports {
+        let WorldItem::Interface { id, .. } = item else { panic!("the world imports interfaces only") };
+        let interface = resolve.name_world_key(key);
+        for (name, function) in &resolve.interfaces[*id].functions {
+            let signature = resolve.wasm_signature(AbiVariant::GuestImport, function);
+            let types = |types: &[WasmType]| types.iter().map(in_text).collect::<Vec<_>>().join(" ");
+            let (parameters, results) = (types(&signature.params), types(&signature.results));
+            let function = format!("(func ${name} (param {parameters}) (result {results}))");
+            imports.push((format!("${name}"), format!("(import \"{interface}\" \"{name}\" {function})")));
+        }
+    }
+    imports
 }
 
 fn in_text(parameter: &WasmType) -> &'static str {

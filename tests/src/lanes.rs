@@ -2,6 +2,7 @@
 //! still, a log that is kept, and a store that is watched and can be made to fail.
 
 use std::{
+    env,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -9,11 +10,13 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use keepline::{
-    Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, Sandbox, Sessions,
+    CodeCache, Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, PluginError,
+    Sandbox, Sessions,
     lend::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question},
-    store::{Failure, FailureCode, Receipt, Store, Writer},
+    store::{Failure, FailureCode, Receipt, Store, Transaction, Writer},
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -23,10 +26,27 @@ use crate::{
     requests::{describe, transaction, unused},
 };
 
+/// The default sandbox, with compiled code kept in the target directory for all tests; unless that is where others can
+/// write to, as with a umask of 002: then each process compiles.
+pub fn sandbox() -> Sandbox {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    let make = || {
+        // target/<profile>/deps/<test>
+        let test = env::current_exe().unwrap();
+        let mut sandbox = Sandbox::default();
+        sandbox.cache = CodeCache::At(test.ancestors().nth(3).unwrap().join("tmp/compiled"));
+        if let Err(PluginError::UntrustedCache { .. }) = Plugin::bundled(&sandbox) {
+            sandbox.cache = CodeCache::Off;
+        }
+        sandbox
+    };
+    SANDBOX.get_or_init(make).clone()
+}
+
 /// The bundled filter, compiled once a process.
 pub fn plugin() -> Plugin {
     static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-    PLUGIN.get_or_init(|| Plugin::bundled(&Sandbox::default()).unwrap()).clone()
+    PLUGIN.get_or_init(|| Plugin::bundled(&sandbox()).unwrap()).clone()
 }
 
 /// A filter at work: one pipe, the operator's calls, and all that is lent.
@@ -288,6 +308,7 @@ impl Watch {
     }
 }
 
+#[async_trait]
 impl Between for Watch {
     fn before(&self) -> Result<(), Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -296,6 +317,20 @@ impl Between for Watch {
             Some(code) => {
                 Err(Failure { code, subject: String::new(), limit: 0, message: "the store is out of order".into() })
             }
+        }
+    }
+
+    /// One call, as whoever makes it waits once.
+    async fn transact_each(
+        &self,
+        store: &dyn Store,
+        writer: &Writer,
+        transactions: &[Transaction],
+        deadline: Deadline,
+    ) -> Vec<Result<Receipt, Failure>> {
+        match self.before() {
+            Ok(()) => store.transact_each(writer, transactions, deadline).await,
+            Err(failure) => vec![Err(failure); transactions.len()],
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What the black-box tests share. A helper that can't do its part ends the test.
 
 pub mod between;
+pub mod confined;
 pub mod guests;
 pub mod lanes;
+pub mod models;
 pub mod original;
+pub mod place;
 pub mod programs;
 pub mod watch;
 
-pub use keepline_stores_tests::{on_every_store, proxy, requests, servers, stores};
+pub use keepline_stores_tests::{on_every_store, on_stores, proxy, requests, servers, stores};

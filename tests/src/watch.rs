@@ -63,7 +63,7 @@ const CHILD: &str = "KEEPLINE_TEST_CHILD";
 /// Runs the body in a process of its own, where other tests don't disturb it and it can't hurt them.
 /// `test` is the name of the test that calls this.
 pub fn in_own_process(test: &str, body: impl FnOnce()) {
-    if env::var(CHILD).is_ok_and(|child| child == test) {
+    if is_child_for(test) {
         return body();
     }
     let output = child(test, &[]).output().unwrap();
@@ -82,6 +82,11 @@ pub fn child(test: &str, variables: &[(&str, &str)]) -> Command {
     command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
     command.env(CHILD, test).envs(variables.iter().copied());
     command
+}
+
+/// Whether this process was started by [`child`] to run that test.
+pub fn is_child_for(test: &str) -> bool {
+    env::var(CHILD).is_ok_and(|child| child == test)
 }
 
 /// Whether this process was started by [`child`].

@@ -280,4 +280,13 @@ proptest! {
             play(&mut node, &steps).await;
         });
     }
+
+    #[test]
+    fn in_a_directory_too_whatever_comes_is_answered(options in options(), steps in steps(24)) {
+        block_on(async {
+            let given = StoreUnderTest::directory();
+            let mut node = Node::new(&given.store, &options).await;
+            play(&mut node, &steps).await;
+        });
+    }
 }

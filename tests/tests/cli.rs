@@ -18,18 +18,32 @@ mod a_store_that_fails;
 mod bench;
 #[path = "cli/configuration.rs"]
 mod configuration;
+#[path = "cli/conversation.rs"]
+mod conversation;
 #[path = "cli/coprocess.rs"]
 mod coprocess;
+#[path = "cli/deferred.rs"]
+mod deferred;
+#[path = "cli/directory.rs"]
+mod directory;
+#[path = "cli/eviction.rs"]
+mod eviction;
 #[path = "cli/exit_codes.rs"]
 mod exit_codes;
+#[path = "cli/health.rs"]
+mod health;
 #[path = "cli/help.rs"]
 mod help;
 #[path = "cli/lines.rs"]
 mod lines;
 #[path = "cli/memory.rs"]
 mod memory;
+#[path = "cli/metrics.rs"]
+mod metrics;
 #[path = "cli/migrate.rs"]
 mod migrate;
+#[path = "cli/moving.rs"]
+mod moving;
 #[path = "cli/output.rs"]
 mod output;
 #[path = "cli/plugins.rs"]
@@ -40,8 +54,14 @@ mod scripts;
 mod sessions;
 #[path = "cli/signals.rs"]
 mod signals;
+#[path = "cli/store.rs"]
+mod store;
+#[path = "cli/transcripts.rs"]
+mod transcripts;
 #[path = "cli/turns.rs"]
 mod turns;
+#[path = "cli/users.rs"]
+mod users;
 
 /// A `keepline` that sees nothing of this process's configuration.
 fn keepline<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {

@@ -229,20 +229,33 @@ async fn the_same_traffic_comes_to_the_same_on_every_store() {
         let mut random = Rng::with_seed(seed);
         let options = options(&mut random);
         let mut memory = Side::new(StoreUnderTest::memory(), &options).await;
-        let mut redis = Side::new(StoreUnderTest::redis(), &options).await;
+        let mut others = [
+            Side::new(StoreUnderTest::directory(), &options).await,
+            Side::new(StoreUnderTest::redis(), &options).await,
+        ];
         for number in 0..STEPS {
             let step = Step::random(&mut random);
-            let (one, other) = (memory.take(&step).await, redis.take(&step).await);
-            assert_eq!(one, other, "KEEPLINE_SEED={seed}, step {number}: {step:?}, with {options}");
+            let one = memory.take(&step).await;
+            for side in &mut others {
+                let other = side.take(&step).await;
+                assert_eq!(one, other, "KEEPLINE_SEED={seed}, step {number}: {step:?}, with {options}");
+            }
         }
-        assert_eq!(memory.state().await, redis.state().await, "KEEPLINE_SEED={seed}, with {options}");
-        assert_eq!(memory.node.counters(), redis.node.counters(), "KEEPLINE_SEED={seed}");
         // How many warnings pass is a matter of time.
         let lines = |side: &Side| {
             let is_warning = |line: &String| line.starts_with("Answer not stored") || line.starts_with("Replaced");
-            side.node.log.of("keepline.session").into_iter().filter(|line| !is_warning(line)).collect::<Vec<_>>()
+            side.node
+                .log
+                .of("plugin: keepline.session")
+                .into_iter()
+                .filter(|line| !is_warning(line))
+                .collect::<Vec<_>>()
         };
-        let (one, other) = (lines(&memory), lines(&redis));
-        assert_eq!(one, other, "KEEPLINE_SEED={seed}");
+        let state = memory.state().await;
+        for side in &mut others {
+            assert_eq!(state, side.state().await, "KEEPLINE_SEED={seed}, with {options}");
+            assert_eq!(memory.node.counters(), side.node.counters(), "KEEPLINE_SEED={seed}");
+            assert_eq!(lines(&memory), lines(side), "KEEPLINE_SEED={seed}");
+        }
     }
 }

@@ -35,8 +35,8 @@ use keepline::{
     pipe::{Effect, ProblemCode},
     sessions::{SessionError, SessionErrorCode},
     store::{
-        BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore, Store, Transfer,
-        Writer,
+        BreakerState, BucketKind, Deadline, EntryState, FailureCode, RedisOptions, RedisOptionsError, RedisStore,
+        Store, Transfer, Writer,
     },
 };
 use keepline_local_redis::RedisServer;
@@ -143,7 +143,7 @@ impl Says for Node {
 /// Neither the entry's problem nor anything that was logged tells where Redis is or how to get in.
 fn assert_tells_no_secret(node: &Node, passed: &Passed, port: u16) {
     let mut told = node.log.warnings();
-    told.extend(node.log.of("keepline.store"));
+    told.extend(node.log.of("plugin: keepline.store"));
     assert!(!told.is_empty());
     told.push(problem_message(passed).to_owned());
     for text in told {

@@ -13,6 +13,8 @@ mod answers;
 mod capabilities;
 #[path = "filter_rules/counters.rs"]
 mod counters;
+#[path = "filter_rules/deferred.rs"]
+mod deferred;
 #[path = "filter_rules/expiry.rs"]
 mod expiry;
 #[path = "filter_rules/history.rs"]

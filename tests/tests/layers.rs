@@ -19,15 +19,26 @@ fn assert_none_of(package: &str, features: &[&str], foreign: &[&str]) {
     assert!(found.is_empty(), "{package} {features:?} is compiled with {found:?}");
 }
 
-const COMMAND_LINE: [&str; 7] =
-    ["clap", "comfy-table", "hdrhistogram", "indicatif", "mimalloc", "owo-colors", "plotters"];
+const COMMAND_LINE: [&str; 9] = [
+    "clap",
+    "comfy-table",
+    "hdrhistogram",
+    "indicatif",
+    "mimalloc",
+    "owo-colors",
+    "plotters",
+    "prometheus-client",
+    "xitca-web",
+];
 
 #[test]
 fn a_store_knows_neither_wasmtime_nor_the_filter() {
     let foreign = ["keepline", "keepline-filter", "serde_json"];
-    assert_none_of("keepline-stores", &["--features", "redis"], &["wasmtime"]);
-    assert_none_of("keepline-stores", &["--features", "redis"], &foreign);
-    assert_none_of("keepline-stores", &["--features", "redis"], &COMMAND_LINE);
+    for features in ["directory", "redis"] {
+        assert_none_of("keepline-stores", &["--features", features], &["wasmtime"]);
+        assert_none_of("keepline-stores", &["--features", features], &foreign);
+        assert_none_of("keepline-stores", &["--features", features], &COMMAND_LINE);
+    }
     // Only who lends it to a component asks for the component's types.
     let lent = compiled_with("keepline-stores", &["--features", "component"]);
     assert!(lent.contains("wasmtime") && !lent.contains("keepline"));
@@ -50,9 +61,13 @@ fn the_library_knows_no_command_line_no_plots_no_allocator_and_no_filter() {
 }
 
 #[test]
-fn who_asks_for_no_redis_gets_none() {
+fn who_asks_for_no_redis_and_no_directory_gets_none() {
+    let redis = ["redis", "rustls", "ring", "backon"];
     for package in ["keepline", "keepline-stores"] {
-        assert_none_of(package, &["--no-default-features"], &["redis", "rustls", "ring", "backon"]);
+        assert_none_of(package, &["--no-default-features"], &redis);
+        assert_none_of(package, &["--no-default-features"], &["rusqlite", "libsqlite3-sys"]);
+        assert_none_of(package, &["--no-default-features", "--features", "directory"], &redis);
+        assert_none_of(package, &["--no-default-features", "--features", "redis"], &["rusqlite", "libsqlite3-sys"]);
     }
 }
 

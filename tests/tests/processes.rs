@@ -1,19 +1,16 @@
-//! Several processes, each with several pipes, at work on one session in one Redis.
+//! Several processes, each with several pipes, at work on one session in one Redis, or in one directory.
 
 use std::{
     env,
     process::{Child, Stdio},
-    sync::Arc,
     time::Duration,
 };
 
 use futures::future::join_all;
-use keepline::{
-    pipe::Effect,
-    store::{RedisOptions, RedisStore, Store},
-};
+use keepline::pipe::Effect;
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told},
+    place::{PLACE, store_at},
     proxy::Proxy,
     servers,
     watch::{child, is_child},
@@ -22,20 +19,17 @@ use keepline_tests::{
 const PROCESSES: u64 = 4;
 const PIPES: u64 = 4;
 const ROUNDS: u64 = 400;
-const PORT: &str = "KEEPLINE_TEST_PORT";
 
-async fn node(port: u16) -> Node {
-    let options = RedisOptions { store_timeout: Duration::from_secs(30), ..servers::options(port) };
-    let store: Arc<dyn Store> = Arc::new(RedisStore::new(options).unwrap());
+async fn node(place: &str) -> Node {
     // Every few answers there is something to summarise.
-    Node::new(&store, r#"{"max_history":4}"#).await
+    Node::new(&store_at(place), r#"{"max_history":4}"#).await
 }
 
 /// What a child does: an answer and an increment a round on each pipe, and a question that sees its own
 /// process's work.
 #[tokio::main]
 async fn work(rounds: u64) {
-    let node = node(env::var(PORT).unwrap().parse().unwrap()).await;
+    let node = node(&env::var(PLACE).unwrap()).await;
     let lanes = (0..PIPES).map(|number| {
         let (mut pipe, mut sessions) = (node.keepline.pipe(), node.keepline.sessions());
         async move {
@@ -54,9 +48,8 @@ async fn work(rounds: u64) {
     join_all(lanes).await;
 }
 
-fn start(test: &str, port: u16) -> Child {
-    let port = port.to_string();
-    child(test, &[(PORT, &port)]).stdout(Stdio::null()).spawn().unwrap()
+fn start(test: &str, place: &str) -> Child {
+    child(test, &[(PLACE, place)]).stdout(Stdio::null()).spawn().unwrap()
 }
 
 /// Every answer and every increment is told by the counters and by the history.
@@ -69,20 +62,38 @@ async fn assert_adds_up(node: &mut Node, answers: u64, increments: u64) {
     assert_eq!(operations_told(&history), 2 * answers + increments);
 }
 
-#[test]
-fn several_processes_on_one_session_lose_nothing_and_count_nothing_twice() {
-    let name = "several_processes_on_one_session_lose_nothing_and_count_nothing_twice";
-    if is_child() {
-        return work(ROUNDS);
-    }
-    let server = servers::start();
-    let children: Vec<_> = (0..PROCESSES).map(|_| start(name, server.port())).collect();
+fn several_processes(test: &str, place: &str) {
+    let children: Vec<_> = (0..PROCESSES).map(|_| start(test, place)).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
     let all = PROCESSES * PIPES * ROUNDS;
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async { assert_adds_up(&mut node(server.port()).await, all, all).await });
+    runtime.block_on(async { assert_adds_up(&mut node(place).await, all, all).await });
+}
+
+#[test]
+fn several_processes_on_one_session_lose_nothing_and_count_nothing_twice() {
+    if is_child() {
+        return work(ROUNDS);
+    }
+    let server = servers::start();
+    several_processes(
+        "several_processes_on_one_session_lose_nothing_and_count_nothing_twice",
+        &server.port().to_string(),
+    );
+}
+
+#[test]
+fn several_processes_on_one_directory_lose_nothing_and_count_nothing_twice() {
+    if is_child() {
+        return work(ROUNDS);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    several_processes(
+        "several_processes_on_one_directory_lose_nothing_and_count_nothing_twice",
+        directory.path().to_str().unwrap(),
+    );
 }
 
 #[test]
@@ -95,29 +106,23 @@ fn several_processes_whose_connections_are_cut_lose_nothing_and_count_nothing_tw
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let proxy = runtime.block_on(Proxy::start(server.port()));
     proxy.cut_at_random(Some(10), 3);
-    let children: Vec<_> = (0..PROCESSES).map(|_| start(name, proxy.port())).collect();
+    let children: Vec<_> = (0..PROCESSES).map(|_| start(name, &proxy.port().to_string())).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
     assert!(proxy.cuts() > 40, "{}", proxy.cuts());
     let all = PROCESSES * PIPES * ROUNDS / 2;
-    runtime.block_on(async { assert_adds_up(&mut node(server.port()).await, all, all).await });
+    runtime.block_on(async { assert_adds_up(&mut node(&server.port().to_string()).await, all, all).await });
     drop(runtime);
 }
 
-#[test]
-fn a_process_that_is_killed_leaves_nothing_half_done() {
-    let name = "a_process_that_is_killed_leaves_nothing_half_done";
-    if is_child() {
-        return work(u64::MAX);
-    }
-    let server = servers::start();
+fn killed_again_and_again(test: &str, place: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let mut node = node(server.port()).await;
+        let mut node = node(place).await;
         for _ in 0..5 {
             let before = operations(&node).await;
-            let mut doomed = [start(name, server.port()), start(name, server.port())];
+            let mut doomed = [start(test, place), start(test, place)];
             // Until it is at work, and a little longer.
             while operations(&node).await < before + 100 {
                 assert!(doomed.iter_mut().all(|child| child.try_wait().unwrap().is_none()));
@@ -140,10 +145,31 @@ fn a_process_that_is_killed_leaves_nothing_half_done() {
     });
 }
 
+#[test]
+fn a_process_that_is_killed_leaves_nothing_half_done() {
+    if is_child() {
+        return work(u64::MAX);
+    }
+    let server = servers::start();
+    killed_again_and_again("a_process_that_is_killed_leaves_nothing_half_done", &server.port().to_string());
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing_half_done_in_a_directory() {
+    if is_child() {
+        return work(u64::MAX);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    killed_again_and_again(
+        "a_process_that_is_killed_leaves_nothing_half_done_in_a_directory",
+        directory.path().to_str().unwrap(),
+    );
+}
+
 /// What a child does: it sends the same answers as all others, from its own place on round and round.
 #[tokio::main]
 async fn send_again_and_again(rounds: u64) {
-    let node = node(env::var(PORT).unwrap().parse().unwrap()).await;
+    let node = node(&env::var(PLACE).unwrap()).await;
     let lanes = (0..PIPES).map(|number| {
         let mut pipe = node.keepline.pipe();
         async move {
@@ -161,21 +187,13 @@ async fn send_again_and_again(rounds: u64) {
 /// Fewer than a session keeps the ids of.
 const MESSAGES: u64 = 300;
 
-#[test]
-fn answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed() {
-    let name = "answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed";
-    if is_child() {
-        return send_again_and_again(
-            env::var(ROUNDS_TO_GO).map_or(u64::MAX / MESSAGES, |rounds| rounds.parse().unwrap()),
-        );
-    }
-    let server = servers::start();
+fn sent_again_and_again(test: &str, place: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let node = node(server.port()).await;
+        let node = node(place).await;
         for _ in 0..4 {
             let before = operations(&node).await;
-            let mut doomed = [start(name, server.port()), start(name, server.port())];
+            let mut doomed = [start(test, place), start(test, place)];
             while operations(&node).await < (before + 60).min(2 * MESSAGES) {
                 assert!(doomed.iter_mut().all(|child| child.try_wait().unwrap().is_none()));
                 tokio::time::sleep(Duration::from_millis(fastrand::u64(1..10))).await;
@@ -187,19 +205,47 @@ fn answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed() {
         }
     });
     // Now all of them, to the end, by several at a time.
-    let port = server.port().to_string();
-    let variables = [(PORT, &*port), (ROUNDS_TO_GO, "1")];
+    let variables = [(PLACE, place), (ROUNDS_TO_GO, "1")];
     let children: Vec<_> =
-        (0..PROCESSES).map(|_| child(name, &variables).stdout(Stdio::null()).spawn().unwrap()).collect();
+        (0..PROCESSES).map(|_| child(test, &variables).stdout(Stdio::null()).spawn().unwrap()).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
     runtime.block_on(async {
-        let mut node = node(server.port()).await;
+        let mut node = node(place).await;
         let count = node.sessions.get("shared", "answer_count").await.unwrap().value.unwrap();
         assert_eq!(count, MESSAGES.to_string());
         assert_eq!(operations(&node).await, 2 * MESSAGES);
     });
+}
+
+/// As the test says, or until it is killed.
+fn rounds_to_go() -> u64 {
+    env::var(ROUNDS_TO_GO).map_or(u64::MAX / MESSAGES, |rounds| rounds.parse().unwrap())
+}
+
+#[test]
+fn answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed() {
+    if is_child() {
+        return send_again_and_again(rounds_to_go());
+    }
+    let server = servers::start();
+    sent_again_and_again(
+        "answers_with_an_id_count_once_whichever_process_sends_them_and_is_killed",
+        &server.port().to_string(),
+    );
+}
+
+#[test]
+fn answers_with_an_id_count_once_in_a_directory_whichever_process_sends_them_and_is_killed() {
+    if is_child() {
+        return send_again_and_again(rounds_to_go());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    sent_again_and_again(
+        "answers_with_an_id_count_once_in_a_directory_whichever_process_sends_them_and_is_killed",
+        directory.path().to_str().unwrap(),
+    );
 }
 
 const ROUNDS_TO_GO: &str = "KEEPLINE_TEST_ROUNDS";

@@ -20,6 +20,9 @@ on_every_store! {
     a_memory_over_its_limit_costs_three_or_four,
     an_answer_costs_one_more_for_what_is_broken,
     the_operators_calls_cost_one_round_trip_or_two,
+    an_entry_of_a_user_waits_once_and_a_first_answer_once_more,
+    an_old_branch_costs_a_second_wait,
+    what_operators_do_with_users_waits_a_bounded_number_of_times,
 }
 
 /// A filter whose store knows its scripts.
@@ -43,7 +46,7 @@ struct Meter {
 
 impl Meter {
     fn new(given: &StoreUnderTest, node: &Node) -> Self {
-        Self { is_remote: given.name != "memory", round_trips: node.store.behind().round_trips() }
+        Self { is_remote: ["redis", "cluster"].contains(&given.name), round_trips: node.store.behind().round_trips() }
     }
 
     fn read(&mut self, node: &Node) -> u64 {
@@ -205,4 +208,89 @@ async fn the_operators_calls_cost_one_round_trip_or_two(given: Arc<StoreUnderTes
     node.sessions.put("s 1", "k", "1").await.unwrap_err();
     node.sessions.put("s1", "__keys__", "1").await.unwrap_err();
     assert_eq!(meter.read(&node), 0);
+}
+
+const OF_ANNA: &str = r#"{"session_id":"s1","user_id":"anna"}"#;
+
+/// Several transactions can go together: what is counted is how often somebody waits.
+async fn an_entry_of_a_user_waits_once_and_a_first_answer_once_more(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"conversation": true}"#).await;
+    let of_node = r#"{"session_id":"s1","user_id":"anna","memory_mode":"node","node_id":"n"}"#;
+    // The first answer registers the session with its user; a node's, with its session, too.
+    for (metadata, first) in [(OF_ANNA, 2), (of_node, 3)] {
+        for round in 0..12 {
+            node.store.calls();
+            node.question(metadata).await;
+            assert_eq!(node.store.calls(), 1, "question {round}");
+            assert_eq!(node.answer("x", "{}").await.effect, Effect::Stored);
+            assert_eq!(node.store.calls(), if round == 0 { first } else { 1 }, "answer {round}");
+        }
+    }
+    // Nor does another session of the user's, used in between, cost an entry anything.
+    for (session, waits) in [("s2", 2), ("s1", 1), ("s2", 1), ("s1", 1)] {
+        node.question(&OF_ANNA.replace("s1", session)).await;
+        assert_eq!(node.store.calls(), 1, "{session}");
+        node.answer("x", "{}").await;
+        assert_eq!(node.store.calls(), waits, "{session}");
+    }
+    // Without a question it is not known whose the session is: it is looked at, and registered again.
+    node.pipe.open();
+    node.store.calls();
+    assert_eq!(node.answer("x", OF_ANNA).await.effect, Effect::Stored);
+    assert_eq!(node.store.calls(), 3);
+    // Another user's entry goes no further than its question.
+    assert_eq!(node.question(&OF_ANNA.replace("anna", "ben")).await.effect, Effect::Foreign);
+    assert_eq!(node.store.calls(), 1);
+    // A fold of history adds one.
+    let mut folding = warm(&given, r#"{"conversation": true, "max_history": 10}"#).await;
+    for round in 1..=6 {
+        folding.question(&OF_ANNA.replace("s1", "s3")).await;
+        folding.store.calls();
+        folding.answer("x", "{}").await;
+        assert_eq!(folding.store.calls(), if [1, 6].contains(&round) { 2 } else { 1 }, "answer {round}");
+    }
+}
+
+async fn an_old_branch_costs_a_second_wait(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"conversation": true, "max_context_tokens": 64}"#).await;
+    for number in 0..150 {
+        node.question(&format!(r#"{{"session_id":"s1","message_id":"q{number}"}}"#)).await;
+        node.answer("x", &format!(r#"{{"message_id":"a{number}"}}"#)).await;
+    }
+    node.store.calls();
+    for (parent, waits) in [("a149", 1), ("a0", 2), ("a70", 2)] {
+        let metadata = format!(r#"{{"session_id":"s1","user_id":"anna","parent_message_id":"{parent}"}}"#);
+        assert_eq!(node.question(&metadata).await.effect, Effect::Enriched);
+        assert_eq!(node.store.calls(), waits, "{parent}");
+    }
+}
+
+async fn what_operators_do_with_users_waits_a_bounded_number_of_times(given: Arc<StoreUnderTest>) {
+    let mut node = warm(&given, r#"{"conversation": true}"#).await;
+    for number in 0..40 {
+        node.question(&OF_ANNA.replace("s1", &format!("s{number}"))).await;
+        node.answer("x", "{}").await;
+    }
+    node.store.calls();
+    node.sessions.put_user_value("anna", "k", Some("1")).await.unwrap();
+    assert_eq!(node.store.calls(), 1);
+    node.sessions.user_values("anna", None).await.unwrap();
+    assert_eq!(node.store.calls(), 1);
+    for (limit, waits) in [(1, 3), (16, 3), (17, 4), (40, 5), (100, 5)] {
+        node.sessions.user_sessions("anna", None, limit).await.unwrap();
+        assert_eq!(node.store.calls(), waits, "{limit}");
+    }
+    // Eight pages of transcripts at most, whatever is found, and two waits for each; those of the list beside.
+    let page = node.sessions.search_user("anna", "nowhere", None, 0).await.unwrap();
+    assert!(page.found.is_empty() && page.next.is_some());
+    assert_eq!(node.store.calls(), 5 + 8 * 2);
+    node.sessions.describe("s1".into()).await.unwrap();
+    assert_eq!(node.store.calls(), 1);
+    // 32 sessions: two waits each, and three for the user.
+    let done = node.sessions.forget_user("anna").await.unwrap();
+    assert_eq!((done.sessions, done.remaining), (32, 8));
+    assert_eq!(node.store.calls(), 3 + 2 * 32);
+    let done = node.sessions.forget_user("anna").await.unwrap();
+    assert_eq!((done.sessions, done.remaining), (8, 0));
+    assert_eq!(node.store.calls(), 4 + 2 * 8);
 }

@@ -28,20 +28,21 @@ use std::{
 
 use async_trait::async_trait;
 use keepline::{
-    CodeCache, Keepline, KeeplineError, OnStoreError, Options, Passed, Plugin, PluginError, Sandbox,
-    lend::LogLevel,
+    CodeCache, Isolation, Keepline, KeeplineError, OnStoreError, Options, Passed, Plugin, PluginError, Sandbox,
+    lend::{LogLevel, is_printable},
     maintenance::{Job, Step, Task},
     pipe::{Effect, ProblemCode},
     plugin::{BUNDLED, inspect},
     sessions::SessionErrorCode,
     store::{
-        BucketKind, Deadline, Failure, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore, Store,
-        Transaction, Writer,
+        BucketKind, Clock, Deadline, Failure, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions,
+        RedisStore, Store, Transaction, Writer,
     },
 };
 use keepline_tests::{
     between::{Between, With},
-    guests::{HOSTILE, core_guest},
+    guests::{HOSTILE, core_guest, told},
+    lanes,
     requests::{create, describe, description, session, transaction, unused},
     watch::{KeptLog, in_own_process, peak_bytes, resident_bytes},
 };
@@ -50,12 +51,13 @@ use tokio::time::timeout;
 /// More than any of this takes, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Metadata that must come back as they are: by not coming back.
-const METADATA: &str = r#"{"a":1}"#;
+const METADATA: &str = r#"{"a":1,"session_id":"s1"}"#;
 
 fn sandbox() -> Sandbox {
-    let mut sandbox = Sandbox::default();
+    let mut sandbox = lanes::sandbox();
     sandbox.cpu_time = Duration::from_millis(200);
-    sandbox.cache = CodeCache::At(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled"));
+    // One that looks at the clock again and again is stopped by its time.
+    sandbox.host_calls_per_entry = u32::MAX;
     sandbox
 }
 
@@ -63,6 +65,7 @@ fn sandbox() -> Sandbox {
 fn patient() -> Options {
     let mut options = Options::default();
     options.entry_timeout = PATIENCE;
+    options.plugin_breaker.failures = u32::MAX;
     options
 }
 
@@ -103,7 +106,7 @@ impl Cell {
     /// What the plugin tells in its reply's metadata.
     async fn told(&self, text: &str) -> String {
         let passed = self.ask(text).await;
-        passed.metadata.unwrap_or_else(|| panic!("{text}: {:?}", passed.problem))
+        told(&passed).unwrap_or_else(|| panic!("{text}: {:?}", passed.problem))
     }
 
     /// The misdeed is stopped for that reason, and nothing else happens to anybody.

@@ -2,9 +2,15 @@
 // The rules are those of wit/key-value.wit, section by section. The component is not trusted with them: a name
 // becomes part of an address here.
 
-const MAX_PIECES = 20_000;
-const MAX_TEXT_BYTES = 16 << 20;
-const MAX_BYTES = 32 << 20;
+/// Of a call, and of the answers to a transaction.
+export const MAX_PIECES = 20_000;
+export const MAX_BYTES = 16 << 20;
+/// What each piece counts beside its bytes.
+export const PIECE_BYTES = 96;
+const MAX_TEXT_BYTES = 8 << 20;
+const MAX_RECORD_BYTES = 2 << 20;
+const MAX_RANGES = 16;
+export const MAX_PARTS = 64;
 const MAX_TIME_TO_LIVE = 3_162_240_000_000n;
 const MAX_TRANSACTIONS = 128;
 
@@ -39,26 +45,59 @@ const checkKey = (map, key) => checkName('key', map === 'values' ? 'value' : 'to
 
 const twice = (what, name) => refuse('invalid', name, `the ${what} ${name} would be written twice`);
 
-/// What one transaction asks for so far, and where it writes.
-class Tally {
+/// What a call comes to: counted before anything is done for each piece.
+class Size {
   pieces = 0;
   bytes = 0;
+  ranges = 0;
+
+  constructor(transactions) {
+    for (const { expectations, operations } of transactions) {
+      for (const { val: { mapName, log, key, text } } of expectations) {
+        this.piece(mapName ?? log, key);
+        this.text(text ?? '');
+      }
+      for (const { tag, val } of operations) this.operation(tag, val);
+    }
+    if (this.pieces > MAX_PIECES) refuse('too-large', 'pieces', 'too many pieces in a call', MAX_PIECES);
+    if (this.ranges > MAX_RANGES) refuse('too-large', 'reads', 'too many maps and logs are read', MAX_RANGES);
+    if (this.bytes > MAX_BYTES) refuse('too-large', 'bytes', 'too many bytes in a call', MAX_BYTES);
+  }
+  operation(tag, val) {
+    this.piece(val.mapName, val.log, val.lease, val.key, val.holder, val.cursor);
+    if (['get-all', 'page', 'read', 'read-at', 'overflow'].includes(tag)) this.ranges++;
+    if (tag === 'describe' && val.parts) this.pieces += MAX_PARTS - 1;
+    this.pieces += val.spans?.length ?? 0;
+    for (const key of val.keys ?? []) this.piece(key);
+    for (const { key, text } of val.entries ?? []) {
+      this.piece(key);
+      this.text(text);
+    }
+    for (const record of val.records ?? []) {
+      const text = record.text ?? record;
+      if (bytes(text) > MAX_RECORD_BYTES) refuse('too-large', 'record', 'a record is too long', MAX_RECORD_BYTES);
+      this.piece(text);
+    }
+    for (const { mapName, key } of val.marks ?? []) this.piece(mapName, key);
+  }
+  piece(...names) {
+    this.pieces++;
+    this.bytes += PIECE_BYTES;
+    for (const name of names) this.bytes += bytes(name ?? '');
+  }
+  text(text) {
+    if (bytes(text) > MAX_TEXT_BYTES) refuse('too-large', 'text', 'a text is too long', MAX_TEXT_BYTES);
+    this.bytes += bytes(text);
+  }
+}
+
+/// Where a transaction writes.
+class Tally {
   keys = new Set();
   maps = new Set();
   resets = new Set();
   parts = new Set();
 
-  piece() {
-    if (++this.pieces > MAX_PIECES) refuse('too-large', 'pieces', 'too many pieces in a transaction', MAX_PIECES);
-  }
-  count(text) {
-    this.bytes += bytes(text);
-    if (this.bytes > MAX_BYTES) refuse('too-large', 'bytes', 'too many bytes in a transaction', MAX_BYTES);
-  }
-  text(text) {
-    if (bytes(text) > MAX_TEXT_BYTES) refuse('too-large', 'text', 'a text is too long', MAX_TEXT_BYTES);
-    this.count(text);
-  }
   key(map, key) {
     checkKey(map, key);
     const place = `${map} ${key}`;
@@ -67,12 +106,7 @@ class Tally {
     this.keys.add(place);
   }
   entries(map, entries) {
-    for (const { key, text } of entries) {
-      this.piece();
-      this.count(key);
-      this.text(text);
-      this.key(map, key);
-    }
+    for (const { key } of entries) this.key(map, key);
   }
   reset(map) {
     checkPart('map', map);
@@ -85,12 +119,7 @@ class Tally {
     this.parts.add(place);
   }
   records({ records, marks = [] }) {
-    for (const record of records) {
-      this.piece();
-      this.text(record);
-    }
     for (const mark of marks) {
-      this.piece();
       checkPart('map', mark.mapName);
       if (mark.mapName === 'values') refuse('invalid', 'marks', 'values hold no positions');
       if (mark.recordIndex >= records.length) refuse('invalid', 'marks', `there is no record ${mark.recordIndex}`);
@@ -100,12 +129,10 @@ class Tally {
 }
 
 const OPERATIONS = {
-  get({ mapName, keys }, tally) {
+  get({ mapName, keys }) {
     checkPart('map', mapName);
     const seen = new Set();
     for (const key of keys) {
-      tally.piece();
-      tally.count(key);
       checkKey(mapName, key);
       if (seen.has(key)) refuse('invalid', key, `the key ${key} is asked for twice`);
       seen.add(key);
@@ -122,16 +149,11 @@ const OPERATIONS = {
   },
   increment({ mapName, key }, tally) {
     checkPart('map', mapName);
-    tally.count(key);
     tally.key(mapName, key);
   },
   remove({ mapName, keys }, tally) {
     checkPart('map', mapName);
-    for (const key of keys) {
-      tally.piece();
-      tally.count(key);
-      tally.key(mapName, key);
-    }
+    for (const key of keys) tally.key(mapName, key);
   },
   'reset-map'({ mapName, entries }, tally) {
     tally.reset(mapName);
@@ -143,10 +165,7 @@ const OPERATIONS = {
     tally.records(append);
   },
   read: ({ log }) => checkPart('log', log),
-  'read-at'({ log, spans }, tally) {
-    checkPart('log', log);
-    spans.forEach(() => tally.piece());
-  },
+  'read-at': ({ log }) => checkPart('log', log),
   overflow({ log, limit, keep }) {
     checkPart('log', log);
     if (keep > limit) refuse('invalid', 'keep', `keep (${keep}) is more than limit (${limit})`);
@@ -159,9 +178,7 @@ const OPERATIONS = {
   rewrite({ log, records }, tally) {
     tally.part('log', log);
     const positions = new Set();
-    for (const { position, text } of records) {
-      tally.piece();
-      tally.text(text);
+    for (const { position } of records) {
       if (positions.has(position)) twice('position', `${position}`);
       positions.add(position);
     }
@@ -179,14 +196,16 @@ const OPERATIONS = {
 };
 
 const EXPECTATIONS = {
-  entry({ mapName, key, text }, tally) {
+  entry({ mapName, key }) {
     checkPart('map', mapName);
     checkKey(mapName, key);
-    tally.count(key);
-    tally.text(text);
   },
   log: ({ log }) => checkPart('log', log),
-  room: ({ mapName }) => checkPart('map', mapName),
+  room({ mapName }, rooms) {
+    checkPart('map', mapName);
+    if (rooms.has(mapName)) refuse('invalid', mapName, `the room in ${mapName} is expected twice`);
+    rooms.add(mapName);
+  },
 };
 
 export function checkTransaction({ bucket, opening, expectations, operations }) {
@@ -196,13 +215,11 @@ export function checkTransaction({ bucket, opening, expectations, operations }) 
   if (life && (life.milliseconds < 1n || life.milliseconds > MAX_TIME_TO_LIVE)) {
     refuse('invalid', 'time-to-live', `a time to live is 1 to ${MAX_TIME_TO_LIVE} milliseconds`);
   }
+  new Size([{ expectations, operations }]);
+  const rooms = new Set();
+  for (const { tag, val } of expectations) EXPECTATIONS[tag](val, rooms);
   const tally = new Tally();
-  for (const { tag, val } of expectations) {
-    tally.piece();
-    EXPECTATIONS[tag](val, tally);
-  }
   for (const { tag, val } of operations) {
-    tally.piece();
     const check = OPERATIONS[tag] ?? (() => refuse('unsupported', 'indexes', 'this store has no indexes'));
     check(val, tally);
   }
@@ -213,6 +230,7 @@ export function checkEach(transactions) {
   if (transactions.length > MAX_TRANSACTIONS) {
     refuse('too-large', 'transactions', 'too many transactions at a time', MAX_TRANSACTIONS);
   }
+  new Size(transactions);
   const buckets = new Set();
   for (const { bucket } of transactions) {
     const place = `${bucket.kind} ${bucket.name}`;

@@ -87,7 +87,7 @@ export class Filter {
   }
 
   answer(text, metadata, turn) {
-    const entry = { text, metadata, turn, activity: [], status: 'complete', details: '' };
+    const entry = { text, metadata, turn, parts: [] };
     return this.#call(({ filter }) => filter.answer(entry));
   }
 

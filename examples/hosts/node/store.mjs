@@ -5,10 +5,12 @@
 // ever repeated, and nobody has to remember who wrote what.
 
 import { randomUUID } from 'node:crypto';
-import { Failure, bytes, checkEach, checkName, checkTransaction, refuse } from './checks.mjs';
+import {
+  Failure, MAX_BYTES, MAX_PARTS, MAX_PIECES, PIECE_BYTES, bytes, checkEach, checkName, checkTransaction, refuse,
+} from './checks.mjs';
 
 const MAX_RECORDS = 10_000;
-const MAX_PARTS = 64;
+const MAX_VALUES = 20_000;
 const MAX_BUCKETS = 100_000;
 const COUNTER = /^(0|-?[1-9][0-9]*)$/;
 const COUNTER_END = 1n << 63n;
@@ -19,6 +21,35 @@ const most = (u64) => Math.min(index(u64), MAX_RECORDS);
 // Names and keys are ASCII: UTF-16 sorts them as bytes do.
 const sorted = (names) => [...names].sort();
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
+
+/// What all answers of a transaction may have, together.
+class Room {
+  pieces = MAX_PIECES;
+  bytes = MAX_BYTES;
+
+  /// The operation, asking for no more than there is room for.
+  limited({ tag, val }) {
+    const [pieces, room] = [Math.min(MAX_RECORDS, this.pieces), BigInt(this.bytes)];
+    const few = (asked) => (asked < pieces ? asked : BigInt(pieces));
+    const limits = { maxPieces: pieces };
+    if ('maxBytes' in val) limits.maxBytes = val.maxBytes < room ? val.maxBytes : room;
+    if ('maxEntries' in val) limits.maxEntries = few(val.maxEntries);
+    // A page is a step forward, room or not.
+    if (tag === 'page') limits.maxEntries = few(val.maxEntries || 100n) || 1n;
+    if ('maxRecords' in val) limits.maxRecords = this.bytes > 0 ? few(val.maxRecords) : 0n;
+    if (tag === 'read-at' && this.bytes === 0) limits.maxPieces = 0;
+    return { tag, val: { ...val, ...limits } };
+  }
+  /// What an operation is answered with takes its room.
+  take(asked, { tag, val }) {
+    if (tag === 'oversize') return;
+    const { entries = [], unreadable = [], spans = [], records = spans.flatMap((span) => span.records) } = val;
+    const texts = [...records, ...entries.map(({ key, text }) => (asked === 'get' ? text : key + text))];
+    const count = texts.length + unreadable.length;
+    this.pieces -= Math.min(this.pieces, count);
+    this.bytes -= Math.min(this.bytes, count * PIECE_BYTES + sum(texts.map(bytes)));
+  }
+}
 
 /// The longest beginning of `texts` that is no longer than `maxBytes`, but at least one.
 function fitting(texts, maxBytes) {
@@ -76,7 +107,7 @@ class Life {
     for (const { tag, val } of operations) {
       if (tag === 'increment') this.counted(val);
       if (tag === 'replace-oldest') {
-        const count = Math.min(this.log(val.log).records.length, index(val.count));
+        const count = Math.min(this.log(val.log).records.length, most(val.count));
         if (val.records.length > count) refuse('invalid', val.log, `there are only ${count} records to replace`);
       }
       if (tag === 'rewrite') {
@@ -89,6 +120,9 @@ class Life {
     const maps = named('map', this.maps).filter((part) => part !== 'map values');
     const there = [...maps, ...named('log', this.logs), ...named('lease', this.leases)];
     const parts = new Set([...there, ...operations.flatMap(partsMade)]);
+    const values = this.map('values');
+    const created = operations.flatMap(keysSet).filter(([map, key]) => map === 'values' && !values.has(key)).length;
+    if (created > 0 && values.size + created > MAX_VALUES) refuse('too-large', 'values', 'too many values', MAX_VALUES);
     // What the transaction removes makes no room for what it creates.
     if (parts.size > Math.max(MAX_PARTS, there.length)) {
       refuse('too-large', 'parts', 'too many maps, logs and leases', MAX_PARTS);
@@ -131,8 +165,11 @@ class Life {
     return { tag: 'records', val };
   }
 
-  apply({ tag, val }, now) {
-    return APPLY[tag](this, val, now);
+  apply(operation, now, room) {
+    const { tag, val } = room.limited(operation);
+    const outcome = APPLY[tag](this, val, now);
+    if ('maxBytes' in val) room.take(tag, outcome);
+    return outcome;
   }
 }
 
@@ -158,11 +195,11 @@ function partsMade(operation) {
 }
 
 const APPLY = {
-  get(life, { mapName, keys, maxBytes }) {
+  get(life, { mapName, keys, maxBytes, maxPieces }) {
     const map = life.map(mapName);
     const found = keys.filter((key) => map.has(key)).map((key) => ({ key, text: map.get(key) }));
     const total = sum(found.map(({ text }) => bytes(text)));
-    if (total > index(maxBytes) || found.length > MAX_RECORDS) return oversize(total, found.length);
+    if (total > index(maxBytes) || found.length > maxPieces) return oversize(total, found.length);
     return { tag: 'entries', val: { entries: found, unreadable: [] } };
   },
   'get-all'(life, { mapName, maxEntries, maxBytes }) {
@@ -215,32 +252,32 @@ const APPLY = {
     if (end === 'oldest') return life.read(log, 0, fitting(records.slice(0, count), maxBytes).length);
     return life.read(log, records.length - fitting(records.slice(-count).reverse(), maxBytes).length);
   },
-  'read-at'(life, { log, spans, maxBytes }) {
+  'read-at'(life, { log, spans, maxBytes, maxPieces }) {
     const { first, records } = life.log(log);
     const found = [];
     let [room, count] = [index(maxBytes), 0];
     for (const { position, count: length } of spans) {
       // A run may begin before the log does.
       const from = Math.max(index(position) - first, 0);
-      const wanted = records.slice(from, Math.max(index(position) - first + length, 0)).slice(0, MAX_RECORDS - count);
+      const wanted = records.slice(from, Math.max(index(position) - first + length, 0)).slice(0, maxPieces - count);
       let texts = fitting(wanted, Math.max(room, 0));
       if (count > 0 && texts.length > 0 && bytes(texts[0]) > room) texts = [];
       room -= sum(texts.map(bytes));
       count += texts.length;
       if (texts.length > 0) found.push({ first: BigInt(first + from), records: texts });
-      if (texts.length < wanted.length || count === MAX_RECORDS) break;
+      if (texts.length < wanted.length || count === maxPieces) break;
     }
     return { tag: 'spans', val: { extent: life.extent(log), spans: found } };
   },
   overflow(life, { log, limit, keep, maxRecords, maxBytes }) {
     const { records } = life.log(log);
     const surplus = records.length > index(limit) ? Math.min(records.length - index(keep), most(maxRecords)) : 0;
-    if (surplus === 0) return life.read(log, records.length);
+    if (surplus === 0) return extent(life, log);
     return life.read(log, 0, fitting(records.slice(0, surplus), maxBytes).length);
   },
   'replace-oldest'(life, { log: name, count, records }) {
     const log = life.log(name);
-    const replaced = Math.min(log.records.length, index(count));
+    const replaced = Math.min(log.records.length, most(count));
     log.records = [...records, ...log.records.slice(replaced)];
     log.first += replaced - records.length;
     return extent(life, name);
@@ -331,7 +368,8 @@ export class MemoryStore {
     if (!before) this.#makeRoom(now);
     if (created) this.#lives.set(place, life);
     else if (life.timeToLive?.sliding && (opening.renew ?? true)) life.renew(now);
-    const outcomes = operations.map((operation) => life.apply(operation, now));
+    const room = new Room();
+    const outcomes = operations.map((operation) => life.apply(operation, now, room));
     return receipt('applied', life, { created, outcomes });
   }
 

@@ -6,9 +6,15 @@ The rules are those of wit/key-value.wit, section by section. The component is n
 import re
 import traceback
 
+# Of a call, and of the answers to a transaction.
 MAX_PIECES = 20_000
-MAX_TEXT_BYTES = 16 << 20
-MAX_BYTES = 32 << 20
+MAX_BYTES = 16 << 20
+# What each piece counts beside its bytes.
+PIECE_BYTES = 96
+MAX_TEXT_BYTES = 8 << 20
+MAX_RECORD_BYTES = 2 << 20
+MAX_RANGES = 16
+MAX_PARTS = 64
 MAX_TRANSACTIONS = 128
 MAX_TIME_TO_LIVE = 3_162_240_000_000
 
@@ -53,27 +59,58 @@ def twice(what, name):
     return Failure("invalid", name, f"the {what} {name} would be written twice")
 
 
-class Tally:
-    """What one transaction asks for so far, and where it writes."""
+class Size:
+    """What a call comes to: counted before anything is done for each piece."""
 
-    def __init__(self):
-        self.pieces = self.bytes = 0
-        self.keys, self.maps, self.resets, self.parts = set(), set(), set(), set()
+    def __init__(self, transactions):
+        self.pieces = self.bytes = self.ranges = 0
+        for transaction in transactions:
+            for _, expected in transaction["expectations"]:
+                self.piece(expected)
+                self.text(expected.get("text", ""))
+            for tag, step in transaction["operations"]:
+                self.operation(tag, step)
+        for subject, size, limit in (
+            ("pieces", self.pieces, MAX_PIECES), ("reads", self.ranges, MAX_RANGES), ("bytes", self.bytes, MAX_BYTES)
+        ):
+            if size > limit:
+                raise Failure("too-large", subject, f"too many {subject} in a call", limit)
 
-    def piece(self):
+    def operation(self, tag, step):
+        self.piece(step)
+        self.ranges += tag in ("get-all", "page", "read", "read-at", "overflow")
+        if tag == "describe" and step["parts"]:
+            self.pieces += MAX_PARTS - 1
+        self.pieces += len(step.get("spans", []))
+        for key in step.get("keys", []):
+            self.piece({"key": key})
+        for entry in step.get("entries", []):
+            self.piece(entry)
+            self.text(entry["text"])
+        for record in step.get("records", []):
+            text = record if isinstance(record, str) else record["text"]
+            if len(text.encode()) > MAX_RECORD_BYTES:
+                raise Failure("too-large", "record", "a record is too long", MAX_RECORD_BYTES)
+            self.piece({"key": text})
+        for mark in step.get("marks", []):
+            self.piece(mark)
+
+    def piece(self, named):
         self.pieces += 1
-        if self.pieces > MAX_PIECES:
-            raise Failure("too-large", "pieces", "too many pieces in a transaction", MAX_PIECES)
-
-    def count(self, text):
-        self.bytes += len(text.encode())
-        if self.bytes > MAX_BYTES:
-            raise Failure("too-large", "bytes", "too many bytes in a transaction", MAX_BYTES)
+        names = (named.get(name, "") for name in ("map-name", "log", "lease", "key", "holder", "cursor"))
+        self.bytes += PIECE_BYTES + sum(len(name.encode()) for name in names)
 
     def text(self, text):
         if len(text.encode()) > MAX_TEXT_BYTES:
             raise Failure("too-large", "text", "a text is too long", MAX_TEXT_BYTES)
-        self.count(text)
+        self.bytes += len(text.encode())
+
+
+class Tally:
+    """Where a transaction writes."""
+
+    def __init__(self):
+        self.keys, self.maps, self.resets, self.parts = set(), set(), set(), set()
 
     def key(self, map_name, key):
         check_key(map_name, key)
@@ -85,16 +122,11 @@ class Tally:
     def named_keys(self, map_name, keys):
         check_part("map", map_name)
         for key in keys:
-            self.piece()
-            self.count(key)
             self.key(map_name, key)
 
     def entries(self, map_name, entries):
         check_part("map", map_name)
         for entry in entries:
-            self.piece()
-            self.count(entry["key"])
-            self.text(entry["text"])
             self.key(map_name, entry["key"])
 
     def part(self, what, name):
@@ -105,11 +137,7 @@ class Tally:
 
     def records(self, step):
         self.part("log", step["log"])
-        for record in step["records"]:
-            self.piece()
-            self.text(record)
         for mark in step.get("marks", []):
-            self.piece()
             check_part("map", mark["map-name"])
             if mark["map-name"] == "values":
                 raise Failure("invalid", "marks", "values hold no positions")
@@ -124,8 +152,6 @@ def check_operation(tag, step, tally):
             check_part("map", step["map-name"])
             seen = set()
             for key in step["keys"]:
-                tally.piece()
-                tally.count(key)
                 check_key(step["map-name"], key)
                 if key in seen:
                     raise Failure("invalid", key, f"the key {key} is asked for twice")
@@ -140,7 +166,6 @@ def check_operation(tag, step, tally):
             tally.entries(step["map-name"], step["entries"])
         case "increment":
             check_part("map", step["map-name"])
-            tally.count(step["key"])
             tally.key(step["map-name"], step["key"])
         case "remove":
             tally.named_keys(step["map-name"], step["keys"])
@@ -153,12 +178,8 @@ def check_operation(tag, step, tally):
             tally.resets.add(name)
         case "append" | "reset-log":
             tally.records(step)
-        case "read":
+        case "read" | "read-at":
             check_part("log", step["log"])
-        case "read-at":
-            check_part("log", step["log"])
-            for _ in step["spans"]:
-                tally.piece()
         case "overflow":
             check_part("log", step["log"])
             if step["keep"] > step["limit"]:
@@ -171,8 +192,6 @@ def check_operation(tag, step, tally):
             tally.part("log", step["log"])
             positions = set()
             for record in step["records"]:
-                tally.piece()
-                tally.text(record["text"])
                 if record["position"] in positions:
                     raise twice("position", str(record["position"]))
                 positions.add(record["position"])
@@ -193,16 +212,18 @@ def check_transaction(transaction):
     life = opening.get("time-to-live")
     if life is not None and not 1 <= life["milliseconds"] <= MAX_TIME_TO_LIVE:
         raise Failure("invalid", "time-to-live", f"a time to live is 1 to {MAX_TIME_TO_LIVE} milliseconds")
-    tally = Tally()
+    Size([transaction])
+    rooms = set()
     for tag, expected in transaction["expectations"]:
-        tally.piece()
         check_part("log" if tag == "log" else "map", expected["log" if tag == "log" else "map-name"])
         if tag == "entry":
             check_key(expected["map-name"], expected["key"])
-            tally.count(expected["key"])
-            tally.text(expected["text"])
+        if tag == "room":
+            if expected["map-name"] in rooms:
+                raise Failure("invalid", expected["map-name"], "the room in a map is expected twice")
+            rooms.add(expected["map-name"])
+    tally = Tally()
     for tag, step in transaction["operations"]:
-        tally.piece()
         check_operation(tag, step, tally)
 
 
@@ -210,6 +231,7 @@ def check_each(transactions):
     """What makes all of `transact-each` fail."""
     if len(transactions) > MAX_TRANSACTIONS:
         raise Failure("too-large", "transactions", "too many transactions at a time", MAX_TRANSACTIONS)
+    Size(transactions)
     buckets = set()
     for transaction in transactions:
         bucket = (transaction["bucket"]["kind"], transaction["bucket"]["name"])

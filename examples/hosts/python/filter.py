@@ -145,8 +145,7 @@ class Filter:
         return self.entry("filter", "question", entry)
 
     def answer(self, text, metadata, turn):
-        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "question-text": None,
-                 "activity": [], "status": "complete", "question-tokens": None, "tokens": None, "details": ""}
+        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "parts": []}
         return self.entry("filter", "answer", entry)
 
     def maintain(self, tasks):

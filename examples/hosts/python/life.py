@@ -5,9 +5,10 @@ Nothing here begins or ends a transaction: whatever raises, store.py rolls back.
 
 import re
 
-from checks import Failure
+from checks import MAX_BYTES, MAX_PIECES, PIECE_BYTES, Failure
 
 MAX_RECORDS = 10_000
+MAX_VALUES = 20_000
 COUNTER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 TOP = 2**63 - 1
 
@@ -31,6 +32,43 @@ create table if not exists lease (
     bucket integer references bucket on delete cascade, name text, holder text not null, until integer not null,
     primary key (bucket, name)) without rowid;
 """
+
+
+class Room:
+    """What all answers of a transaction may have, together."""
+
+    def __init__(self):
+        self.pieces, self.bytes = MAX_PIECES, MAX_BYTES
+
+    def limited(self, tag, step):
+        """The operation, asking for no more than there is room for."""
+        most = min(MAX_RECORDS, self.pieces)
+        limits = {"max-pieces": most}
+        if "max-bytes" in step:
+            limits["max-bytes"] = min(step["max-bytes"], self.bytes)
+        if "max-entries" in step:
+            limits["max-entries"] = min(step["max-entries"], most)
+        if tag == "page":  # A page is a step forward, room or not.
+            limits["max-entries"] = min(step["max-entries"] or 100, most) or 1
+        if "max-records" in step:
+            limits["max-records"] = min(step["max-records"], most) if self.bytes > 0 else 0
+        if tag == "read-at" and self.bytes == 0:
+            limits["max-pieces"] = 0
+        return step | limits
+
+    def take(self, asked, outcome):
+        """What an operation is answered with takes its room."""
+        tag, answer = outcome
+        if tag == "oversize":
+            return
+        records = list(answer.get("records", []))
+        for span in answer.get("spans", []):
+            records += span["records"]
+        for entry in answer.get("entries", []):
+            records.append(entry["text"] if asked == "get" else entry["key"] + entry["text"])
+        count = len(records) + len(answer.get("unreadable", []))
+        self.pieces = max(0, self.pieces - count)
+        self.bytes = max(0, self.bytes - count * PIECE_BYTES - sum(len(text.encode()) for text in records))
 
 
 def fitting(texts, max_bytes, at_least=1):
@@ -122,20 +160,23 @@ class Life:
                " union select 'lease', name from lease where bucket = ?1 and until > ?2")
         return set(self.all(sql, now))
 
-    def apply(self, tag, step, now):
-        return getattr(self, "do_" + tag.replace("-", "_"))(step, now)
+    def apply(self, tag, step, now, room):
+        outcome = getattr(self, "do_" + tag.replace("-", "_"))(room.limited(tag, step), now)
+        if "max-bytes" in step:
+            room.take(tag, outcome)
+        return outcome
 
     def do_get(self, step, _):
         found = [(key, self.text(step["map-name"], key)) for key in step["keys"]]
         found = [(key, text) for key, text in found if text is not None]
         size = sum(len(text) for _, text in found)
-        if size > step["max-bytes"] or len(found) > MAX_RECORDS:
+        if size > step["max-bytes"] or len(found) > step["max-pieces"]:
             return "oversize", {"bytes": size, "entries": len(found)}
         return "entries", {"entries": [{"key": k, "text": t.decode()} for k, t in found], "unreadable": []}
 
     def do_get_all(self, step, _):
         count = self.entries(step["map-name"])
-        if count > min(step["max-entries"], MAX_RECORDS):
+        if count > step["max-entries"]:
             return "oversize", {"bytes": 0, "entries": count}
         sql = "select coalesce(sum(length(key) + length(text)), 0) from entry where bucket = ? and map = ?"
         size = self.one(sql, step["map-name"])[0]
@@ -145,7 +186,7 @@ class Life:
         return "entries", {"entries": [{"key": k, "text": t.decode()} for k, t in rows], "unreadable": []}
 
     def do_page(self, step, _):
-        limit = min(step["max-entries"], MAX_RECORDS) or 100
+        limit = step["max-entries"]
         text = "x''" if step["keys-only"] else "text"
         sql = f"select key, {text} from entry where bucket = ? and map = ? and key > ? order by key limit ?"
         rows = self.all(sql, step["map-name"], step["cursor"], limit + 1)
@@ -200,7 +241,7 @@ class Life:
 
     def do_read(self, step, _):
         first, end = self.bounds(step["log"])
-        count = min(step["max-records"], MAX_RECORDS)
+        count = step["max-records"]
         if step["end"] == "newest":
             texts = self.texts(step["log"], max(first, end - count), end, newest_first=True)
             fit = fitting(texts, step["max-bytes"])[::-1]
@@ -210,9 +251,9 @@ class Life:
 
     def do_overflow(self, step, _):
         first, end = self.bounds(step["log"])
-        count = min(end - first - step["keep"], step["max-records"], MAX_RECORDS)
+        count = min(end - first - step["keep"], step["max-records"])
         if end - first <= step["limit"] or count <= 0:
-            return self.records(step["log"], end, [])
+            return "extent", self.extent(step["log"])
         fit = fitting(self.texts(step["log"], first, first + count), step["max-bytes"])
         return self.records(step["log"], first, fit)
 
@@ -222,7 +263,7 @@ class Life:
         for span in step["spans"]:
             # A run may begin before the log does, and end after it.
             start = max(span["position"], first)
-            stop = min(span["position"] + span["count"], end, start + MAX_RECORDS - count)
+            stop = min(span["position"] + span["count"], end, start + step["max-pieces"] - count)
             if start >= stop:
                 continue
             texts = self.texts(step["log"], start, stop)
@@ -237,7 +278,7 @@ class Life:
     def do_replace_oldest(self, step, _):
         log, texts = step["log"], step["records"]
         first, end = self.bounds(log)
-        count = min(step["count"], end - first)
+        count = min(step["count"], end - first, MAX_RECORDS)
         if len(texts) > count:
             raise Failure("invalid", log, f"there are only {count} records to replace")
         if count > 0:

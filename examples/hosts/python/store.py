@@ -13,10 +13,9 @@ import sys
 import time
 import uuid
 
-from checks import BUCKET, TOKEN, Failure, as_failure, check_each, check_name, check_transaction
-from life import MAX_RECORDS, SCHEMA, Life
+from checks import BUCKET, MAX_PARTS, TOKEN, Failure, as_failure, check_each, check_name, check_transaction
+from life import MAX_RECORDS, MAX_VALUES, SCHEMA, Life, Room, keys_set
 
-MAX_PARTS = 64
 
 
 class SqliteStore:
@@ -117,7 +116,11 @@ class SqliteStore:
             life.expires_at = now + life.milliseconds
             self.db.execute("update bucket set expires_at = ? where id = ?", (life.expires_at, life.id))
         parts = life.parts(now)
-        outcomes = [life.apply(kind, step, now) for kind, step in operations]
+        new = sum(life.text("values", key) is None for key in keys_set(operations, "values"))
+        if new > 0 and life.entries("values") + new > MAX_VALUES:
+            raise Failure("too-large", "values", "too many values", MAX_VALUES)
+        room = Room()
+        outcomes = [life.apply(kind, step, now, room) for kind, step in operations]
         # What the transaction removes makes no room for what it creates.
         made = life.parts(now) - parts
         if made and len(parts | made) > MAX_PARTS:

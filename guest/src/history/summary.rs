@@ -5,8 +5,9 @@
 
 use std::borrow::Cow;
 
+use keepline_json::{self as json, push_number, push_string};
+
 use super::{push_list, push_timestamp};
-use crate::json::{self, push_number, push_string, scan};
 use crate::names::is_key_shaped;
 
 /// Bounds of a summary: it stays far below what one transaction looks at.
@@ -26,9 +27,11 @@ fn own_record(record: &str) -> Option<(&str, &str)> {
     let rest = record.strip_prefix("{\"op\": \"")?;
     let (op, rest) = ["put", "increment", "clear"].into_iter().find_map(|op| Some((op, rest.strip_prefix(op)?)))?;
     let rest = rest.strip_prefix("\", \"key\": \"")?;
-    let (key, rest) = rest.split_at_checked(rest.bytes().position(|byte| byte == b'"')?)?;
-    let (seconds, decimals) = rest.strip_prefix("\", \"timestamp\": ")?.strip_suffix('}')?.split_once('.')?;
+    let (key, rest) = json::split_before(rest, b'"')?;
+    let timestamp = rest.strip_prefix("\", \"timestamp\": ")?.strip_suffix('}')?;
+    let (seconds, decimals) = json::split_before(timestamp, b'.')?;
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let decimals = decimals.strip_prefix('.')?;
     let is_own = is_key_shaped(key) && is_digits(seconds) && !seconds.starts_with('0') && is_digits(decimals);
     is_own.then_some((op, key))
 }
@@ -59,7 +62,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn parse(record: &'a str) -> Self {
         let mut parts = Self::default();
-        let read = scan::members(record, |key, value| match key {
+        let read = json::members(record, |key, value| match key {
             "\"op\"" => parts.op = json::string(value),
             "\"key\"" => parts.key = Some(value),
             "\"cleared\"" => parts.cleared = Some(value),
@@ -111,7 +114,7 @@ impl<'a> Summary<'a> {
         let mut named = 0_u64;
         if let Some(counts) = parts.op_counts {
             let mut ops = Vec::new();
-            if scan::members(counts, |op, count| ops.push((op, count))).is_some() {
+            if json::members(counts, |op, count| ops.push((op, count))).is_some() {
                 for (op, count) in ops {
                     let count = read_count(count);
                     named = saturating(named, count);
@@ -167,7 +170,7 @@ impl<'a> Summary<'a> {
 
     fn touch_all(&mut self, raw: Option<&'a str>) {
         let Some(raw) = raw else { return };
-        let read = scan::elements(raw, |key| {
+        let read = json::elements(raw, |key| {
             if let Some(key) = json::string(key) {
                 self.touch(key);
             }

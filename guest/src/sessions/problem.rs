@@ -22,7 +22,7 @@ pub enum SessionProblemCode {
     Store,
 }
 
-pub(super) use SessionProblemCode as Code;
+pub(crate) use SessionProblemCode as Code;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct SessionProblem {
 }
 
 impl SessionProblem {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, store_code: "", message: message.into() }
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn no_count(session: &str) -> SessionProblem {
     SessionProblem::new(Code::InvalidValue, message)
 }
 
-pub(super) fn check_status(session: &str, status: Status) -> Answer<()> {
+pub(crate) fn check_status(session: &str, status: Status) -> Answer<()> {
     let (code, what) = match status {
         Status::Applied | Status::Repeated => return Ok(()),
         // Another life of it is not the session that the call began with.
@@ -61,7 +61,7 @@ pub(super) fn check_status(session: &str, status: Status) -> Answer<()> {
     Err(SessionProblem::new(code, format!("Session {} {what}", repr(session))))
 }
 
-pub(super) fn conflict(session: &str) -> SessionProblem {
+pub(crate) fn conflict(session: &str) -> SessionProblem {
     let message = format!("Session {} was written to by others each time; nothing was changed", repr(session));
     SessionProblem::new(Code::Conflict, message)
 }
@@ -70,7 +70,7 @@ pub(super) fn out_of_turn(session: &str) -> SessionProblem {
     store_problem(session, &Failure::out_of_turn())
 }
 
-pub(super) fn store_problem(session: &str, failure: &Failure) -> SessionProblem {
+pub(crate) fn store_problem(session: &str, failure: &Failure) -> SessionProblem {
     let subject = repr(&failure.subject);
     match failure.code {
         FailureCode::TooManyBuckets => SessionProblem::new(Code::TooManySessions, failure.sentence()),

@@ -83,8 +83,10 @@ pub enum Outcome {
     Extent(LogExtent),
     /// Records of a log.
     Records(LogRecords),
-    /// The records of a span; none if the log holds none of them.
-    Span(LogRecords),
+    /// Where a log stands, and the records of each span of which it holds any.
+    Spans(LogExtent, Vec<LogRecords>),
+    /// Whether the caller's holder has the lease.
+    Lease(bool),
     /// What there is to tell about the bucket.
     Described(Description),
     /// Nothing that the filter asks for.
@@ -215,7 +217,7 @@ pub struct BucketPage {
 /// A deleted bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// `Applied`, `Repeated`, `Absent` or `Expired`.
+    /// `Applied`, `Repeated`, `Absent`, `Expired` or, if one was named, `AnotherLife`.
     pub status: Status,
     /// How many entries its map `values` had.
     pub values: u64,

@@ -1,7 +1,7 @@
 //! Answers with a message id.
 
 use keepline_filter::store::FailureCode;
-use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, Filter, Host};
+use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, Filter};
 
 use crate::fake::Fake;
 
@@ -10,7 +10,7 @@ fn filter<'a>(fake: &'a Fake, options: &str) -> Filter<&'a Fake> {
 }
 
 fn answer(filter: &Filter<&Fake>, metadata: &str, message_id: Option<&str>) -> AnswerReply {
-    filter.answer(&AnswerEntry { text: "a", metadata, turn: "", message_id })
+    filter.answer(&AnswerEntry { text: "a", metadata, turn: "", message_id, ..AnswerEntry::default() })
 }
 
 /// The ids that a session knows, with their positions.
@@ -46,10 +46,11 @@ fn an_answer_that_is_sent_again_counts_once() {
     assert_eq!(known(&fake), [("m-1".into(), "0".into()), ("m-2".into(), "1".into())]);
     assert_eq!(log(&fake), ["\"m-1\"", "\"m-2\""]);
     // One that names no session takes the turn's, and has its id all the same.
-    let entry = AnswerEntry { text: "a", metadata: r#"{"message_id":"m-2"}"#, turn: "k1:s:life-1", message_id: None };
+    let named = r#"{"message_id":"m-2"}"#;
+    let entry = AnswerEntry { text: "a", metadata: named, turn: "k1:s:life-1", ..AnswerEntry::default() };
     assert_eq!(filter.answer(&entry).effect, Effect::Repeated);
     // Another life knows nothing of it.
-    fake.delete_session("s", 0).unwrap();
+    fake.end("s");
     assert_eq!(answer(&filter, metadata, None).effect, Effect::Stored);
 }
 

@@ -1,5 +1,7 @@
 //! The operations on sessions.
 
+mod history;
+
 use keepline_filter::store::{Capabilities, FailureCode};
 use keepline_filter::{Config, HistoryPage, Host, SessionProblem, SessionProblemCode as Code, Sessions};
 
@@ -299,7 +301,7 @@ fn the_count_of_answers_never_leaves_its_bounds_whoever_writes_meanwhile() {
     let next = fake.transactions.get() + 2;
     fake.before_each(move |fake, n| {
         if n == next {
-            fake.delete_session("s", 0).unwrap();
+            fake.end("s");
             self::sessions(fake, "{}").create("s").unwrap();
         }
     });
@@ -351,103 +353,6 @@ fn deleting_names_the_keys() {
     let deleted = sessions.delete("s").unwrap();
     assert_eq!((deleted.key_count, deleted.keys_cleared), (1, vec!["k".to_owned()]));
     refused(sessions.delete("s"), Code::NotFound, "Session 's' not found");
-}
-
-/// All pages of the history, the newest record last.
-fn pages(sessions: &Sessions<&Fake>, limit: u32) -> Vec<String> {
-    let mut page = sessions.history("s", None, limit).unwrap();
-    let mut newest_first: Vec<_> = page.entries.drain(..).rev().collect();
-    while page.first > page.oldest {
-        let before = page.first;
-        page = sessions.history("s", Some(before), limit).unwrap();
-        assert_eq!(page.first + page.entries.len() as u64, before.max(page.oldest));
-        newest_first.extend(page.entries.drain(..).rev());
-    }
-    newest_first.reverse();
-    newest_first
-}
-
-#[test]
-fn history_is_read_page_by_page_in_order_and_without_a_gap() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    let empty = HistoryPage { entries: vec![], first: 0, oldest: 0, next: 0 };
-    for before in [None, Some(0), Some(7), Some(u64::MAX)] {
-        assert_eq!(sessions.history("s", before, 0).unwrap(), empty);
-    }
-    sessions.increment("s", "first", 1).unwrap();
-    for n in 0..25_000 {
-        fake.push("s", &n.to_string());
-    }
-    fake.rewrite("s", |first, _| *first = 100);
-    let all = fake.history("s");
-    let before = fake.transactions.get();
-    let page = sessions.history("s", None, 0).unwrap();
-    assert_eq!((page.first, page.oldest, page.next), (15_101, 100, 25_101));
-    assert_eq!(page.entries, all[15_001..]);
-    assert_eq!(sessions.history("s", Some(25_101), 3).unwrap().entries, all[24_998..]);
-    assert_eq!(sessions.history("s", Some(102), 3).unwrap().entries, all[..2]);
-    // One transaction a page.
-    assert_eq!(fake.transactions.get() - before, 3);
-    // What is still to come is no place to end at.
-    assert_eq!(sessions.history("s", Some(25_105), 3).unwrap().entries, all[24_998..]);
-    for before in [0, 7, 100] {
-        let page = sessions.history("s", Some(before), 3).unwrap();
-        assert_eq!((page.entries.len(), page.first, page.oldest), (0, before, 100));
-    }
-    for limit in [0, 999, 9999] {
-        assert!(pages(&sessions, limit) == all, "{limit}");
-    }
-}
-
-#[test]
-fn a_page_of_huge_records_is_cut_at_its_oldest_end() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    sessions.increment("s", "first", 1).unwrap();
-    for n in 0..40 {
-        fake.push("s", &format!("{n:02}{}", "x".repeat(1_000_000)));
-    }
-    let page = sessions.history("s", None, 0).unwrap();
-    assert_eq!((page.entries.len(), page.first), (8, 33));
-    let before = fake.transactions.get();
-    let page = sessions.history("s", Some(33), 0).unwrap();
-    assert!(page.entries.len() >= 4 && page.entries.last().unwrap().starts_with("31"), "{}", page.entries.len());
-    assert!(fake.transactions.get() - before <= 6);
-    assert!(pages(&sessions, 0) == fake.history("s"));
-    // One alone may be of any size.
-    fake.push("s", &"x".repeat(17_000_000));
-    assert_eq!(sessions.history("s", None, 0).unwrap().entries.len(), 1);
-    assert_eq!(sessions.history("s", Some(42), 0).unwrap().entries.len(), 1);
-}
-
-#[test]
-fn history_is_told_without_a_gap_while_others_write_and_summarise() {
-    let fake = Fake::new();
-    let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    sessions.increment("s", "first", 1).unwrap();
-    for _ in 0..12_000 {
-        fake.push("s", r#"{"op": "put", "key": "k"}"#);
-    }
-    let mut done = false;
-    let last = fake.transactions.get() + 2;
-    fake.before_each(move |fake, n| {
-        fake.push("s", r#"{"op": "put", "key": "new"}"#);
-        if n == last && !std::mem::replace(&mut done, true) {
-            fake.rewrite("s", |first, log| {
-                let count = 5000;
-                let ops = format!("{{\"put\": {count}}}");
-                let summary = format!("{{\"op\": \"summary\", \"summarized_count\": {count}, \"op_counts\": {ops}}}");
-                log.splice(..count, [summary]);
-                *first += count as u64 - 1;
-            });
-        }
-    });
-    // The first page saw one record that was new; no count is lost.
-    assert_eq!(told(&pages(&sessions, 4000)), 12_001 + 1);
 }
 
 #[test]

@@ -119,12 +119,12 @@ pub const ANSWER_SCRIPT: &str = include_str!("answer.lua");
 pub const RECORD: &str = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
 
 impl Bare {
-    pub fn new(connection: MultiplexedConnection) -> Self {
+    pub fn new(connection: MultiplexedConnection, name: &str, sessions: usize) -> Self {
         Self {
             connection,
             question: redis::Script::new(QUESTION_SCRIPT),
             answer: redis::Script::new(ANSWER_SCRIPT),
-            sessions: (0..SESSIONS).map(|n| BareSession::new(format!("bare-{n}"))).collect(),
+            sessions: (0..sessions).map(|n| BareSession::new(format!("{name}-{n}"))).collect(),
             next: 0,
             sequence: 0,
             text: format!("\"{}\"", answer_text()),
@@ -139,7 +139,7 @@ impl Bare {
 
 impl Contender for Bare {
     async fn question(&mut self) -> Result<()> {
-        self.next = (self.next + 1) % SESSIONS;
+        self.next = (self.next + 1) % self.sessions.len();
         self.sequence += 1;
         let Some(session) = self.sessions.get(self.next) else { bail!("no session") };
         let mut call = self.question.prepare_invoke();

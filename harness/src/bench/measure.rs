@@ -62,6 +62,11 @@ impl Samples {
         self.rates.last().copied().unwrap_or(0.0)
     }
 
+    /// Pairs a second, of each round.
+    pub fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
     /// Pairs a second: the median of the rounds.
     pub fn rate(&self) -> f64 {
         median(&self.rates)

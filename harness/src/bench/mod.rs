@@ -3,6 +3,8 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod contenders;
+mod conversation;
+mod directory;
 mod growth;
 mod measure;
 mod memory;
@@ -10,17 +12,18 @@ mod native;
 mod plots;
 mod process;
 mod redis;
+mod redis_cpu;
 mod report;
 
 use std::{fs, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use keepline::{Plugin, Sandbox, plugin::BUNDLED};
+use keepline::{CodeCache, Plugin, Sandbox, plugin::BUNDLED};
 use keepline_local_redis::RedisServer;
 use tokio::runtime::Runtime;
 
-use self::{growth::Growth, report::Report};
+use self::{directory::Place, growth::Growth, report::Report};
 use crate::{
     cli::{BenchArguments, BenchPart},
     ending, runtime, terminal,
@@ -32,7 +35,13 @@ struct Effort {
     warm_up: u64,
     memory_pairs: u64,
     redis_pairs: u64,
+    directory_pairs: u64,
+    /// Where pairs wait for the disk, a round has fewer: what may take about as long.
+    directory_round: Duration,
+    directory_questions: u64,
+    directory_syncs: u64,
     growth: growth::Effort,
+    conversation: conversation::Effort,
 }
 
 impl Effort {
@@ -47,7 +56,19 @@ impl Effort {
                 max_sessions: 100_000,
                 max_points,
             };
-            return Self { rounds: 3, warm_up: 2_000, memory_pairs: 5_000, redis_pairs: 1_000, growth };
+            let conversation = conversation::Effort { rounds: 3, pairs: 20, max_messages: 1_000 };
+            return Self {
+                rounds: 3,
+                warm_up: 2_000,
+                memory_pairs: 5_000,
+                redis_pairs: 1_000,
+                directory_pairs: 1_000,
+                directory_round: Duration::from_millis(100),
+                directory_questions: 2_000,
+                directory_syncs: 50,
+                growth,
+                conversation,
+            };
         }
         let growth = growth::Effort {
             rounds: 9,
@@ -57,7 +78,19 @@ impl Effort {
             max_sessions: u64::MAX,
             max_points,
         };
-        Self { rounds: 9, warm_up: 10_000, memory_pairs: 50_000, redis_pairs: 10_000, growth }
+        let conversation = conversation::Effort { rounds: 9, pairs: 224, max_messages: u64::MAX };
+        Self {
+            rounds: 9,
+            warm_up: 10_000,
+            memory_pairs: 50_000,
+            redis_pairs: 10_000,
+            directory_pairs: 10_000,
+            directory_round: Duration::from_secs(1),
+            directory_questions: 20_000,
+            directory_syncs: 500,
+            growth,
+            conversation,
+        }
     }
 }
 
@@ -68,8 +101,13 @@ pub fn main(arguments: &BenchArguments) -> Result<ExitCode> {
             serde_json::from_str(&json).with_context(|| format!("{} is not a benchmark report", file.display()))?
         }
         None => {
-            ending::stop_servers_at_a_signal()?;
-            run(arguments)?
+            let place = match arguments.only {
+                None | Some(BenchPart::Directory) => Some(Place::make(arguments.disk.as_deref())?),
+                Some(_) => None,
+            };
+            let made = place.as_ref().map(|place| place.path().to_owned());
+            ending::stop_servers_at_a_signal(move || made.as_deref().into_iter().for_each(directory::remove))?;
+            run(arguments, place.as_ref())?
         }
     };
     let json = serde_json::to_string_pretty(&report)?;
@@ -83,15 +121,18 @@ pub fn main(arguments: &BenchArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(arguments: &BenchArguments) -> Result<Report> {
+/// `place` is where directories are measured, if they are.
+fn run(arguments: &BenchArguments, place: Option<&Place>) -> Result<Report> {
     let effort = Effort::of(arguments);
     // Draws on a terminal only.
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(200));
-    let plugin = Plugin::bundled(&Sandbox::default())?;
+    let mut sandbox = Sandbox::default();
+    sandbox.cache = CodeCache::Default;
+    let plugin = Plugin::bundled(&sandbox)?;
     let mut report = Report { conditions: conditions(&effort), sections: Vec::new(), plots: Vec::new() };
     if !RedisServer::is_installed() {
-        terminal::note("redis-server is not installed, so only the memory store is measured");
+        terminal::note("redis-server is not installed, so Redis is not measured");
     }
     let single = runtime::single()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -101,9 +142,22 @@ fn run(arguments: &BenchArguments) -> Result<Report> {
     if matches!(arguments.only, None | Some(BenchPart::Speed)) {
         speed(&mut report, &plugin, &effort, &progress, (&single, &pool))?;
     }
-    if arguments.only != Some(BenchPart::Speed) {
-        let (plugin, effort, progress, all) = (&plugin, &effort.growth, &progress, &pool_of(cores)?);
-        let growth = Growth { plugin, effort, single: &single, pool: &pool, all, progress };
+    if matches!(arguments.only, None | Some(BenchPart::Conversation)) {
+        progress.set_message("conversations");
+        // As `keepline run` has it.
+        let background = runtime::background()?;
+        let measured = conversation::measure(&plugin, effort.conversation, background.handle());
+        report.sections.extend(single.block_on(measured)?);
+    }
+    let all = &pool_of(cores)?;
+    let growth =
+        Growth { plugin: &plugin, effort: &effort.growth, single: &single, pool: &pool, all, progress: &progress };
+    if let Some(place) = place {
+        report.conditions.push(("directories".to_owned(), place.describe()));
+        report.sections.extend(directory::measure(&plugin, &effort, place.path(), all, &progress)?);
+        report.sections.extend(growth.directory(place.path())?);
+    }
+    if !matches!(arguments.only, Some(BenchPart::Speed | BenchPart::Directory | BenchPart::Conversation)) {
         let (sections, plots) = growth.measure(arguments.only)?;
         report.sections.extend(sections);
         report.plots.extend(plots);
@@ -124,6 +178,8 @@ fn speed(
     if RedisServer::is_installed() {
         progress.set_message("Redis");
         report.sections.extend(redis::measure(plugin, effort, single, pool)?);
+        progress.set_message("CPU of Redis");
+        report.sections.push(single.block_on(redis_cpu::measure(plugin, effort))?);
     }
     progress.set_message("start of the process");
     report.sections.push(process::start(effort)?);

@@ -31,7 +31,7 @@ impl Native {
 
 impl Contender for Native {
     async fn question(&mut self) -> Result<()> {
-        let entry = QuestionEntry { text: QUESTION_TEXT, metadata: self.turns.next() };
+        let entry = QuestionEntry { text: QUESTION_TEXT, metadata: self.turns.next(), ..QuestionEntry::default() };
         let reply = self.filter.question(&entry);
         self.turn = reply.turn;
         match reply.effect {
@@ -41,7 +41,7 @@ impl Contender for Native {
     }
 
     async fn answer(&mut self) -> Result<()> {
-        let entry = AnswerEntry { text: &self.answer, metadata: "{}", turn: &self.turn, message_id: None };
+        let entry = AnswerEntry { text: &self.answer, metadata: "{}", turn: &self.turn, ..AnswerEntry::default() };
         match self.filter.answer(&entry).effect {
             filter::Effect::Stored => Ok(()),
             effect => bail!("unexpected effect of an answer: {effect:?}"),
@@ -58,7 +58,7 @@ struct NativeHost {
 impl logic::Host for NativeHost {
     fn transact(&self, transaction: &logic::Transaction<'_>) -> Result<logic::Receipt, logic::Failure> {
         let transaction = Transaction {
-            bucket: BucketId { kind: BucketKind::Session, name: transaction.session.to_owned() },
+            bucket: BucketId { kind: BucketKind::Session, name: transaction.bucket.name.to_owned() },
             opening: lower_opening(transaction.opening),
             expectations: transaction.expectations.iter().map(lower_expectation).collect(),
             operations: transaction.operations.iter().map(lower_operation).collect(),
@@ -77,17 +77,22 @@ impl logic::Host for NativeHost {
         }
     }
 
+    fn transact_each(&self, _: &[logic::Transaction<'_>]) -> Vec<Result<logic::Receipt, logic::Failure>> {
+        vec![Err(unexpected("the lanes without a user need one transaction"))]
+    }
+
     fn list_sessions(&self, _: &str, _: u32) -> Result<logic::BucketPage, logic::Failure> {
         Err(unexpected("lanes do not list"))
     }
 
-    fn delete_session(&self, _: &str, _: u32) -> Result<logic::Deletion, logic::Failure> {
+    fn delete(&self, _: logic::Bucket<'_>, _: Option<&str>, _: u32) -> Result<logic::Deletion, logic::Failure> {
         Err(unexpected("lanes do not delete"))
     }
 
     fn capabilities(&self) -> logic::Capabilities {
-        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, .. } = self.store.capabilities();
-        logic::Capabilities { atomic, expiring, exactly_once, listing }
+        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, leases, .. } =
+            self.store.capabilities();
+        logic::Capabilities { atomic, expiring, exactly_once, listing, leases }
     }
 
     fn now_micros(&self) -> u64 {
@@ -115,6 +120,7 @@ fn lower_opening(opening: logic::Opening<'_>) -> store::Opening {
         }
         logic::Opening::Create { time_to_live } => store::Opening::Create(life(time_to_live)),
         logic::Opening::CreateNew { time_to_live } => store::Opening::CreateNew(life(time_to_live)),
+        logic::Opening::Replace => store::Opening::Replace(life(None)),
     }
 }
 
@@ -124,12 +130,12 @@ fn texts(texts: &[&str]) -> Vec<String> {
 
 fn lower_expectation(expectation: &logic::Expectation<'_>) -> store::Expectation {
     match *expectation {
-        logic::Expectation::Absent { map, key } => store::Expectation::Entry(store::ExpectedEntry {
-            map_name: map.into(),
-            key: key.into(),
-            state: store::EntryState::Absent,
-            text: String::new(),
-        }),
+        logic::Expectation::Absent { map, key } => lower_entry(map, key, store::EntryState::Absent, ""),
+        logic::Expectation::Present { map, key } => lower_entry(map, key, store::EntryState::Present, ""),
+        logic::Expectation::Equal { map, key, text } => lower_entry(map, key, store::EntryState::Equal, text),
+        logic::Expectation::AbsentOrEqual { map, key, text } => {
+            lower_entry(map, key, store::EntryState::AbsentOrEqual, text)
+        }
         logic::Expectation::Log { log, first, next } => {
             store::Expectation::Log(store::ExpectedLog { log: log.into(), first, next })
         }
@@ -139,11 +145,22 @@ fn lower_expectation(expectation: &logic::Expectation<'_>) -> store::Expectation
     }
 }
 
+fn lower_entry(map: &str, key: &str, state: store::EntryState, text: &str) -> store::Expectation {
+    store::Expectation::Entry(store::ExpectedEntry { map_name: map.into(), key: key.into(), state, text: text.into() })
+}
+
+fn entries_of(entries: &[(&str, &str)]) -> Vec<store::Entry> {
+    entries.iter().map(|&(key, text)| store::Entry { key: key.into(), text: text.into() }).collect()
+}
+
 fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
     use store::Operation as To;
     match *operation {
         logic::Operation::Get { map, key, max_bytes } => {
             To::Get(store::GetOperation { map_name: map.into(), keys: vec![key.into()], max_bytes })
+        }
+        logic::Operation::GetSome { map, keys, max_bytes } => {
+            To::Get(store::GetOperation { map_name: map.into(), keys: texts(keys), max_bytes })
         }
         logic::Operation::GetAll { map, max_entries, max_bytes } => {
             To::GetAll(store::GetAllOperation { map_name: map.into(), max_entries, max_bytes })
@@ -159,6 +176,15 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
             let entries = vec![store::Entry { key: key.into(), text: text.into() }];
             To::Put(store::PutOperation { map_name: map.into(), entries })
         }
+        logic::Operation::PutSome { map, entries } => {
+            To::Put(store::PutOperation { map_name: map.into(), entries: entries_of(entries) })
+        }
+        logic::Operation::ReplaceMap { map, entries } => {
+            To::ResetMap(store::ResetMapOperation { map_name: map.into(), entries: entries_of(entries) })
+        }
+        logic::Operation::ReplaceLog { log, records } => {
+            To::ResetLog(store::ResetLogOperation { log: log.into(), records: texts(records), marks: Vec::new() })
+        }
         logic::Operation::Increment { map, key, amount } => {
             To::Increment(store::IncrementOperation { map_name: map.into(), key: key.into(), amount })
         }
@@ -168,10 +194,10 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
         logic::Operation::ResetMap { map } => {
             To::ResetMap(store::ResetMapOperation { map_name: map.into(), entries: Vec::new() })
         }
-        logic::Operation::Append { log, records, mark } => To::Append(store::AppendOperation {
+        logic::Operation::Append { log, records, marks } => To::Append(store::AppendOperation {
             log: log.into(),
             records: texts(records),
-            marks: mark.into_iter().map(lower_mark).collect(),
+            marks: marks.iter().map(lower_mark).collect(),
         }),
         logic::Operation::Read { log, end, max_records, max_bytes } => To::Read(store::ReadOperation {
             log: log.into(),
@@ -193,11 +219,26 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
         logic::Operation::ReplaceOldest { log, count, records } => {
             To::ReplaceOldest(store::ReplaceOldestOperation { log: log.into(), count, records: texts(records) })
         }
+        logic::Operation::ReadSpans { log, spans, max_bytes } => To::ReadAt(store::ReadAtOperation {
+            log: log.into(),
+            spans: spans.iter().map(|&logic::Span { position, count }| store::Span { position, count }).collect(),
+            max_bytes,
+        }),
+        logic::Operation::Rewrite { log, records } => {
+            let record = |&(position, text): &(u64, &str)| store::PositionedRecord { position, text: text.into() };
+            To::Rewrite(store::RewriteOperation { log: log.into(), records: records.iter().map(record).collect() })
+        }
+        logic::Operation::ResetLog { log } => {
+            To::ResetLog(store::ResetLogOperation { log: log.into(), records: Vec::new(), marks: Vec::new() })
+        }
+        logic::Operation::Lease { lease, holder, milliseconds } => {
+            To::Lease(store::LeaseOperation { lease: lease.into(), holder: holder.into(), milliseconds })
+        }
         logic::Operation::Describe { parts } => To::Describe(store::DescribeOperation { parts }),
     }
 }
 
-fn lower_mark(mark: logic::PositionMark<'_>) -> store::PositionMark {
+fn lower_mark(mark: &logic::PositionMark<'_>) -> store::PositionMark {
     store::PositionMark { map_name: mark.map.into(), key: mark.key.into(), record_index: mark.record_index }
 }
 

@@ -37,7 +37,7 @@ pub fn measure(plugin: &Plugin, effort: &Effort, single: &Runtime, pool: &Runtim
 }
 
 /// The filter's options: sessions live as long as the profile `redis` has it.
-const OPTIONS: &str = r#"{"session_ttl_hours": 24}"#;
+pub const OPTIONS: &str = r#"{"session_ttl_hours": 24}"#;
 
 /// A pipe's way and the bare client's to one server. `filter` are the component's options.
 pub async fn connect(plugin: &Plugin, server: &RedisServer, filter: &str) -> Result<(Keepline, MultiplexedConnection)> {
@@ -48,7 +48,12 @@ pub async fn connect(plugin: &Plugin, server: &RedisServer, filter: &str) -> Res
 
 /// A Keepline over any Redis.
 pub async fn keepline(plugin: &Plugin, redis: RedisOptions, filter: &str) -> Result<Keepline> {
-    let store: Arc<dyn Store> = Arc::new(RedisStore::new(redis)?);
+    over(plugin, RedisStore::new(redis)?, filter).await
+}
+
+/// A Keepline over a store.
+pub async fn over(plugin: &Plugin, store: RedisStore, filter: &str) -> Result<Keepline> {
+    let store: Arc<dyn Store> = Arc::new(store);
     let mut options = Options::default();
     options.filter = filter.into();
     Ok(Keepline::new(plugin.clone(), store, options).await?)
@@ -57,7 +62,7 @@ pub async fn keepline(plugin: &Plugin, redis: RedisOptions, filter: &str) -> Res
 async fn one_pipe(keepline: &Keepline, connection: MultiplexedConnection, effort: &Effort) -> Result<Section> {
     let store = keepline.store();
     let mut piped = Piped::new(keepline.pipe(), "bench", SESSIONS);
-    let mut bare = Bare::new(connection);
+    let mut bare = Bare::new(connection, "bare", SESSIONS);
     Samples::new()?.round(&mut piped, effort.warm_up).await?;
     Samples::new()?.round(&mut bare, effort.warm_up).await?;
 
@@ -127,7 +132,7 @@ async fn saturated(
             }
         }
         section.row(
-            format!("{pipes} pipes"),
+            format!("{pipes} pipe{}", if pipes == 1 { "" } else { "s" }),
             &[Some(micros(&samples.pair, 0.5)), Some(micros(&samples.pair, 0.99)), Some(samples.rate())],
         );
     }
@@ -188,7 +193,7 @@ impl RedisBenchmark {
             return Ok(None);
         }
         // Both use a warm session: the same work that the pipes ask for.
-        let mut bare = Bare::new(connection.clone());
+        let mut bare = Bare::new(connection.clone(), "bare", SESSIONS);
         Samples::new()?.round(&mut bare, 256).await?;
         let load = async |script: &str, connection: &mut MultiplexedConnection| -> Result<String> {
             Ok(redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(connection).await?)

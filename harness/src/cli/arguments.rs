@@ -1,6 +1,7 @@
 //! The command lines of all commands but `keepline session`.
 
 use std::{
+    net::SocketAddr,
     num::{NonZeroU8, NonZeroUsize},
     path::PathBuf,
 };
@@ -28,14 +29,22 @@ pub struct RunArguments {
     /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]
     pub summary: bool,
+    /// Serve metrics for Prometheus at this address, under /metrics, and the store's health under /health
+    ///
+    /// For example 127.0.0.1:9464; port 0 is any free one, told on stderr. Whoever reaches the address can read them.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
 }
 
 /// `keepline migrate`.
 #[derive(Debug, Args)]
 pub struct MigrateArguments {
     /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
-    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present = "to_config")]
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = assignment, required_unless_present_any = ["to_config", "to_dir"])]
     pub to: Vec<(String, String)>,
+    /// Copy to this directory: short for --to backend=directory --to directory=PATH
+    #[arg(long, value_name = "PATH")]
+    pub to_dir: Option<PathBuf>,
     /// Read the target's configuration from this JSON file instead of deriving it from the source's
     #[arg(long, value_name = "FILE")]
     pub to_config: Option<PathBuf>,
@@ -45,9 +54,23 @@ pub struct MigrateArguments {
     /// Delete each session from the source if both sides are the same at that moment
     #[arg(long)]
     pub delete: bool,
-    /// Also find sessions missing from the source's list by scanning all its keys; needs SCAN (config --acl --scan)
+    /// Also find sessions missing from the list of a Redis by scanning all its keys; needs SCAN (config --acl --scan)
     #[arg(long)]
     pub scan: bool,
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
+
+/// `keepline stats`.
+#[derive(Debug, Args)]
+pub struct StatsArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+}
+
+/// `keepline health`.
+#[derive(Debug, Args)]
+pub struct HealthArguments {
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
@@ -112,11 +135,16 @@ pub struct BenchArguments {
     /// Measure at most N points of each growth curve, smallest first
     #[arg(long, value_name = "N")]
     pub points: Option<NonZeroU8>,
+    /// Measure directories on the disk that this directory is on
+    ///
+    /// They are made in it and removed at the end; about 2 GB, 200 MB with --quick. Default: the system's directory for temporary files, or the working directory if that one is in memory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub disk: Option<PathBuf>,
     /// Draw the growth curves as SVG files in this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub plots: Option<PathBuf>,
     /// Do not measure: use a report that was written with --output
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points", "disk"])]
     pub from: Option<PathBuf>,
 }
 
@@ -125,6 +153,10 @@ pub struct BenchArguments {
 pub enum BenchPart {
     /// What an entry costs, next to the lowest possible cost
     Speed,
+    /// A directory: pairs for each directory_sync, questions beside writers, growth
+    Directory,
+    /// What a conversation costs, and how much of its prompts stays the same
+    Conversation,
     /// All growth curves below
     Growth,
     /// Growth with the keys of a session

@@ -10,10 +10,16 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  the plugin could not be loaded";
 
+pub const KEEPING: &str = "\
+Where sessions are kept:
+  --dir PATH            in a directory: they outlive the process, and processes on this machine can share them
+  --profile redis       in Redis, which several machines can share; see `keepline help config`
+  without either        in this process, for as long as it runs";
+
 pub const CONFIGURATION: &str = "\
 Configuration, strongest first:
   --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
-  the profile, the defaults. `keepline config` shows each value in force and its source.
+  REDIS_URL and other variables of NeuroLink's where STORAGE_TYPE is set, the profile, the defaults. `keepline config` shows each value in force and its source.
   The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else it is memory.
   A FILE with \"profile\": \"redis\" holds its fields in an object of that name:
     {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
@@ -29,9 +35,13 @@ pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and
 pub const RUN_HELP: &str = r#"Entries, one JSON object per line:
   {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
   {"lane":"answers","text":"In Hamburg.","metadata":{}}
+  {"lane":"tools","tool":{"call_id":"c1","name":"track","arguments":{"parcel":7}}}
+  {"lane":"tools","tool":{"call_id":"c1","output":"left Hamburg"}}
   {"lane":"open"}      starts a new object: what follows is unrelated to the previous question
 
 Each input line produces one output line, in order. Only the metadata of a question can change; everything else passes through byte for byte. The text may be any JSON value; anything but a string is remembered as JSON text. NaN, Infinity and -Infinity, as written by Python, are accepted, and a line may start with a byte order mark. If a member is repeated, the last one counts; all but the last "metadata" of a question are removed.
+
+With conversation: true, what tools did is remembered with the next answer: a call, its output or error, or both, paired by call_id.
 
 An answer whose metadata has no session_id belongs to the session of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, it ends the turn: later answers without a session_id are not stored until the next question.
 
@@ -39,16 +49,41 @@ Output is flushed before waiting for input, so keepline run works as a coprocess
 
 Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
 
-pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. For example, from a single server to a cluster:
+pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. Each side is a directory, a Redis server or a Redis Cluster. For example, from a directory to Redis, from Redis to a directory, and from a single server to a cluster:
+  keepline migrate --dir ./memory --to backend=redis --to redis_url=redis://localhost:6379
+  keepline migrate --profile redis --to-dir ./memory
   keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
-What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
+What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry and the numbers of recent writers, so that a call repeated on the other side counts once, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
 
 Before anything else, each side writes a mark that the other must not see: this proves that source and target are not the same place under two names.
 
-Sessions are found through the source's session list. A session whose list entry was evicted or removed by hand is missing there: --scan also walks all keys of the source, in steps. It needs the SCAN permission (`keepline config --acl --scan`), and in a cluster no slots may move in the meantime.
+Sessions are found through the source's session list. In Redis, a session whose list entry was evicted or removed by hand is missing there: --scan also walks all keys of the source, in steps. It needs the SCAN permission (`keepline config --acl --scan`), and in a cluster no slots may move in the meantime.
 
 Exit codes: 0 all sessions are in the target, 1 some are not (each is reported with the reason), 2 the command line or the configuration is wrong."#;
+
+pub const EXPORT_HELP: &str = r#"Each session is a header, its values, records and other entries, and an end that counts them: one JSON object per line, described in docs/export.md. A session is exported as it was at one moment: it is read into a temporary file and compared with the store afterwards, and one that keeps changing is left out. For example:
+  keepline session export anna --profile chat --dir ./memory
+  keepline session export --all --output sessions.jsonl --profile redis
+
+Exit codes: 0 success, 1 some sessions were not exported (each is reported with the reason), 2 the command line or the configuration is wrong."#;
+
+pub const IMPORT_HELP: &str = r#"Sessions come back as they were exported: values, history, conversations with all branches, nodes, expiry. A session becomes visible when it is whole. Those that are there already are left alone, so after an interruption the same command goes on; --replace replaces those whose contents differ. In Redis, a session that is being replaced is absent until the new one is whole.
+
+Sessions of other programs are read from their Redis, or from a dump of it with a line for each key: {"key":"message_store:anna","value":[…]}. First see what would come of them:
+  keepline session import --from-redis redis://old:6379 --format langchain --dry-run --dir ./memory
+  keepline session import node_memory/ --format dify --dir ./memory
+Their messages are marked as imported. What has no place here, such as what the system says, is reported. docs/export.md describes each layout.
+
+What is wrong is reported with its line or key, and its session is left out.
+
+Exit codes: 0 success, 1 some sessions were left out (each is reported with the reason), 2 the command line or the configuration is wrong."#;
+
+pub const HEALTH_HELP: &str = r#"The store is asked twice: once to connect, once to measure the round trip. Nothing is changed, and no directory is created; that the store can be written to is not tried. Each try may take store_timeout_ms.
+
+With --json: {"backend":"redis","reachable":true,"connect_ms":1.204,"round_trip_ms":0.118,"breaker":"closed","problem":null}, and if it can't be reached, "problem":{"code":…,"message":…}.
+
+Exit codes: 0 the store can be reached, 1 it can't, 2 the command line or the configuration is wrong."#;
 
 /// The host's fields, for `keepline help config`: from the table, so that none is ever missing.
 pub fn fields_help() -> String {

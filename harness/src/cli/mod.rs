@@ -1,9 +1,13 @@
 //! The command line, as clap reads it. Its help texts are its documentation.
 
 mod arguments;
+mod conversation;
 mod help;
+mod moving;
 mod parse;
 mod session;
+mod store;
+mod user;
 
 use std::{env, ffi::OsString, path::PathBuf, process};
 
@@ -11,25 +15,32 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::{
     arguments::{
-        BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, InspectArguments,
-        MigrateArguments, RunArguments,
+        BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, HealthArguments,
+        InspectArguments, MigrateArguments, RunArguments, StatsArguments,
     },
+    conversation::{ConversationCommand, ExplainArguments, TranscriptArguments, WindowArguments},
     help::EXIT_CODES,
+    moving::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
     parse::GRACE,
     session::{SessionArguments, SessionCommand},
+    store::{StoreArguments, StoreCommand},
+    user::{UserArguments, UserCommand},
 };
 use self::{
-    help::{CONFIGURATION, JSON_MESSAGES, MIGRATE_HELP, fields_help},
+    help::{CONFIGURATION, HEALTH_HELP, JSON_MESSAGES, KEEPING, MIGRATE_HELP, fields_help},
     parse::assignment,
 };
 use crate::terminal;
+
+/// The hidden command that compiles a plugin for another process of this program.
+pub const COMPILE_COMMAND: &str = "compile-plugin";
 
 /// Persistent memory for LLM pipelines.
 ///
 /// A filter between a pipeline and its model: questions pass through it and gain what their session
 /// remembers; answers pass through it on the way back and are remembered.
 #[derive(Debug, Parser)]
-#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{CONFIGURATION}\n\n{EXIT_CODES}"))]
+#[command(name = "keepline", version, max_term_width = 100, after_help = format!("{KEEPING}\n\n{CONFIGURATION}\n\n{EXIT_CODES}"))]
 pub struct Cli {
     /// For all commands.
     #[command(flatten)]
@@ -91,9 +102,12 @@ pub struct Global {
     /// Read the configuration from this JSON file [env: KEEPLINE_CONFIG]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Configuration")]
     pub config: Option<PathBuf>,
-    /// Start from this profile: memory, redis or custom [env: KEEPLINE_PROFILE]
+    /// Start from this profile: memory, redis, custom or chat [env: KEEPLINE_PROFILE]
     #[arg(long, value_name = "NAME", global = true, help_heading = "Configuration")]
     pub profile: Option<String>,
+    /// Keep sessions in this directory; short for --set backend=directory --set directory=PATH
+    #[arg(long, value_name = "PATH", global = true, help_heading = "Configuration")]
+    pub dir: Option<PathBuf>,
     /// Set one field, for example --set backend=redis (may be repeated)
     #[arg(long, value_name = "FIELD=VALUE", global = true, value_parser = assignment, help_heading = "Configuration")]
     pub set: Vec<(String, String)>,
@@ -113,9 +127,24 @@ pub enum Command {
     /// Inspect and edit sessions
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Session(SessionArguments),
-    /// Copy sessions from one Redis to another: a single server, a cluster, another prefix
+    /// Show what the next question of a session would get, and why
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Explain(ExplainArguments),
+    /// Inspect, edit and forget users
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    User(UserArguments),
+    /// Count sessions, nodes and users, and what they hold
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Stats(StatsArguments),
+    /// Look after a store in a directory: check, compact, backup, repair
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Store(StoreArguments),
+    /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix
     #[command(after_help = MIGRATE_HELP, after_long_help = format!("{MIGRATE_HELP}\n\n{JSON_MESSAGES}"))]
     Migrate(MigrateArguments),
+    /// Check whether the store can be reached, and how fast it answers
+    #[command(after_help = HEALTH_HELP, after_long_help = format!("{HEALTH_HELP}\n\n{JSON_MESSAGES}"))]
+    Health(HealthArguments),
     /// Show the effective configuration and the source of each value
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
@@ -128,6 +157,12 @@ pub enum Command {
     Demo(DemoArguments),
     /// Run benchmarks: what an entry costs, next to the lowest possible cost, and how that scales
     Bench(BenchArguments),
+    /// Compile the plugin on standard input, within limits, for another process of this program
+    #[command(name = COMPILE_COMMAND, hide = true)]
+    CompilePlugin {
+        /// As that process gives them
+        arguments: Vec<OsString>,
+    },
     /// Print a shell completion script
     #[command(after_help = "For example: source <(keepline completions bash)")]
     Completions {
@@ -141,11 +176,20 @@ impl Command {
     pub fn answers_in_json(&self) -> bool {
         match self {
             Self::Session(arguments) => arguments.json,
+            Self::Explain(arguments) => arguments.json,
+            Self::User(arguments) => arguments.json,
+            Self::Stats(arguments) => arguments.json,
+            Self::Store(arguments) => arguments.json,
             Self::Migrate(arguments) => arguments.json,
+            Self::Health(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Inspect(arguments) => arguments.json,
             Self::Bench(arguments) => arguments.json,
-            Self::Run(_) | Self::Component(_) | Self::Demo(_) | Self::Completions { .. } => false,
+            Self::Run(_)
+            | Self::Component(_)
+            | Self::Demo(_)
+            | Self::CompilePlugin { .. }
+            | Self::Completions { .. } => false,
         }
     }
 }

@@ -2,7 +2,11 @@
 
 use clap::{Args, Subcommand};
 
-use super::help::JSON_HELP;
+use super::{
+    conversation::ConversationCommand,
+    help::JSON_HELP,
+    moving::{ExportArguments, ImportArguments},
+};
 
 /// `keepline session`.
 #[derive(Debug, Args)]
@@ -30,7 +34,7 @@ pub enum SessionCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Show a session and what it remembers
+    /// Show a session: its title, owner, times, summary and size, and what it remembers
     Show {
         /// The session's id
         session: String,
@@ -44,6 +48,12 @@ pub enum SessionCommand {
     Delete {
         /// The session's id
         session: String,
+    },
+    /// Delete all sessions, with their nodes and users; other prefixes and databases are not touched
+    ClearAll {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Store a value under a key
     Put {
@@ -94,6 +104,11 @@ pub enum SessionCommand {
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         amount: i64,
     },
+    /// Do what is due for a session now: its title, its summary, its limits; with conversation: true
+    Upkeep {
+        /// The session's id
+        session: String,
+    },
     /// Show the operations on a session, oldest first
     History {
         /// The session's id
@@ -105,18 +120,33 @@ pub enum SessionCommand {
         #[arg(long, value_name = "POSITION")]
         before: Option<u64>,
     },
+    /// Write sessions as JSON lines, whole: values, history, conversations, nodes
+    Export(ExportArguments),
+    /// Read sessions that were exported, or those of LangChain, NeuroLink, RocketRide or Dify; what is there is left alone
+    Import(ImportArguments),
+    #[command(flatten)]
+    Conversation(ConversationCommand),
 }
 
 impl SessionCommand {
     /// Whether it leaves everything as it is.
     pub fn only_reads(&self) -> bool {
         match self {
-            Self::List { .. } | Self::Show { .. } | Self::Get { .. } | Self::Keys { .. } | Self::History { .. } => true,
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Get { .. }
+            | Self::Keys { .. }
+            | Self::History { .. }
+            | Self::Export(_) => true,
             Self::Create { .. }
             | Self::Delete { .. }
+            | Self::ClearAll { .. }
             | Self::Put { .. }
             | Self::Clear { .. }
-            | Self::Increment { .. } => false,
+            | Self::Upkeep { .. }
+            | Self::Increment { .. }
+            | Self::Import(_) => false,
+            Self::Conversation(command) => command.only_reads(),
         }
     }
 }

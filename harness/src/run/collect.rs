@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
-use super::sink::{self, Chunk, Sink};
+use super::{
+    budget::{Budget, Share},
+    sink::{self, Chunk, Sink},
+};
 
 /// Output is written at the latest when it is that long, or waits for that long.
 const MAX_CHUNK: usize = 64 * 1024;
@@ -18,7 +21,7 @@ pub struct Ticket {
     /// How long it was when it came in.
     pub length: u64,
     /// Its share of the memory, given back when it is out.
-    pub _share: Option<OwnedSemaphorePermit>,
+    pub share: Share,
 }
 
 /// Itself, or where it will come from.
@@ -26,12 +29,25 @@ pub enum Line {
     /// It went through no pipe.
     Ready(Vec<u8>),
     /// A pipe has it.
-    Waiting(oneshot::Receiver<Vec<u8>>),
+    Waiting {
+        /// Of the line.
+        number: u64,
+        /// Where it comes from.
+        waiting: oneshot::Receiver<Done>,
+    },
+}
+
+/// What a pipe has made of a line.
+pub struct Done {
+    /// As it goes out.
+    pub line: Vec<u8>,
+    /// For what it has grown by.
+    pub more: Share,
 }
 
 /// Puts the lines back into order and hands them to the sink: in chunks while there are more at once, and
 /// always before waiting for anything.
-pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Option<ProgressBar>) {
+pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Budget, bar: Option<ProgressBar>) {
     const BAR_STEP: u64 = 64 * 1024;
     let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
     let mut passed = 0;
@@ -46,21 +62,24 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, bar: Optio
                 ticket
             }
         };
-        let line = match ticket.line {
-            Line::Ready(line) => line,
-            Line::Waiting(mut waiting) => match waiting.try_recv() {
-                Ok(line) => line,
+        let mut share = ticket.share;
+        let done = match ticket.line {
+            Line::Ready(line) => Done { line, more: Share::default() },
+            Line::Waiting { number, mut waiting } => match waiting.try_recv() {
+                Ok(done) => done,
                 Err(_) => {
                     if chunk.flush().await.is_err() {
                         return;
                     }
+                    budget.wait_for(number);
                     // A pipe gives an answer to everything that it takes, unless it is being torn down.
-                    let Ok(line) = waiting.await else { return };
-                    line
+                    let Ok(done) = waiting.await else { return };
+                    done
                 }
             },
         };
-        if chunk.add(line).await.is_err() {
+        share.merge(done.more);
+        if chunk.add(done.line, share).await.is_err() {
             return;
         }
         // Not at each line: to move the bar costs as much as the line.
@@ -81,8 +100,9 @@ struct Gathering {
 }
 
 impl Gathering {
-    async fn add(&mut self, line: Vec<u8>) -> Result<(), sink::Closed> {
-        let Chunk { bytes, pieces } = &mut self.chunk;
+    async fn add(&mut self, line: Vec<u8>, share: Share) -> Result<(), sink::Closed> {
+        let Chunk { bytes, pieces, share: shares } = &mut self.chunk;
+        shares.merge(share);
         if bytes.is_empty() {
             self.since = Instant::now();
             *bytes = line;

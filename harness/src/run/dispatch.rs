@@ -10,18 +10,16 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Stop,
-    collect::{Line, Ticket},
+    budget::Share,
+    collect::{Done, Line, Ticket},
     entry::{Entry, Lane, NoEntry},
-    feed::{Piece, Reading},
+    feed::{Batch, Piece, Reading},
     trouble::Trouble,
 };
-
-/// Bytes of entries that may be under way in all. One entry may be larger; then it goes alone.
-const BYTES_UNDER_WAY: usize = 64 << 20;
 
 /// What a pipe has to do.
 pub enum Job {
@@ -32,7 +30,7 @@ pub enum Job {
         /// Of its line.
         number: u64,
         /// Where its line goes then.
-        done: oneshot::Sender<Vec<u8>>,
+        done: oneshot::Sender<Done>,
     },
     /// What follows has nothing to do with the question before.
     EndTurn,
@@ -42,7 +40,6 @@ pub enum Job {
 pub struct Dispatcher {
     pipes: Vec<mpsc::Sender<Job>>,
     order: mpsc::Sender<Ticket>,
-    bytes: Arc<Semaphore>,
     /// The pipe of the last question: an answer without a session belongs there, and so does a new object.
     last_question: usize,
     /// Whether that pipe may have a turn that such an answer could rely on.
@@ -60,14 +57,13 @@ impl Dispatcher {
         max_line: usize,
         refused: Arc<Trouble>,
     ) -> Self {
-        let bytes = Arc::new(Semaphore::new(BYTES_UNDER_WAY));
-        Self { pipes, order, bytes, last_question: 0, has_turn: false, number: 0, max_line, refused }
+        Self { pipes, order, last_question: 0, has_turn: false, number: 0, max_line, refused }
     }
 
     /// All lines, up to the end of the input, a signal, or the end of those who read the output.
     pub async fn dispatch(
         mut self,
-        mut batches: mpsc::Receiver<io::Result<Vec<Piece>>>,
+        mut batches: mpsc::Receiver<io::Result<Batch>>,
         reading: Arc<Reading>,
         mut stopped: watch::Receiver<Stop>,
     ) -> io::Result<()> {
@@ -85,9 +81,9 @@ impl Dispatcher {
                 None => return Ok(()),
             };
             let Some(batch) = next else { return Ok(()) };
-            for piece in batch? {
+            for (piece, share) in batch? {
                 taken += 1;
-                if self.forward(piece).await.is_none() {
+                if self.forward(piece, share).await.is_none() {
                     return Ok(());
                 }
             }
@@ -95,10 +91,8 @@ impl Dispatcher {
     }
 
     /// None: nobody takes the output.
-    async fn forward(&mut self, piece: Piece) -> Option<()> {
+    async fn forward(&mut self, piece: Piece, share: Share) -> Option<()> {
         let length = piece.len();
-        let share = u32::try_from(length.min(BYTES_UNDER_WAY)).unwrap_or(u32::MAX);
-        let share = self.bytes.clone().acquire_many_owned(share).await.ok();
         let line = match piece {
             Piece::More(bytes) => Line::Ready(bytes),
             Piece::TooLong(bytes) => {
@@ -119,7 +113,7 @@ impl Dispatcher {
             }
         };
         let length = u64::try_from(length).unwrap_or(u64::MAX);
-        self.order.send(Ticket { line, length, _share: share }).await.ok()
+        self.order.send(Ticket { line, length, share }).await.ok()
     }
 
     /// It may have been a question, or a new object: then the next answer is not for the question before.
@@ -140,7 +134,7 @@ impl Dispatcher {
         }
         let (done, waiting) = oneshot::channel();
         self.pipes.get(at)?.send(Job::Pass { entry, number: self.number, done }).await.ok()?;
-        Some(Line::Waiting(waiting))
+        Some(Line::Waiting { number: self.number, waiting })
     }
 
     /// The pipe of an entry. All entries of a session take the same one, and so stay in order; what names no

@@ -9,15 +9,13 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use keepline_filter::json::scan::members;
+use keepline::pipe::ToolActivity;
+use keepline_json::members;
 
-use super::{
-    members::{Found, decoded},
-    python_json,
-};
+use super::members::{Found, activity, decoded};
 
 /// What is allowed, for messages about what is not.
-pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers" and "open". After an invalid line, answers without a session_id are not stored until the next question"#;
+pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers without a session_id are not stored until the next question"#;
 
 /// Where an entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +24,8 @@ pub enum Lane {
     Questions,
     /// Back from it.
     Answers,
+    /// To nobody: what a tool did, for the next answer.
+    Tools,
     /// A new object begins.
     Open,
 }
@@ -38,6 +38,7 @@ pub struct Entry {
     pub lane: Lane,
     text: Option<Range<usize>>,
     metadata: Option<Range<usize>>,
+    tool: Option<Box<ToolActivity>>,
 }
 
 /// A line that is none: what is wrong with it, and the line itself.
@@ -61,19 +62,34 @@ impl Entry {
             Ok((Lane::Questions, found)) if !found.superseded.is_empty() => {
                 Self::parse(without(&line, &found.superseded).into_bytes())
             }
-            Ok((lane, found)) => Ok(Self { line, lane, text: found.text, metadata: found.metadata }),
+            Ok((lane, found)) => {
+                let tool = match lane {
+                    Lane::Tools => {
+                        activity(found.tool.and_then(|place| line.get(place))).map(|tool| Some(Box::new(tool)))
+                    }
+                    _ => Ok(None),
+                };
+                match tool {
+                    Ok(tool) => Ok(Self { line, lane, text: found.text, metadata: found.metadata, tool }),
+                    Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
+                }
+            }
             Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
         }
     }
 
-    /// The text as the node's `getText` would tell it: a string is itself, null is empty, everything else
-    /// is JSON as Python writes it.
+    /// The text: a string is itself, null is empty, and any other value is its JSON text as it stands in the line.
     pub fn text(&self) -> Cow<'_, str> {
         match self.at(self.text.as_ref()) {
             None | Some("null") => Cow::Borrowed(""),
             Some(raw) if raw.starts_with('"') => decoded(raw),
-            Some(raw) => Cow::Owned(python_json::dumps(raw)),
+            Some(raw) => Cow::Borrowed(raw),
         }
+    }
+
+    /// What a tool did.
+    pub fn take_tool(&mut self) -> Option<ToolActivity> {
+        self.tool.take().map(|tool| *tool)
     }
 
     /// The metadata, as JSON text. An entry without any has an empty object.
@@ -93,6 +109,11 @@ impl Entry {
         // What can't be read to its end names no session, to the filter neither.
         let raw = session.filter(|raw| read.is_some() && raw.starts_with('"'))?;
         Some(decoded(raw).into_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Bytes of the line.
+    pub fn len(&self) -> usize {
+        self.line.len()
     }
 
     /// The line as it came, but for metadata that others came after.
@@ -233,16 +254,16 @@ mod tests {
         assert_eq!(found.unchanged(), line.as_bytes());
         let replaced = line.replace("{\"session_id\":\"s\",\"score\":NaN}", "{}");
         assert_eq!(entry(line).with_metadata("{}"), replaced.as_bytes());
-        assert_eq!(entry("{\"lane\":\"answers\",\"text\":[NaN,-Infinity]}").text(), "[NaN, -Infinity]");
+        assert_eq!(entry("{\"lane\":\"answers\",\"text\":[NaN,-Infinity]}").text(), "[NaN,-Infinity]");
     }
 
     #[test]
-    fn text_is_what_the_node_would_read() {
+    fn a_text_that_is_no_string_is_its_json() {
         for (raw, text) in [
             (r#""a\nb\u00e9""#, "a\nbé"),
             ("null", ""),
             ("true", "true"),
-            ("[1,\"é\"]", "[1, \"\\u00e9\"]"),
+            ("[1,2.50, \"é\"]", "[1,2.50, \"é\"]"),
             (r#""half \ud83d""#, "half \u{fffd}"),
         ] {
             assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
@@ -277,6 +298,7 @@ mod tests {
             ),
             (b"{\"lane\":7}\n", "the lane is not a string"),
             (b"{\"lane\":\"question\"}\n", "unknown lane \"question\""),
+            (b"{\"lane\":\"tools\",\"tool\":{}}\n", "the tool has no call_id"),
             (b"{\"lane\":\"open\"} {}\n", "not JSON: trailing characters at column 17"),
             (b"{\"lane\":\"\xff\"}\n", "invalid UTF-8 at byte 10"),
         ] {

@@ -1,8 +1,8 @@
 //! Input: lines, read by a thread of its own.
 //!
 //! A thread, because reading a file or a terminal blocks, and a blocked read must keep nobody from ending
-//! the process. Promises that whole lines are handed on as soon as they are there, that memory stays
-//! bounded whatever the input, and that no byte is lost.
+//! the process. Promises that whole lines are handed on as soon as they are there and the budget has room for them,
+//! that no more than one line is read beyond that, and that no byte is lost.
 
 use std::{
     fs::File,
@@ -14,7 +14,9 @@ use std::{
     thread,
 };
 
-use tokio::sync::mpsc;
+use tokio::{runtime::Handle, sync::mpsc};
+
+use super::budget::{Budget, Share};
 
 /// A line, or a piece of one.
 #[derive(Debug)]
@@ -50,9 +52,13 @@ pub struct Reading {
     pub pieces: AtomicU64,
 }
 
-/// Start to read. Each batch is what could be read without waiting; an error is the last one.
-pub fn start(input: File, max_line: usize, reading: Arc<Reading>) -> mpsc::Receiver<io::Result<Vec<Piece>>> {
+/// What could be read without waiting, each piece with its share of the budget.
+pub type Batch = Vec<(Piece, Share)>;
+
+/// Start to read. An error is the last batch.
+pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget) -> mpsc::Receiver<io::Result<Batch>> {
     let (batches, receiver) = mpsc::channel(WAITING);
+    let runtime = Handle::current();
     thread::spawn(move || {
         let mut reader = Reader::new(input, max_line);
         // Ends as well when nobody wants any more.
@@ -62,12 +68,23 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>) -> mpsc::Recei
             reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
             let is_last = batch.as_ref().map_or(true, Vec::is_empty);
             let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
+            let batch = batch.map(|pieces| shared(pieces, &budget, &runtime));
             if !is_empty && batches.blocking_send(batch).is_err() || is_last {
                 break;
             }
         }
     });
     receiver
+}
+
+/// Waits for the share of all of them at once: what has one is not held up by what waits for its own.
+fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
+    let mut whole = runtime.block_on(budget.take(pieces.iter().map(Piece::len).sum()));
+    let mut shared = |piece: Piece| {
+        let share = whole.split(piece.len());
+        (piece, share)
+    };
+    pieces.into_iter().map(&mut shared).collect()
 }
 
 /// The input, cut into lines.

@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use keepline_filter::json::{self, scan::members};
+use keepline::pipe::ToolActivity;
+use keepline_json::{self as json, members};
+use serde_json::value::RawValue;
 
 use super::entry::Lane;
 
@@ -12,6 +14,7 @@ pub struct Found {
     lane: Option<Range<usize>>,
     pub text: Option<Range<usize>>,
     pub metadata: Option<Range<usize>>,
+    pub tool: Option<Range<usize>>,
     /// Where the latest `metadata` begin with their name, and where the member after them does.
     metadata_name: usize,
     after_metadata: Option<usize>,
@@ -37,6 +40,7 @@ impl Found {
         match &*decoded(key) {
             "lane" => self.lane = Some(place()),
             "text" => self.text = Some(place()),
+            "tool" => self.tool = Some(place()),
             "metadata" => {
                 if let Some(after) = self.after_metadata.take() {
                     self.superseded.push(self.metadata_name..after);
@@ -58,9 +62,35 @@ impl Found {
             "questions" => Ok(Lane::Questions),
             "answers" => Ok(Lane::Answers),
             "open" => Ok(Lane::Open),
+            "tools" => Ok(Lane::Tools),
             other => Err(format!("unknown lane {:?}", shortened(other))),
         }
     }
+}
+
+/// What a tool did, of the member `tool` as it stands in the line. The error says what is wrong with it.
+pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
+    let raw = raw.ok_or("missing tool")?;
+    let mut activity = ToolActivity::default();
+    let mut call_id = None;
+    let read = members(raw, |key, value| {
+        let text = || (value != "null").then(|| decoded(value).into_owned());
+        match &*decoded(key) {
+            "call_id" => call_id = json::string(value).map(Cow::into_owned),
+            "name" => activity.name = text().unwrap_or_default(),
+            "arguments" => activity.arguments = text(),
+            "output" => activity.output = text(),
+            "error" => activity.error = text(),
+            "details" => activity.details = text().unwrap_or_default(),
+            _ => {}
+        }
+    });
+    read.ok_or("the tool is not an object")?;
+    activity.call_id = call_id.filter(|id| !id.is_empty()).ok_or("the tool has no call_id")?;
+    if activity.arguments.is_none() && activity.output.is_none() && activity.error.is_none() {
+        return Err("the tool has neither arguments nor an output nor an error".to_owned());
+    }
+    Ok(activity)
 }
 
 /// Why a line that could not be looked through could not.
@@ -70,13 +100,13 @@ fn problem(line: &str) -> String {
     if text.trim_ascii().is_empty() {
         return "empty line".to_owned();
     }
-    // These are taken, but not by the parser that can tell what is wrong and where; the places stay.
+    // Those are taken, but not by the parser that can tell what is wrong and where; the places stay.
     let text = text.replace("-Infinity", "-0       ").replace("Infinity", "0       ").replace("NaN", "0  ");
-    match json::members(&text, |_, _| {}) {
-        Err(error) if error.is_data() => "not a JSON object".to_owned(),
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(value) if !value.get().starts_with('{') => "not a JSON object".to_owned(),
         // Every line is a document of its own: serde_json's "line 1" would mislead.
         Err(error) => format!("not JSON: {}", error.to_string().replace("at line 1 column", "at column")),
-        Ok(()) => "not JSON".to_owned(),
+        Ok(_) => "not JSON".to_owned(),
     }
 }
 
@@ -101,6 +131,30 @@ fn shortened(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_tool_did_is_text_or_any_other_json() {
+        let read = |raw: &str| activity(Some(raw)).unwrap();
+        let call = read(r#"{"call_id":"c\u0031","name":"look","arguments":{"city": "Bonn"},"more":1}"#);
+        assert_eq!(
+            (&*call.call_id, &*call.name, call.arguments.as_deref()),
+            ("c1", "look", Some(r#"{"city": "Bonn"}"#))
+        );
+        assert_eq!(read(r#"{"call_id":"c","arguments":"{\"a\":1}"}"#).arguments.as_deref(), Some(r#"{"a":1}"#));
+        let end = read(r#"{"call_id":"c","output":[1, 2],"error":null,"arguments":null,"details":{"raw":1}}"#);
+        assert_eq!((end.output.as_deref(), end.error, end.arguments), (Some("[1, 2]"), None, None));
+        assert_eq!(end.details, r#"{"raw":1}"#);
+        for (raw, problem) in [
+            (None, "missing tool"),
+            (Some("[]"), "the tool is not an object"),
+            (Some("{}"), "the tool has no call_id"),
+            (Some(r#"{"call_id":1,"output":""}"#), "the tool has no call_id"),
+            (Some(r#"{"call_id":"","output":""}"#), "the tool has no call_id"),
+            (Some(r#"{"call_id":"c","output":null}"#), "the tool has neither arguments nor an output nor an error"),
+        ] {
+            assert_eq!(activity(raw).unwrap_err(), problem);
+        }
+    }
 
     #[test]
     fn half_a_surrogate_pair_is_one_replacement_character_and_a_pair_one_character() {

@@ -7,14 +7,15 @@
 //! ```
 //!
 //! The dispatcher reads lines, and gives each entry to the pipe of its session, and a ticket for it to the
-//! collector, which redeems the tickets in order. All queues are bounded, in entries and in bytes.
+//! collector, which redeems the tickets in order. All queues are bounded, in entries, and all together in bytes: those of a
+//! line are counted from when it is read until it is written, and what a pipe adds to it as well.
 
+mod budget;
 mod collect;
 mod dispatch;
 pub mod entry;
 mod feed;
 pub mod members;
-mod python_json;
 mod sink;
 pub mod summary;
 mod trouble;
@@ -29,12 +30,15 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use keepline::{Keepline, Pipe, Plugin, Sandbox};
+use keepline::{
+    Keepline, Pipe, Plugin, Sandbox,
+    maintenance::{Maintenance, Task},
+};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
@@ -42,7 +46,8 @@ use tokio::{
 };
 
 use self::{
-    collect::collect,
+    budget::Budget,
+    collect::{Done, collect},
     dispatch::{Dispatcher, Job},
     entry::{ALLOWED, Entry, Lane},
     feed::Reading,
@@ -54,6 +59,7 @@ use crate::{
     cli::{Global, RunArguments},
     ending::Ending,
     error::Usage,
+    metrics::Listening,
     runtime, setup, terminal,
 };
 
@@ -61,11 +67,14 @@ use crate::{
 const WAITING_FOR_A_PIPE: usize = 256;
 /// Entries that may be under way in all.
 const UNDER_WAY: usize = 4096;
+/// And their bytes.
+const BYTES_UNDER_WAY: usize = 64 << 20;
 
 /// Run it.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let mut config = setup::config(global)?;
     let input = open_input(&arguments.input)?;
+    let metrics = arguments.metrics.map(Listening::at).transpose()?;
     let plugin = setup::plugin(global, &config)?;
     let pipes = arguments.pipes.get();
     if !config.origin("max_instances").is_chosen() {
@@ -81,21 +90,28 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all().build().context("can't start the runtime")?
     };
+    let background = runtime::background()?;
     let outcome = runtime.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
+        if let Some(metrics) = metrics {
+            metrics.serve(keepline.clone(), config.host.backend.clone())?;
+        }
         // Before the first entry: what is read is finished.
         let ending = Ending::listen(arguments.grace.0)?;
         if let Some(file) = setup::plugin_file(global) {
             let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
-            tokio::spawn(reload(hangups, keepline.clone(), file, config.sandbox()));
+            tokio::spawn(reload(hangups, keepline.clone(), file, setup::sandbox(&config)?));
         }
         // Text and metadata in JSON's longest spelling, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        run(keepline, input, pipes, max_line, bar(&arguments.input), ending).await
+        let deferred =
+            Deferred { work: setup::maintenance(&keepline, &config, &background)?, grace: arguments.grace.0 };
+        run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), ending).await
     });
-    // Threads that still wait for input or output must not be waited for.
+    // Threads that still wait for input, output or a model must not be waited for.
     runtime.shutdown_background();
+    background.shutdown_background();
     let outcome = outcome?;
     if arguments.summary {
         terminal::say(&outcome.summary.lines());
@@ -163,8 +179,16 @@ enum Stop {
     Closed,
 }
 
+/// What is done after an answer has come out.
+struct Deferred {
+    work: Maintenance,
+    /// How long the end waits for it.
+    grace: Duration,
+}
+
 async fn run(
     keepline: Keepline,
+    deferred: Deferred,
     input: File,
     pipes: usize,
     max_line: usize,
@@ -174,7 +198,8 @@ async fn run(
     let started = Instant::now();
     let (stop, stopped) = watch::channel(Stop::No);
     let reading = Arc::new(Reading::default());
-    let batches = feed::start(input, max_line, reading.clone());
+    let budget = Budget::new(BYTES_UNDER_WAY);
+    let batches = feed::start(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
     let (sink, written) = Sink::start(output, pieces_out.clone());
@@ -187,15 +212,16 @@ async fn run(
     let senders: Vec<_> = (0..pipes)
         .map(|_| {
             let (sender, jobs) = mpsc::channel(WAITING_FOR_A_PIPE);
-            work.spawn(serve(keepline.pipe(), jobs, failed.clone()));
+            work.spawn(serve(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
             sender
         })
         .collect();
     let (order, tickets) = mpsc::channel(UNDER_WAY);
     let dispatcher = Dispatcher::new(senders, order, max_line, refused.clone());
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
-    let collecting = tokio::spawn(collect(tickets, sink, bar.clone()));
+    let collecting = tokio::spawn(collect(tickets, sink, budget, bar.clone()));
 
+    let mut served = None;
     let finish = async {
         // The collector ends when the dispatcher and all pipes have, or when nobody takes the output.
         let collected = collecting.await;
@@ -213,7 +239,9 @@ async fn run(
             _ => {}
         }
         read.context("the input task failed")?.context("can't read the input")?;
-        anyhow::Ok(tally)
+        served = Some(tally);
+        deferred.work.shutdown(deferred.grace).await;
+        anyhow::Ok(())
     };
     let finished = tokio::select! {
         finished = finish => Some(finished),
@@ -228,15 +256,26 @@ async fn run(
     telling.abort();
     let refused = refused.end();
     failed.end();
-    if finished.is_none() {
+    let is_complete = served.is_some();
+    if finished.is_none() && !is_complete {
         let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
         terminal::warning(&format!("stopped before all input was processed: {left} lines were not written"));
     }
-    let is_complete = finished.is_some();
-    let tally = finished.transpose()?.unwrap_or_default();
+    finished.transpose()?;
+    let tally = served.unwrap_or_default();
+    // Those of a run that was stopped before, and those that the end did not wait for.
+    deferred.work.shutdown(Duration::ZERO).await;
+    let maintenance = deferred.work.counters();
+    if maintenance.abandoned > 0 {
+        let told = "deferred tasks (titles, summaries) were not finished; they will be due again";
+        terminal::note(&format!("{} {told}", maintenance.abandoned));
+    }
+    let metrics = keepline.metrics();
     let summary = Summary {
         tally,
-        counters: keepline.counters(),
+        counters: metrics.entries,
+        maintenance,
+        is_left_alone: metrics.is_plugin_left_alone,
         refused,
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
@@ -254,45 +293,75 @@ async fn tell_trouble(kinds: [Arc<Trouble>; 2]) {
 }
 
 /// One pipe: entry after entry, as long as there are any.
-async fn serve(mut pipe: Pipe, mut jobs: mpsc::Receiver<Job>, failed: Arc<Trouble>) -> Tally {
+async fn serve(
+    mut pipe: Pipe,
+    mut jobs: mpsc::Receiver<Job>,
+    budget: Budget,
+    failed: Arc<Trouble>,
+    deferred: Maintenance,
+) -> Tally {
     let mut tally = Tally::default();
     while let Some(job) = jobs.recv().await {
         let Job::Pass { entry, number, done } = job else {
             pipe.open();
             continue;
         };
-        let line = pass(&mut pipe, entry, number, &mut tally, &failed).await;
+        let length = entry.len();
+        let (line, due) = pass(&mut pipe, entry, number, &mut tally, &failed).await;
+        let more = budget.grow(number, line.len().saturating_sub(length)).await;
         // The collector is gone when nobody takes the output; what was taken in is remembered all the same.
-        let _ = done.send(line);
+        let _ = done.send(Done { line, more });
+        deferred.submit(due);
     }
     tally
 }
 
-async fn pass(pipe: &mut Pipe, entry: Entry, number: u64, tally: &mut Tally, failed: &Trouble) -> Vec<u8> {
-    let text = entry.text();
-    let started = Instant::now();
-    let passed = match entry.lane {
+/// The line that comes out, and what is to be done then.
+async fn pass(
+    pipe: &mut Pipe,
+    mut entry: Entry,
+    number: u64,
+    tally: &mut Tally,
+    failed: &Trouble,
+) -> (Vec<u8>, Vec<Task>) {
+    match entry.lane {
+        Lane::Questions | Lane::Answers => {}
+        Lane::Tools => {
+            if let Some(activity) = entry.take_tool() {
+                pipe.tool_of(activity, entry.metadata());
+            }
+            tally.tools += 1;
+            return (entry.unchanged(), Vec::new());
+        }
         Lane::Open => {
             pipe.open();
             tally.opened += 1;
-            drop(text);
-            return entry.unchanged();
+            return (entry.unchanged(), Vec::new());
         }
-        Lane::Questions => pipe.question(&text, entry.metadata()).await,
-        Lane::Answers => pipe.answer(&text, entry.metadata()).await,
+    }
+    let text = entry.text();
+    let started = Instant::now();
+    let is_question = entry.lane == Lane::Questions;
+    let passed = if is_question {
+        pipe.question(&text, entry.metadata()).await
+    } else {
+        pipe.answer(&text, entry.metadata()).await
     };
-    let times = if entry.lane == Lane::Questions { &mut tally.questions } else { &mut tally.answers };
+    let times = if is_question { &mut tally.questions } else { &mut tally.answers };
     times.record(started.elapsed());
     drop(text);
     match passed {
-        Ok(passed) => match passed.metadata {
-            Some(metadata) => entry.with_metadata(&metadata),
-            None => entry.unchanged(),
-        },
+        Ok(passed) => {
+            let line = match passed.metadata {
+                Some(metadata) => entry.with_metadata(&metadata),
+                None => entry.unchanged(),
+            };
+            (line, passed.due)
+        }
         Err(error) => {
             tally.errors += 1;
             failed.met(number, &error.to_string());
-            entry.with_error(&error.code.to_string(), &error.message)
+            (entry.with_error(&error.code.to_string(), &error.message), Vec::new())
         }
     }
 }

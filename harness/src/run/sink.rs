@@ -16,6 +16,8 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::budget::Share;
+
 /// Chunks that may wait.
 const WAITING: usize = 2;
 
@@ -26,6 +28,8 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
     /// How many.
     pub pieces: u64,
+    /// Of the budget, given back when they are written.
+    pub share: Share,
 }
 
 /// Where output goes. Dropped, it ends once all is written.

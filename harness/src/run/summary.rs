@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::Duration};
 
 use hdrhistogram::Histogram;
-use keepline::Counters;
+use keepline::{Counters, maintenance::MaintenanceCounters};
 
 /// How long the entries of one lane took. Each pipe has its own, so it is kept small: some 10 KiB. (To three digits
 /// up to an hour it would be 300 KiB a lane, most of what a pipe takes.)
@@ -55,6 +55,8 @@ pub struct Tally {
     pub questions: Times,
     /// Answers.
     pub answers: Times,
+    /// Calls and results of tools.
+    pub tools: u64,
     /// New objects.
     pub opened: u64,
     /// Entries that came out with an error.
@@ -66,6 +68,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.questions.add(&other.questions);
         self.answers.add(&other.answers);
+        self.tools += other.tools;
         self.opened += other.opened;
         self.errors += other.errors;
     }
@@ -78,6 +81,10 @@ pub struct Summary {
     pub tally: Tally,
     /// What the filter did.
     pub counters: Counters,
+    /// What has become of deferred work.
+    pub maintenance: MaintenanceCounters,
+    /// Whether the plugin is left alone at the end.
+    pub is_left_alone: bool,
     /// Invalid lines.
     pub refused: u64,
     /// Requests sent to the store.
@@ -89,7 +96,7 @@ pub struct Summary {
 impl Summary {
     /// For people, a line for each of the things that there were.
     pub fn lines(&self) -> String {
-        let Self { tally, counters, refused, round_trips, elapsed } = self;
+        let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
         let entries = tally.questions.count() + tally.answers.count();
         let mut text = format!("{entries} entries in {}", short(*elapsed));
         if !elapsed.is_zero() && entries > 0 {
@@ -108,8 +115,14 @@ impl Summary {
         if !fates.is_empty() {
             _ = write!(text, "\n  {:<10} {}", "effects", fates.join(", "));
         }
-        if tally.opened > 0 {
-            _ = write!(text, "\n  {:<10} {:>9}", "opened", tally.opened);
+        for (name, count) in [("tools", tally.tools), ("opened", tally.opened)] {
+            if count > 0 {
+                _ = write!(text, "\n  {name:<10} {count:>9}");
+            }
+        }
+        let deferred = deferred(maintenance);
+        if !deferred.is_empty() {
+            _ = write!(text, "\n  {:<10} {deferred}", "deferred");
         }
         if *refused > 0 {
             _ = write!(text, "\n  {:<10} {refused:>9}   passed unchanged", "invalid");
@@ -120,6 +133,18 @@ impl Summary {
         if counters.faults > 0 {
             _ = write!(text, "\n  {:<10} {:>9}   plugin instances were stopped", "faults", counters.faults);
         }
+        if counters.left_alone > 0 {
+            let now = if *is_left_alone { ", and still is" } else { "" };
+            _ = write!(
+                text,
+                "\n  {:<10} {:>9}   passed unchanged while the plugin was left alone{now}",
+                "left alone", counters.left_alone
+            );
+        }
+        if counters.denied > 0 {
+            let told = "store calls of the plugin were out of their entry's scope";
+            _ = write!(text, "\n  {:<10} {:>9}   {told}", "denied", counters.denied);
+        }
         _ = write!(text, "\n  {:<10} {round_trips:>9}   round trips", "store");
         if *round_trips > 0 && entries > 0 {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
@@ -128,6 +153,19 @@ impl Summary {
         }
         text
     }
+}
+
+/// What has become of deferred work; empty: there was none.
+fn deferred(counters: &MaintenanceCounters) -> String {
+    let mut parts = Vec::new();
+    let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("others", counters.others)];
+    for (kind, tasks) in kinds {
+        let fates = [("done", tasks.done), ("taken", tasks.taken), ("ended", tasks.ended), ("failed", tasks.failed)];
+        parts.extend(fates.into_iter().filter(|fate| fate.1 > 0).map(|(fate, count)| format!("{kind} {fate} {count}")));
+    }
+    let rest = [("dropped", counters.dropped), ("abandoned", counters.abandoned)];
+    parts.extend(rest.into_iter().filter(|fate| fate.1 > 0).map(|(fate, count)| format!("{fate} {count}")));
+    parts.join(", ")
 }
 
 /// A time to three digits.

@@ -21,13 +21,13 @@ pub enum ConfigError {
         origin: Origin,
     },
     /// A backend that nobody has heard of; in the node's words.
-    #[error("Unknown backend: {given}. Must be \"redis\" or \"memory\".")]
+    #[error("Unknown backend: {given}. Must be \"redis\", \"memory\" or \"directory\".")]
     Backend {
         /// What was given.
         given: String,
     },
     /// A profile that nobody has heard of; in the node's words.
-    #[error("Profile {given} is not defined in memory_persistent: use memory, redis or custom")]
+    #[error("Profile {given} is not defined in memory_persistent: use memory, redis, custom or chat")]
     Profile {
         /// What was given.
         given: String,
@@ -38,6 +38,29 @@ pub enum ConfigError {
          (for example KEEPLINE_REDIS_URL=redis://localhost:6379)"
     )]
     NoHost {
+        /// Who emptied it.
+        origin: Origin,
+    },
+    /// `STORAGE_TYPE=redis`, and nothing says where Redis is.
+    #[error(
+        "STORAGE_TYPE is redis, and nothing names the server: set REDIS_URL (for example redis://localhost:6379) or \
+         REDIS_HOST, or one of redis_url, redis_host and redis_nodes"
+    )]
+    NoServer,
+    /// Sessions are evicted in memory only.
+    #[error(
+        "session_limit_policy is \"evict\" ({origin}), which only the backend \"memory\" can do, and the backend is \
+         \"{backend}\": leave it out, and let sessions expire (session_ttl_hours)"
+    )]
+    NoEviction {
+        /// The backend.
+        backend: String,
+        /// Who asks for it.
+        origin: Origin,
+    },
+    /// The directory backend without a directory.
+    #[error("directory is empty ({origin}), and the directory backend needs one: add --dir PATH, or set directory")]
+    NoDirectory {
         /// Who emptied it.
         origin: Origin,
     },

@@ -3,217 +3,8 @@
 //! A field is added in [`host_fields!`] below and nowhere else: parsing, ranges, errors, `keepline config`
 //! and its help all read the table. What is not in it belongs to the filter, which knows its own rules.
 
-use serde_json::Value;
-
-use crate::store::{Secret, masked_url};
-
-/// What a field may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// Any text.
-    Text,
-    /// Text that is never shown.
-    Secret,
-    /// A Redis URL, shown without its password. Empty: none.
-    Url,
-    /// A whole number in this range, both ends included.
-    Number {
-        /// The smallest.
-        min: u64,
-        /// The largest.
-        max: u64,
-    },
-    /// Yes or no.
-    Flag,
-    /// Texts: an array of them, or one text with commas between them.
-    List,
-}
-
-/// A literal in a table: the default of a field, or what a profile sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preset {
-    /// Text, a secret, a URL or a choice.
-    Text(&'static str),
-    /// A number.
-    Number(u64),
-    /// Yes or no.
-    Flag(bool),
-}
-
-impl Preset {
-    /// The same as JSON.
-    pub fn json(self) -> Value {
-        match self {
-            Self::Text(text) => Value::from(text),
-            Self::Number(number) => Value::from(number),
-            Self::Flag(flag) => Value::from(flag),
-        }
-    }
-}
-
-/// A row of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
-    /// As it is written in a file and after `--set`.
-    pub name: &'static str,
-    /// What it may hold.
-    pub kind: Kind,
-    /// What it holds when nobody says otherwise.
-    pub default: Preset,
-    /// One line for people.
-    pub about: &'static str,
-}
-
-/// A checked value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Setting {
-    /// Text or a choice.
-    Text(String),
-    /// Never shown.
-    Secret(Secret),
-    /// Shown without its password.
-    Url(Secret),
-    /// In range.
-    Number(u64),
-    /// Yes or no.
-    Flag(bool),
-    /// Texts, none of them empty.
-    List(Vec<String>),
-}
-
-impl Setting {
-    /// For people and for `--json`: secrets are masked.
-    pub fn shown(&self) -> Value {
-        match self {
-            Self::Text(text) => Value::from(text.as_str()),
-            Self::Secret(secret) => Value::from(secret.to_string()),
-            Self::Url(url) => Value::from(masked_url(url.expose())),
-            Self::Number(number) => Value::from(*number),
-            Self::Flag(flag) => Value::from(*flag),
-            Self::List(texts) => Value::from(texts.as_slice()),
-        }
-    }
-}
-
-impl Field {
-    /// What is allowed, to go after "must be".
-    pub fn allowed(&self) -> String {
-        match self.kind {
-            Kind::Choice(words) => {
-                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                quoted.join(" or ")
-            }
-            Kind::Text | Kind::Secret => "a string".to_owned(),
-            Kind::Url => "a redis:// or rediss:// URL, or empty".to_owned(),
-            Kind::Number { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Flag => "true or false".to_owned(),
-            Kind::List => "a list of strings, or one comma-separated string".to_owned(),
-        }
-    }
-
-    /// Check a JSON value. None: not allowed.
-    pub(super) fn accept(&self, value: &Value) -> Option<Setting> {
-        match (self.kind, value) {
-            (Kind::Number { .. }, Value::Number(number)) => {
-                // 6379.0 is how some writers of JSON spell a whole number.
-                let whole = number.as_u64().or_else(|| number.as_f64().and_then(whole_number))?;
-                self.accept_number(whole)
-            }
-            (Kind::Flag, Value::Bool(flag)) => Some(Setting::Flag(*flag)),
-            (Kind::List, Value::Array(texts)) => {
-                let texts: Option<Vec<_>> = texts.iter().map(|text| Some(text.as_str()?.trim().to_owned())).collect();
-                texts.filter(|texts| texts.iter().all(|text| !text.is_empty())).map(Setting::List)
-            }
-            (Kind::Choice(_) | Kind::Text | Kind::Secret | Kind::Url | Kind::List, Value::String(text)) => {
-                self.accept_text(text)
-            }
-            _ => None,
-        }
-    }
-
-    /// Check text from a command line or the environment, by the field's type: a password `12345` stays
-    /// text. None: not allowed.
-    pub(super) fn accept_text(&self, text: &str) -> Option<Setting> {
-        match self.kind {
-            Kind::Choice(words) => words.contains(&text).then(|| Setting::Text(text.to_owned())),
-            Kind::Text => Some(Setting::Text(text.to_owned())),
-            Kind::Secret => Some(Setting::Secret(Secret::new(text))),
-            Kind::Url => Some(Setting::Url(Secret::new(text))),
-            Kind::Number { .. } => text.trim().parse().ok().and_then(|whole| self.accept_number(whole)),
-            Kind::Flag => text.trim().parse().ok().map(Setting::Flag),
-            Kind::List => {
-                let texts = text.split(',').map(str::trim).filter(|text| !text.is_empty());
-                Some(Setting::List(texts.map(str::to_owned).collect()))
-            }
-        }
-    }
-
-    fn accept_number(&self, whole: u64) -> Option<Setting> {
-        match self.kind {
-            Kind::Number { min, max } if (min..=max).contains(&whole) => Some(Setting::Number(whole)),
-            _ => None,
-        }
-    }
-}
-
-/// A whole number that a float holds exactly. Beyond 2^53 a float can't tell neighbours apart.
-fn whole_number(number: f64) -> Option<u64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked in the condition")]
-    (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
-}
-
-/// The Rust type of a field, taken from its checked value.
-trait Typed: Sized {
-    fn typed(setting: &Setting) -> Option<Self>;
-}
-
-impl Typed for String {
-    fn typed(setting: &Setting) -> Option<Self> {
-        match setting {
-            Setting::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Typed for Secret {
-    fn typed(setting: &Setting) -> Option<Self> {
-        match setting {
-            Setting::Secret(secret) | Setting::Url(secret) => Some(secret.clone()),
-            _ => None,
-        }
-    }
-}
-
-impl Typed for u64 {
-    fn typed(setting: &Setting) -> Option<Self> {
-        match setting {
-            Setting::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-}
-
-impl Typed for bool {
-    fn typed(setting: &Setting) -> Option<Self> {
-        match setting {
-            Setting::Flag(flag) => Some(*flag),
-            _ => None,
-        }
-    }
-}
-
-impl Typed for Vec<String> {
-    fn typed(setting: &Setting) -> Option<Self> {
-        match setting {
-            Setting::List(texts) => Some(texts.clone()),
-            _ => None,
-        }
-    }
-}
+use super::{Field, Kind, Preset, Setting, field::Typed};
+use crate::{plugin::PluginLimits, store::Secret};
 
 macro_rules! host_fields {
     ($( #[doc = $about:literal] $name:ident: $type:ty = $default:expr, $kind:expr; )+) => {
@@ -242,8 +33,14 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 host_fields! {
-    /// Where sessions are kept: in this process ("memory"), or in Redis.
-    backend: String = Preset::Text("memory"), Kind::Choice(&["redis", "memory"]);
+    /// Where sessions are kept: in this process ("memory"), in a directory, or in Redis.
+    backend: String = Preset::Text("memory"), Kind::Choice(&["redis", "memory", "directory"]);
+    /// Backend "directory": its path. Created if missing; several processes of one machine can share it.
+    directory: String = Preset::Text(""), Kind::Text;
+    /// Backend "directory": sync writes in groups, each by itself, or never, which a power cut can undo.
+    directory_sync: String = Preset::Text("group"), Kind::Choice(&["group", "always", "off"]);
+    /// Backend "directory": maximum size of the database (bytes).
+    directory_max_bytes: u64 = Preset::Number(64 * GIB), Kind::Number { min: MIB, max: 16_384 * GIB };
     /// Redis server: host name or address.
     redis_host: String = Preset::Text("localhost"), Kind::Text;
     /// Redis server: port.
@@ -274,6 +71,10 @@ host_fields! {
     breaker_failures: u64 = Preset::Number(3), Kind::Number { min: 1, max: 1_000_000 };
     /// How long they are suspended at first (ms); this doubles, up to ten times as long.
     breaker_cooldown_ms: u64 = Preset::Number(500), Kind::Number { min: 1, max: HOUR_MS };
+    /// How long the store is left idle before it is probed, so that a circuit breaker closes without an entry (ms); 0: never.
+    probe_interval_ms: u64 = Preset::Number(10_000), Kind::Number { min: 0, max: HOUR_MS };
+    /// Whether to start only if the store can be used; without it, entries pass without memory until it can be.
+    require_store: bool = Preset::Flag(false), Kind::Flag;
     /// What to do with an entry when the store fails: forward it unchanged, or fail it.
     on_store_error: String = Preset::Text("forward"), Kind::Choice(&["forward", "fail"]);
     /// Largest entry that is passed to the filter (bytes). A larger one is forwarded unchanged.
@@ -288,22 +89,92 @@ host_fields! {
     memory_max_sessions: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000_000 };
     /// Backend "memory": maximum size (bytes).
     memory_max_bytes: u64 = Preset::Number(256 * MIB), Kind::Number { min: 1, max: 1024 * GIB };
-    /// Sandbox: memory of an instance (bytes).
+    /// Backend "memory": what to do at either maximum: "refuse" the write, or "evict" the sessions used longest ago.
+    session_limit_policy: String = Preset::Text("refuse"), Kind::Choice(&["refuse", "evict"]);
+    /// How many times in a row a plugin must be stopped before entries are forwarded unchanged for a while.
+    plugin_breaker_failures: u64 = Preset::Number(5), Kind::Number { min: 1, max: 1_000_000 };
+    /// How long they are at first (ms), before it is tried again; this doubles, up to ten times as long.
+    plugin_breaker_cooldown_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: HOUR_MS };
+    /// Sandbox: everything that an instance holds: memories, tables, globals and its own state (bytes).
     sandbox_memory_bytes: u64 = Preset::Number(64 * MIB), Kind::Number { min: 2 * MIB, max: 4 * GIB };
-    /// Sandbox: elements of an instance's tables.
+    /// Sandbox: everything that all instances hold (bytes); with more, entries are forwarded unchanged.
+    sandbox_pool_memory_bytes: u64 = Preset::Number(GIB), Kind::Number { min: 2 * MIB, max: 1024 * GIB };
+    /// Sandbox: elements of each of an instance's tables.
     sandbox_table_elements: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 10_000_000 };
-    /// Sandbox: how long the filter may compute between two calls to the host (ms).
+    /// Sandbox: how long the filter may compute for one entry in total, not counting waits for the store (ms).
     sandbox_cpu_ms: u64 = Preset::Number(1000), Kind::Number { min: 10, max: HOUR_MS };
-    /// Sandbox: what one call may copy out of an instance (bytes).
+    /// Sandbox: what may be copied out of an instance for one entry: log messages, store calls, the reply (bytes).
     sandbox_copy_bytes: u64 = Preset::Number(32 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
+    /// Sandbox: how many calls to the host one entry may make.
+    sandbox_host_calls: u64 = Preset::Number(10_000), Kind::Number { min: 8, max: 1_000_000_000 };
     /// Sandbox: how many store calls one entry may make.
     sandbox_store_calls: u64 = Preset::Number(256), Kind::Number { min: 2, max: 1_000_000 };
+    /// Sandbox: how many operations, keys, records and so on all store calls of one entry may have.
+    sandbox_store_pieces: u64 = Preset::Number(40_000), Kind::Number { min: 100, max: 1_000_000_000 };
+    /// Sandbox: how much one entry may read from the store (bytes).
+    sandbox_read_bytes: u64 = Preset::Number(64 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
     /// Sandbox: how many messages one entry may log; further ones are dropped.
     sandbox_log_lines: u64 = Preset::Number(64), Kind::Number { min: 0, max: 1_000_000 };
     /// Sandbox: entries that an instance serves before it is replaced.
     sandbox_calls_per_instance: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 1_000_000_000 };
+    /// Sandbox: whose entries an instance serves one after the other: everybody's, one tenant's, or one entry alone.
+    sandbox_isolation: String = Preset::Text("tenant"), Kind::Choice(&["shared", "tenant", "entry"]);
+    /// Plugin: size (bytes).
+    plugin_max_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_bytes), Kind::Number { min: 1, max: 4 * GIB };
+    /// Plugin: levels of components in components.
+    plugin_max_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_nesting), Kind::Number { min: 1, max: 1000 };
+    /// Plugin: core modules.
+    plugin_max_modules: u64 = Preset::Number(PluginLimits::DEFAULT.max_modules), Kind::Number { min: 1, max: 1000 };
+    /// Plugin: instances of components and core modules, also of nested ones.
+    plugin_max_instances: u64 = Preset::Number(PluginLimits::DEFAULT.max_instances), Kind::Number { min: 1, max: 1_000_000 };
+    /// Plugin: types, imports, exports and the like, those of a nested component as often as it is instantiated.
+    plugin_max_definitions: u64 = Preset::Number(PluginLimits::DEFAULT.max_definitions), Kind::Number { min: 1, max: 1_000_000_000 };
+    /// Plugin: linear memories.
+    plugin_max_memories: u64 = Preset::Number(PluginLimits::DEFAULT.max_memories), Kind::Number { min: 1, max: 10_000 };
+    /// Plugin: tables.
+    plugin_max_tables: u64 = Preset::Number(PluginLimits::DEFAULT.max_tables), Kind::Number { min: 1, max: 10_000 };
+    /// Plugin: initial elements of its tables.
+    plugin_max_table_elements: u64 = Preset::Number(PluginLimits::DEFAULT.max_table_elements), Kind::Number { min: 1, max: 100_000_000 };
+    /// Plugin: levels of types in types.
+    plugin_max_type_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_nesting), Kind::Number { min: 1, max: 100 };
+    /// Plugin: parts of a type, written out.
+    plugin_max_type_size: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_size), Kind::Number { min: 1, max: 1_000_000 };
+    /// Plugin: functions of its core modules, with their types, exports and references in tables.
+    plugin_max_functions: u64 = Preset::Number(PluginLimits::DEFAULT.max_functions), Kind::Number { min: 1, max: 1_000_000 };
+    /// Plugin: code of one function (bytes).
+    plugin_max_function_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_bytes), Kind::Number { min: 1, max: 8 * MIB };
+    /// Plugin: locals of one function.
+    plugin_max_locals: u64 = Preset::Number(PluginLimits::DEFAULT.max_locals), Kind::Number { min: 1, max: 50_000 };
+    /// Plugin: estimated compile steps for one function.
+    plugin_max_function_cost: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_cost), Kind::Number { min: 1, max: u64::MAX };
+    /// Plugin: estimated compile steps for all functions.
+    plugin_max_cost: u64 = Preset::Number(PluginLimits::DEFAULT.max_cost), Kind::Number { min: 1, max: u64::MAX };
+    /// Plugin: processor time of the compiler (ms, counted in whole seconds).
+    plugin_compile_ms: u64 = Preset::Number(10_000), Kind::Number { min: 1000, max: HOUR_MS };
+    /// Plugin: memory of the compiler (bytes).
+    plugin_compile_memory_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.compile_memory_bytes), Kind::Number { min: 64 * MIB, max: 1024 * GIB };
     /// Where compiled plugins are cached: a directory, "default" or "off".
     cache_dir: String = Preset::Text("default"), Kind::Text;
+    /// How tokens of what is said in conversations are counted: estimated, or with the vocabulary of a family of models.
+    token_counter: String = Preset::Text("estimate"), Kind::Choice(&["estimate", "cl100k_base", "o200k_base"]);
+    /// Who writes summaries and titles: nobody (digests and first messages stand in for them), or an OpenAI-compatible server.
+    model: String = Preset::Text("none"), Kind::Choice(&["none", "openai"]);
+    /// Model "openai": the base URL of the API, for example http://localhost:11434/v1.
+    model_url: String = Preset::Text(""), Kind::Text;
+    /// Model "openai": the name that the server knows the model by.
+    model_name: String = Preset::Text(""), Kind::Text;
+    /// Model "openai": the API key. Best given as KEEPLINE_MODEL_KEY in the environment. Empty: none.
+    model_key: Secret = Preset::Text(""), Kind::Secret;
+    /// Model "openai": how long it may take for a summary or a title, retries included (ms).
+    model_timeout_ms: u64 = Preset::Number(60_000), Kind::Number { min: 1, max: HOUR_MS };
+    /// Model "openai": how many times a request is repeated that failed in a way that may pass by itself.
+    model_retries: u64 = Preset::Number(2), Kind::Number { min: 0, max: 100 };
+    /// Deferred work: a directory to which a session is exported before its oldest turns are removed. Empty: they are not kept.
+    archive_dir: String = Preset::Text(""), Kind::Text;
+    /// Deferred work: summaries, titles and the like that are done at a time.
+    maintenance_concurrency: u64 = Preset::Number(4), Kind::Number { min: 1, max: 1024 };
+    /// Deferred work: how many may wait or be at work; one more is dropped, and due again at the session's next answer.
+    maintenance_max_tasks: u64 = Preset::Number(256), Kind::Number { min: 0, max: 1_000_000 };
 }
 
 /// The field of that name.
@@ -311,69 +182,10 @@ pub fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.name == name)
 }
 
-/// The node's three profiles: its names, its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profile {
-    /// In this process; nothing to set up.
-    Memory,
-    /// Redis on this machine, sessions live for a day.
-    Redis,
-    /// A Redis whose host is still to be filled in.
-    Custom,
-}
-
-impl Profile {
-    /// All of them, the default first.
-    pub const ALL: [Self; 3] = [Self::Memory, Self::Redis, Self::Custom];
-
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Redis => "redis",
-            Self::Custom => "custom",
-        }
-    }
-
-    /// The profile of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|profile| profile.name() == name)
-    }
-
-    /// What it sets, the filter's fields among it.
-    pub fn presets(self) -> &'static [(&'static str, Preset)] {
-        match self {
-            Self::Memory => &[
-                ("backend", Preset::Text("memory")),
-                ("session_ttl_hours", Preset::Number(0)),
-                ("max_history", Preset::Number(100)),
-                ("auto_summarize", Preset::Flag(true)),
-            ],
-            Self::Redis => &[
-                ("backend", Preset::Text("redis")),
-                ("redis_host", Preset::Text("localhost")),
-                ("redis_port", Preset::Number(6379)),
-                ("redis_password", Preset::Text("")),
-                ("session_ttl_hours", Preset::Number(24)),
-                ("max_history", Preset::Number(100)),
-                ("auto_summarize", Preset::Flag(true)),
-            ],
-            Self::Custom => &[
-                ("backend", Preset::Text("redis")),
-                ("redis_host", Preset::Text("")),
-                ("redis_port", Preset::Number(6379)),
-                ("redis_password", Preset::Text("")),
-                ("session_ttl_hours", Preset::Number(0)),
-                ("max_history", Preset::Number(100)),
-                ("auto_summarize", Preset::Flag(true)),
-            ],
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Profile;
 
     #[test]
     fn every_default_and_preset_is_allowed_by_its_own_field() {
@@ -393,31 +205,5 @@ mod tests {
             FIELDS.iter().map(|row| (row.name, row.accept(&row.default.json()).unwrap())).collect();
         let found = HostFields::collect(|name| defaults.iter().find(|(of, _)| *of == name).map(|(_, value)| value));
         assert!(found.is_some());
-    }
-
-    #[test]
-    fn a_list_is_an_array_or_one_text_with_commas() {
-        let nodes = field("redis_nodes").unwrap();
-        let two = Some(Setting::List(vec!["a:1".into(), "b:2".into()]));
-        assert_eq!(nodes.accept(&serde_json::json!(["a:1", " b:2 "])), two);
-        assert_eq!(nodes.accept_text(" a:1, b:2,"), two);
-        assert_eq!(nodes.accept_text(""), Some(Setting::List(vec![])));
-        for bad in [serde_json::json!([1]), serde_json::json!(["a", ""]), serde_json::json!({}), serde_json::json!(7)] {
-            assert_eq!(nodes.accept(&bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn numbers_are_whole_and_in_range() {
-        let port = field("redis_port").unwrap();
-        for good in ["1", "65535", "6379.0"] {
-            assert!(port.accept(&serde_json::from_str(good).unwrap()).is_some(), "{good}");
-        }
-        for bad in ["0", "65536", "-1", "6379.5", "1e300", "\"6379\"", "true", "[]", "{}"] {
-            assert!(port.accept(&serde_json::from_str(bad).unwrap()).is_none(), "{bad}");
-        }
-        for bad in ["", "abc", "-1", "0x10", "99999999999999999999"] {
-            assert!(port.accept_text(bad).is_none(), "{bad}");
-        }
     }
 }

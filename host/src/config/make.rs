@@ -1,31 +1,85 @@
 //! What a configuration makes: a store, a sandbox, options.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::Config;
 use crate::{
+    maintenance::MaintenanceOptions,
     options::{OnStoreError, Options},
-    sandbox::{CodeCache, Sandbox},
-    store::{MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, Store},
+    plugin::{Compiler, PluginLimits},
+    sandbox::{CodeCache, Isolation, Sandbox},
+    store::{
+        BreakerOptions, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, MemoryLimits, MemoryStore,
+        RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,
+    },
 };
 
+/// Why a configuration makes no store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The options of Redis make no sense together.
+    #[error(transparent)]
+    Redis(#[from] RedisOptionsError),
+    /// The directory can't be used.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+}
+
 impl Config {
-    /// What the plugin may use of the machine.
+    /// What the plugin may use of the machine. It is compiled in this process, unless the caller changes that.
     pub fn sandbox(&self) -> Sandbox {
         let host = &self.host;
         Sandbox {
             memory_bytes: size(host.sandbox_memory_bytes),
+            pool_memory_bytes: size(host.sandbox_pool_memory_bytes),
             table_elements: size(host.sandbox_table_elements),
             cpu_time: Duration::from_millis(host.sandbox_cpu_ms),
             copy_bytes: size(host.sandbox_copy_bytes),
-            store_calls_per_entry: u32::try_from(host.sandbox_store_calls).unwrap_or(u32::MAX),
-            log_lines_per_entry: u32::try_from(host.sandbox_log_lines).unwrap_or(u32::MAX),
+            host_calls_per_entry: count(host.sandbox_host_calls),
+            store_calls_per_entry: count(host.sandbox_store_calls),
+            store_pieces_per_entry: count(host.sandbox_store_pieces),
+            read_bytes_per_entry: size(host.sandbox_read_bytes),
+            log_lines_per_entry: count(host.sandbox_log_lines),
             calls_per_instance: host.sandbox_calls_per_instance,
+            isolation: match host.sandbox_isolation.as_str() {
+                "shared" => Isolation::Shared,
+                "entry" => Isolation::Entry,
+                _ => Isolation::Tenant,
+            },
+            plugin: self.plugin_limits(),
+            compiler: Compiler::InProcess,
             cache: match host.cache_dir.as_str() {
                 "" | "default" => CodeCache::Default,
                 "off" => CodeCache::Off,
                 path => CodeCache::At(PathBuf::from(path)),
             },
+        }
+    }
+
+    fn plugin_limits(&self) -> PluginLimits {
+        let host = &self.host;
+        PluginLimits {
+            max_bytes: host.plugin_max_bytes,
+            max_nesting: host.plugin_max_nesting,
+            max_modules: host.plugin_max_modules,
+            max_instances: host.plugin_max_instances,
+            max_definitions: host.plugin_max_definitions,
+            max_memories: host.plugin_max_memories,
+            max_tables: host.plugin_max_tables,
+            max_table_elements: host.plugin_max_table_elements,
+            max_type_nesting: host.plugin_max_type_nesting,
+            max_type_size: host.plugin_max_type_size,
+            max_functions: host.plugin_max_functions,
+            max_function_bytes: host.plugin_max_function_bytes,
+            max_locals: host.plugin_max_locals,
+            max_function_cost: host.plugin_max_function_cost,
+            max_cost: host.plugin_max_cost,
+            compile_time: Duration::from_millis(host.plugin_compile_ms),
+            compile_memory_bytes: host.plugin_compile_memory_bytes,
         }
     }
 
@@ -36,17 +90,57 @@ impl Config {
             filter: self.filter_options(),
             on_store_error: if host.on_store_error == "fail" { OnStoreError::Fail } else { OnStoreError::Forward },
             max_entry_bytes: size(host.max_entry_bytes),
-            max_instances: u32::try_from(host.max_instances).unwrap_or(u32::MAX),
+            max_instances: count(host.max_instances),
             max_waiting: size(host.max_waiting),
             max_wait: Duration::from_millis(host.max_wait_ms),
             entry_timeout: Duration::from_millis(host.store_timeout_ms),
+            require_store: host.require_store,
+            probe_interval: (host.probe_interval_ms > 0).then(|| Duration::from_millis(host.probe_interval_ms)),
+            plugin_breaker: BreakerOptions {
+                failures: count(host.plugin_breaker_failures),
+                cooldown: Duration::from_millis(host.plugin_breaker_cooldown_ms),
+            },
             ..Options::default()
+        }
+    }
+
+    /// How deferred work is done.
+    pub fn maintenance_options(&self) -> MaintenanceOptions {
+        let host = &self.host;
+        MaintenanceOptions {
+            concurrency: size(host.maintenance_concurrency),
+            max_tasks: size(host.maintenance_max_tasks),
+            model_timeout: Duration::from_millis(host.model_timeout_ms),
+            ..MaintenanceOptions::default()
         }
     }
 
     /// How much the memory backend takes.
     pub fn memory_limits(&self) -> MemoryLimits {
-        MemoryLimits { max_sessions: self.host.memory_max_sessions, max_bytes: self.host.memory_max_bytes }
+        let host = &self.host;
+        MemoryLimits {
+            max_sessions: host.memory_max_sessions,
+            max_bytes: host.memory_max_bytes,
+            session_limit_policy: match host.session_limit_policy.as_str() {
+                "evict" => SessionLimitPolicy::Evict,
+                _ => SessionLimitPolicy::Refuse,
+            },
+        }
+    }
+
+    /// How the directory is used.
+    pub fn directory_options(&self) -> DirectoryOptions {
+        let host = &self.host;
+        DirectoryOptions {
+            sync: match host.directory_sync.as_str() {
+                "always" => DirectorySync::Always,
+                "off" => DirectorySync::Off,
+                _ => DirectorySync::Group,
+            },
+            max_bytes: host.directory_max_bytes,
+            timeout: Duration::from_millis(host.store_timeout_ms),
+            ..DirectoryOptions::default()
+        }
     }
 
     /// How Redis is reached.
@@ -91,24 +185,40 @@ impl Config {
         Secret::new(url)
     }
 
-    /// The store. Redis is connected to when it is first needed, not here.
+    /// The store. Redis is connected to when it is first needed, not here; a directory is opened, and created if need be,
+    /// which waits for the disk.
     ///
     /// # Errors
-    /// When the options of Redis make no sense together.
-    pub fn store(&self) -> Result<Arc<dyn Store>, RedisOptionsError> {
-        if self.is_redis() {
-            return Ok(Arc::new(RedisStore::new(self.redis_options())?));
-        }
-        Ok(Arc::new(MemoryStore::new(self.memory_limits())))
+    /// When the options of Redis make no sense together, or the directory can't be used.
+    pub fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(match self.host.backend.as_str() {
+            "redis" => Arc::new(RedisStore::new(self.redis_options())?),
+            "directory" => Arc::new(DirectoryStore::open(&self.host.directory, self.directory_options())?),
+            _ => Arc::new(MemoryStore::new(self.memory_limits())),
+        })
+    }
+
+    /// The directory that sessions are kept in; none: another backend is chosen.
+    pub fn directory(&self) -> Option<&Path> {
+        (self.host.backend == "directory").then_some(Path::new(&self.host.directory))
+    }
+
+    /// Whether sessions are kept in Redis.
+    pub fn is_redis(&self) -> bool {
+        self.host.backend == "redis"
     }
 
     /// Whether sessions outlive the process.
-    pub fn is_redis(&self) -> bool {
-        self.host.backend == "redis"
+    pub fn is_durable(&self) -> bool {
+        self.host.backend != "memory"
     }
 }
 
 /// A 32-bit machine has no more than this.
 fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+fn count(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

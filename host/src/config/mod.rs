@@ -5,8 +5,9 @@
 //! 1. `--set field=value` (the last one, if there are several),
 //! 2. the environment, `KEEPLINE_<FIELD>` (an empty variable counts as not set),
 //! 3. the configuration file, a JSON object,
-//! 4. the profile: `memory`, `redis` or `custom`,
-//! 5. the built-in default.
+//! 4. where `STORAGE_TYPE` is set, the variables of NeuroLink's that stand for it (`REDIS_URL` and others),
+//! 5. the profile: `memory`, `redis`, `custom` or `chat`,
+//! 6. the built-in default.
 //!
 //! The profile is that of `--profile`, else of `KEEPLINE_PROFILE`, else the file's, else `memory`.
 //!
@@ -20,8 +21,11 @@
 //! is, and the filter refuses what it does not know: so a plugin may have options that no host has heard of.
 
 mod error;
+mod field;
 mod fields;
 mod make;
+mod neurolink;
+mod profile;
 mod resolve;
 mod sources;
 
@@ -34,7 +38,10 @@ use serde_json::{Map, Value};
 
 pub use self::{
     error::ConfigError,
-    fields::{FIELDS, Field, HostFields, Kind, Preset, Profile, Setting, field},
+    field::{Field, Kind, Preset, Setting},
+    fields::{FIELDS, HostFields, field},
+    make::StoreError,
+    profile::Profile,
     sources::{ENVIRONMENT_PREFIX, Origin, Sources},
 };
 pub use crate::store::{Secret, masked_url};

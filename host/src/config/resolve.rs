@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{
     Config, ConfigError, ENVIRONMENT_PREFIX, FIELDS, Field, HostFields, Kind, Origin, Profile, Setting, Sources,
     error::{describe, shortened},
-    field,
+    field, neurolink,
 };
 
 impl Config {
@@ -48,7 +48,9 @@ impl Config {
             }
             layers.set_text(&field, &text, Origin::CommandLine)?;
         }
+        let foreign = neurolink::fall_back(&mut layers, &sources.neurolink, profile_origin.is_chosen())?;
         let mut config = layers.finish(profile, profile_origin)?;
+        config.warnings.extend(foreign);
         if let Some((profiles, origin)) = not_chosen {
             if let (true, Some(profile)) = (config.is_redis(), profiles.first()) {
                 return Err(ConfigError::ProfileNotChosen { profile, origin });
@@ -63,7 +65,7 @@ impl Config {
 }
 
 /// Values while they are being put together.
-struct Layers {
+pub(super) struct Layers {
     /// Defaults and the profile: what `null` goes back to.
     base: BTreeMap<&'static str, (Setting, Origin)>,
     base_filter: BTreeMap<String, (Value, Origin)>,
@@ -107,7 +109,21 @@ impl Layers {
         Ok(())
     }
 
-    fn set_text(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), ConfigError> {
+    /// The backend as it is set so far.
+    pub(super) fn backend(&self) -> &str {
+        match self.settings.get("backend") {
+            Some((Setting::Text(backend), _)) => backend,
+            _ => "",
+        }
+    }
+
+    /// Whether somebody set a field, whoever's field it is.
+    pub(super) fn is_chosen(&self, name: &str) -> bool {
+        let of_host = self.settings.get(name).map(|(_, origin)| origin);
+        of_host.or_else(|| self.filter.get(name).map(|(_, origin)| origin)).is_some_and(Origin::is_chosen)
+    }
+
+    pub(super) fn set_text(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), ConfigError> {
         match field(name) {
             Some(row) => {
                 let accepted = row.accept_text(text);
@@ -119,7 +135,7 @@ impl Layers {
         Ok(())
     }
 
-    fn set_filter(&mut self, name: &str, value: Value, origin: Origin) {
+    pub(super) fn set_filter(&mut self, name: &str, value: Value, origin: Origin) {
         if !value.is_null() {
             self.filter.insert(name.to_owned(), (value, origin));
         } else if let Some(base) = self.base_filter.get(name) {
@@ -154,14 +170,25 @@ impl Layers {
                 }
             }
         }
-        if !redis && !origin("backend").is_chosen() {
-            for name in ["redis_url", "redis_host", "redis_nodes"] {
+        if host.session_limit_policy == "evict" && host.backend != "memory" {
+            let (backend, origin) = (host.backend, origin("session_limit_policy"));
+            return Err(ConfigError::NoEviction { backend, origin });
+        }
+        if host.backend == "directory" && host.directory.is_empty() {
+            return Err(ConfigError::NoDirectory { origin: origin("directory") });
+        }
+        if !origin("backend").is_chosen() {
+            let unused = [
+                ("redis_url", "redis", "Redis, add --profile redis or --set backend=redis"),
+                ("redis_host", "redis", "Redis, add --profile redis or --set backend=redis"),
+                ("redis_nodes", "redis", "Redis, add --profile redis or --set backend=redis"),
+                ("directory", "directory", "the directory, add --dir PATH or --set backend=directory"),
+            ];
+            for (name, backend, how) in unused {
                 let set = origin(name);
-                if set.is_chosen() {
-                    warnings.push(format!(
-                        "{name} is set ({set}), but the backend is \"memory\": to use Redis, add --profile redis \
-                         or --set backend=redis"
-                    ));
+                if host.backend != backend && set.is_chosen() {
+                    warnings
+                        .push(format!("{name} is set ({set}), but the backend is \"{}\": to use {how}", host.backend));
                 }
             }
         }

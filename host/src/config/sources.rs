@@ -1,10 +1,10 @@
 //! What a configuration is made from, and where a value came from.
 
-use std::{ffi::OsString, fmt, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path};
 
 use serde_json::Value;
 
-use super::{ConfigError, Profile};
+use super::{ConfigError, Profile, neurolink};
 
 /// What each variable of the environment begins with.
 pub const ENVIRONMENT_PREFIX: &str = "KEEPLINE_";
@@ -54,6 +54,9 @@ pub struct Sources {
     pub document: Option<(String, Value)>,
     /// Field → text. Use [`Sources::with_environment`].
     pub environment: Vec<(String, String)>,
+    /// Where `STORAGE_TYPE` is set: it, and the other variables of NeuroLink's that are fallbacks of fields. Use
+    /// [`Sources::with_environment`].
+    pub neurolink: BTreeMap<String, String>,
     /// `--set`: field → text, in order.
     pub set: Vec<(String, String)>,
 }
@@ -77,17 +80,22 @@ impl Sources {
     }
 
     /// Take the fields, and the profile unless there is one, from variables of the environment, such as
-    /// `std::env::vars_os()`.
+    /// `std::env::vars_os()`; where `STORAGE_TYPE` is set, NeuroLink's as well.
     ///
     /// # Errors
-    /// When a variable of ours is not text.
+    /// When a variable that is read is not text.
     pub fn with_environment<N, V>(mut self, variables: impl IntoIterator<Item = (N, V)>) -> Result<Self, ConfigError>
     where
         N: Into<OsString>,
         V: Into<OsString>,
     {
+        let mut foreign: BTreeMap<String, OsString> = BTreeMap::new();
         for (name, value) in variables {
             let name: OsString = name.into();
+            if let Some(name) = name.to_str().filter(|name| neurolink::is_known(name)) {
+                foreign.insert(name.to_owned(), value.into());
+                continue;
+            }
             let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(ENVIRONMENT_PREFIX)) else { continue };
             let value: OsString = value.into();
             if value.is_empty() || rest.is_empty() || NOT_FIELDS.contains(&rest) {
@@ -100,16 +108,22 @@ impl Sources {
                     self.profile.get_or_insert((text, origin));
                 }
                 Ok(text) => self.environment.push((rest.to_ascii_lowercase(), text)),
-                Err(_) => {
-                    return Err(ConfigError::Unreadable {
-                        name: format!("{ENVIRONMENT_PREFIX}{rest}"),
-                        problem: "this variable is not UTF-8 text".to_owned(),
-                    });
-                }
+                Err(_) => return Err(not_text(format!("{ENVIRONMENT_PREFIX}{rest}"))),
+            }
+        }
+        foreign.retain(|_, value| !value.is_empty());
+        if foreign.contains_key(neurolink::STORAGE_TYPE) {
+            for (name, value) in foreign {
+                let text = value.into_string().map_err(|_| not_text(name.clone()))?;
+                self.neurolink.insert(name, text);
             }
         }
         Ok(self)
     }
+}
+
+fn not_text(name: String) -> ConfigError {
+    ConfigError::Unreadable { name, problem: "this variable is not UTF-8 text".to_owned() }
 }
 
 /// Whether a variable is one of those by which Kubernetes tells each pod of a service called `keepline`, or

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     options::Options,
-    sandbox::Sandbox,
+    sandbox::{CodeCache, Sandbox},
     store::{MemoryLimits, RedisOptions},
 };
 
@@ -35,7 +35,9 @@ fn nothing_at_all_is_the_memory_profile() {
 #[test]
 fn the_tables_defaults_are_those_of_the_library() {
     let config = Config::resolve(Sources::default()).unwrap();
-    assert_eq!(config.sandbox(), Sandbox::default());
+    // A library writes nowhere unless it is told to; a program that reads a configuration is.
+    let sandbox = Sandbox { cache: CodeCache::Default, ..Sandbox::default() };
+    assert_eq!(config.sandbox(), sandbox);
     assert_eq!(config.memory_limits(), MemoryLimits::default());
     assert_eq!(format!("{:?}", config.redis_options()), format!("{:?}", RedisOptions::default()));
     assert_eq!(config.options().max_entry_bytes, Options::default().max_entry_bytes);
@@ -122,6 +124,7 @@ fn the_command_line_wins_over_the_environment_over_the_file_over_the_profile() {
         )),
         environment: pairs(&[("redis_port", "2"), ("redis_database", "2"), ("max_keys", "2"), ("max_history", "2")]),
         set: pairs(&[("redis_database", "9"), ("redis_database", "3"), ("max_keys", "3")]),
+        ..Sources::default()
     };
     let config = Config::resolve(sources).unwrap();
     assert_eq!((config.host.redis_host.as_str(), config.host.redis_port, config.host.redis_database), ("a", 2, 3));
@@ -182,10 +185,13 @@ fn errors_name_the_field_what_was_given_and_what_is_allowed() {
         ),
         (json!({"redis_tls": "false"}), "redis_tls must be true or false, not the string \"false\" (configuration)"),
         (json!({"on_store_error": 1}), "on_store_error must be \"forward\" or \"fail\", not 1 (configuration)"),
-        (json!({"backend": "Redis"}), "Unknown backend: 'Redis'. Must be \"redis\" or \"memory\"."),
-        (json!({"backend": 5}), "Unknown backend: 5. Must be \"redis\" or \"memory\"."),
-        (json!({"profile": "prod"}), "Profile prod is not defined in memory_persistent: use memory, redis or custom"),
-        (json!({"profile": 5}), "Profile 5 is not defined in memory_persistent: use memory, redis or custom"),
+        (json!({"backend": "Redis"}), "Unknown backend: 'Redis'. Must be \"redis\", \"memory\" or \"directory\"."),
+        (json!({"backend": 5}), "Unknown backend: 5. Must be \"redis\", \"memory\" or \"directory\"."),
+        (
+            json!({"profile": "prod"}),
+            "Profile prod is not defined in memory_persistent: use memory, redis, custom or chat",
+        ),
+        (json!({"profile": 5}), "Profile 5 is not defined in memory_persistent: use memory, redis, custom or chat"),
         (
             json!({"profile": "redis", "redis": 5}),
             "redis must be an object: the fields of that profile, not 5 (configuration)",
@@ -202,6 +208,21 @@ fn the_custom_profile_untouched_is_refused_before_anything_runs() {
     assert!(said.starts_with("redis_host is empty (profile custom)"), "{said}");
     assert!(from(json!({"profile": "custom", "custom": {"redis_host": "db"}})).is_ok());
     assert!(from(json!({"profile": "custom", "custom": {"redis_url": "redis://db"}})).is_ok());
+}
+
+#[test]
+fn only_memory_evicts_sessions() {
+    assert!(from(json!({"session_limit_policy": "evict"})).is_ok());
+    assert!(from(json!({"backend": "redis", "session_limit_policy": "refuse"})).is_ok());
+    for backend in [json!({"backend": "redis"}), json!({"backend": "directory", "directory": "d"})] {
+        let mut fields = backend;
+        fields["session_limit_policy"] = json!("evict");
+        let said = message(fields);
+        assert!(
+            said.starts_with("session_limit_policy is \"evict\" (configuration), which only the backend"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -308,6 +329,8 @@ fn unknown_fields_are_left_to_the_filter() {
     let config = from(json!({"max_histroy": null})).unwrap();
     assert!(config.filter_options().contains("max_histroy"));
 }
+
+mod neurolink;
 
 mod properties {
     use super::*;

@@ -163,25 +163,45 @@ pub enum AnswerStatus {
 
 #[derive(Clone, Copy, Debug, ComponentType, Lower)]
 #[component(record)]
+pub(crate) struct QuestionPart<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) tokens: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, ComponentType, Lower)]
+#[component(record)]
+pub(crate) struct AnswerPart<'a> {
+    pub(crate) status: AnswerStatus,
+    pub(crate) tokens: Option<u32>,
+    pub(crate) details: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, ComponentType, Lower)]
+#[component(variant)]
+pub(crate) enum TurnPart<'a> {
+    #[component(name = "question")]
+    Question(QuestionPart<'a>),
+    #[component(name = "tool")]
+    Tool(&'a ToolActivity),
+    #[component(name = "answer")]
+    Answer(AnswerPart<'a>),
+}
+
+#[derive(Clone, Copy, Debug, ComponentType, Lower)]
+#[component(record)]
 pub(crate) struct AnswerEntry<'a> {
     pub(crate) text: &'a str,
     pub(crate) metadata: &'a str,
     pub(crate) turn: &'a str,
     #[component(name = "message-id")]
     pub(crate) message_id: Option<&'a str>,
-    #[component(name = "question-text")]
-    pub(crate) question_text: Option<&'a str>,
-    pub(crate) activity: &'a [ToolActivity],
-    pub(crate) status: AnswerStatus,
-    #[component(name = "question-tokens")]
-    pub(crate) question_tokens: Option<u32>,
-    pub(crate) tokens: Option<u32>,
-    pub(crate) details: &'a str,
+    pub(crate) parts: &'a [TurnPart<'a>],
 }
 
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct AnswerReply {
+    #[allow(dead_code, reason = "the contract has it, and says that it is none: nobody looks")]
     pub(crate) metadata: Option<String>,
     pub(crate) effect: Effect,
     pub(crate) due: Vec<Task>,

@@ -79,10 +79,20 @@ pub struct VectorsResult {
     pub vectors: Vec<Vector>,
 }
 
-/// It could not be had, or there is nobody to ask: the filter does without, or leaves it for later.
+/// There is nobody to ask: the filter does without, or leaves it for later.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lower)]
 #[component(record)]
 pub struct MissingResult {
+    /// Of the need.
+    pub id: u32,
+    /// Why.
+    pub message: String,
+}
+
+/// It could not be had this time: the filter leaves everything as it was.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lower)]
+#[component(record)]
+pub struct FailedResult {
     /// Of the need.
     pub id: u32,
     /// Why.
@@ -99,16 +109,20 @@ pub enum NeedResult {
     /// Vectors.
     #[component(name = "vectors")]
     Vectors(VectorsResult),
-    /// Nothing.
+    /// Nothing, because nobody was asked.
     #[component(name = "missing")]
     Missing(MissingResult),
+    /// Nothing, this time.
+    #[component(name = "failed")]
+    Failed(FailedResult),
 }
 
 /// One step of a task.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lower)]
 #[component(record)]
 pub struct Job {
-    /// From a reply, or from the last step's [`Progress`](crate::maintenance::Progress).
+    /// From a reply, or from the last step's [`Progress`](crate::maintenance::Progress). With an empty state: one that
+    /// nobody named, in whichever life the bucket has now.
     pub task: Task,
     /// Who works on it: random, chosen for each task and kept for all its steps.
     pub holder: String,

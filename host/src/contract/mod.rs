@@ -1,4 +1,4 @@
-//! The contract of `wit/filter.wit` and `wit/sessions.wit` as plain Rust, name for name.
+//! The contract of `wit/` as plain Rust, but for `key-value`, name for name.
 //!
 //! These very types cross the boundary of the component; each instance is checked against them when it is made. The
 //! types of `key-value` are the stores' own.
@@ -9,3 +9,4 @@ pub(crate) mod filter;
 pub(crate) mod logging;
 pub(crate) mod maintenance;
 pub(crate) mod sessions;
+pub(crate) mod transcripts;

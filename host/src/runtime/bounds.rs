@@ -1,9 +1,10 @@
 //! Bounds of what a component returns. A reply over them is no reply: its instance is done for.
 //!
 //! Whatever it returns, it can't make the host copy more than [`Sandbox::copy_bytes`](crate::Sandbox::copy_bytes) in
-//! one call; these are about what is kept, handed to the next call, or shown.
+//! one call; these are about what is kept, handed to the next call, or shown. What it returns as an entry's metadata
+//! is looked at where the entry is known (`metadata`).
 
-use super::{Fault, SessionReply};
+use super::{Fault, Scope, SessionReply};
 use crate::contract::{
     filter::{AnswerReply, QuestionReply, Task},
     maintenance::ToldProgress,
@@ -23,26 +24,27 @@ const MAX_NEEDS: usize = 64;
 /// What can be looked at before it is believed.
 pub(super) trait Bounded {
     /// # Errors
-    /// When it is over a bound.
-    fn check(&self) -> Result<(), Fault>;
+    /// When it is over a bound, or about what was out of the call's scope.
+    fn check(&self, scope: &Scope) -> Result<(), Fault>;
 }
 
 impl Bounded for QuestionReply {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self, scope: &Scope) -> Result<(), Fault> {
         printable("turn", &self.turn, MAX_TURN)?;
-        tasks(&self.due)
+        tasks(&self.due, scope)
     }
 }
 
 impl Bounded for AnswerReply {
-    fn check(&self) -> Result<(), Fault> {
-        tasks(&self.due)
+    fn check(&self, scope: &Scope) -> Result<(), Fault> {
+        tasks(&self.due, scope)
     }
 }
 
 impl Bounded for ToldProgress {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self, scope: &Scope) -> Result<(), Fault> {
         task(&self.task, MAX_PROGRESS_STATE)?;
+        in_scope(&self.task, scope)?;
         if self.needs.len() > MAX_NEEDS {
             return Err(Fault::of(format!("it needs more than {MAX_NEEDS} things at a time")));
         }
@@ -52,7 +54,7 @@ impl Bounded for ToldProgress {
 
 /// Nothing of it is kept.
 impl<T> Bounded for SessionReply<T> {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self, _: &Scope) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -63,11 +65,22 @@ pub(crate) fn is_task(task: &Task) -> bool {
     self::task(task, MAX_PROGRESS_STATE).is_ok()
 }
 
-fn tasks(due: &[Task]) -> Result<(), Fault> {
+fn tasks(due: &[Task], scope: &Scope) -> Result<(), Fault> {
     if due.len() > MAX_TASKS {
         return Err(Fault::of(format!("it names more than {MAX_TASKS} tasks")));
     }
-    due.iter().try_for_each(|one| task(one, MAX_TASK_STATE))
+    due.iter().try_for_each(|one| {
+        task(one, MAX_TASK_STATE)?;
+        in_scope(one, scope)
+    })
+}
+
+/// A task is done within its subject: to name another one would be a way to reach it.
+fn in_scope(task: &Task, scope: &Scope) -> Result<(), Fault> {
+    if scope.holds_subject(&task.subject) {
+        return Ok(());
+    }
+    Err(Fault::of(format!("it names a task of '{}', which is not of the entry that it serves", task.subject)))
 }
 
 fn task(task: &Task, max_state: usize) -> Result<(), Fault> {
@@ -89,7 +102,7 @@ fn printable(what: &str, text: &str, max: usize) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::filter::Effect;
+    use crate::contract::{filter::Effect, maintenance::Step};
 
     fn reply(turn: String, due: Vec<Task>) -> QuestionReply {
         QuestionReply { metadata: None, turn, effect: Effect::Resumed, attached: 0, due, problem: None }
@@ -101,14 +114,28 @@ mod tests {
 
     #[test]
     fn a_reply_is_believed_up_to_its_bounds() {
+        let scope = Scope::session("a");
+        let check = |turn: String, due| reply(turn, due).check(&scope);
         let most = vec![a_task("x".repeat(MAX_TASK_STATE)); MAX_TASKS];
-        assert!(reply("x".repeat(MAX_TURN), most.clone()).check().is_ok());
-        assert!(reply("x".repeat(MAX_TURN + 1), vec![]).check().is_err());
-        assert!(reply("a\nb".into(), vec![]).check().is_err());
-        assert!(reply("é".into(), vec![]).check().is_err());
-        assert!(reply(String::new(), [most, vec![a_task(String::new())]].concat()).check().is_err());
-        assert!(reply(String::new(), vec![a_task("x".repeat(MAX_TASK_STATE + 1))]).check().is_err());
+        assert!(check("x".repeat(MAX_TURN), most.clone()).is_ok());
+        assert!(check("x".repeat(MAX_TURN + 1), vec![]).is_err());
+        assert!(check("a\nb".into(), vec![]).is_err());
+        assert!(check("é".into(), vec![]).is_err());
+        assert!(check(String::new(), [most, vec![a_task(String::new())]].concat()).is_err());
+        assert!(check(String::new(), vec![a_task("x".repeat(MAX_TASK_STATE + 1))]).is_err());
         let unprintable = Task { name: "\u{1b}[2J".into(), ..a_task(String::new()) };
-        assert!(reply(String::new(), vec![unprintable]).check().is_err());
+        assert!(check(String::new(), vec![unprintable]).is_err());
+    }
+
+    #[test]
+    fn a_reply_names_no_tasks_of_others() {
+        let due = || reply(String::new(), vec![a_task(String::new())]);
+        assert!(due().check(&Scope::session("a")).is_ok());
+        for scope in [Scope::session("b"), Scope::Nothing, Scope::SessionNames, Scope::Task("user/a".into())] {
+            assert!(due().check(&scope).is_err(), "{scope:?}");
+        }
+        let progress = |task| ToldProgress { step: Step::Again, task, needs: Vec::new(), problem: None };
+        assert!(progress(a_task(String::new())).check(&Scope::Task("session/a".into())).is_ok());
+        assert!(progress(a_task(String::new())).check(&Scope::Task("session/b".into())).is_err());
     }
 }

@@ -14,6 +14,10 @@ use crate::contract::{
         HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
         SessionState, ValueFound, ValueStored,
     },
+    transcripts::{
+        MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
+        TranscriptState, UserForgotten, UserSessions, UserValueStored, UserValues,
+    },
 };
 
 /// What a call of the `sessions` export replies.
@@ -103,5 +107,24 @@ exports! {
         "clear" clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
         "increment" increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
         "history" history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
+    }
+    "keepline:memory/transcripts@0.2.0" {
+        "describe" describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
+        "messages" messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
+        "content" content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
+            -> SessionReply<MessageContent>;
+        "rewrite" rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
+            -> SessionReply<TranscriptChanged>;
+        "clear" clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
+        "set-messages" set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
+            -> SessionReply<TranscriptChanged>;
+        "register" register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
+        "set-title" set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
+    }
+    "keepline:memory/users@0.2.0" {
+        "values" user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
+        "put" put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
+        "list-sessions" user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;
+        "forget" forget_user(user: &str) -> SessionReply<UserForgotten>;
     }
 }

@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc};
 
-use wasmtime::{Store, Trap};
+use wasmtime::{Store, Trap, UpdateDeadline};
 
-use super::{Due, InstanceState, Program, bounds::Bounded, exports::Exports, state::Lent};
+use super::{Due, InstanceState, Program, Scope, bounds::Bounded, exports::Exports, meter::Meter, state::Lent};
 use crate::{
     contract::{
         filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
@@ -14,36 +14,51 @@ use crate::{
             HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
             ValueFound, ValueStored,
         },
+        transcripts::{
+            MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
+            TranscriptState, UserForgotten, UserSessions, UserValueStored, UserValues,
+        },
     },
+    lend::{MAX_MESSAGE, tame},
     runtime::SessionReply,
     store::{Guard, Writer},
 };
+
+/// Handles of a component's own resources that are alive at one time. The contract has none.
+const MAX_HANDLES: usize = 10_000;
 
 /// An instance, configured.
 pub(crate) struct Instance {
     store: Store<InstanceState>,
     /// Boxed: an instance changes hands with each call.
     exports: Box<Exports>,
+    meter: Arc<Meter>,
     copy_bytes: usize,
     calls_left: u64,
 }
 
 /// Why an instance did not answer: it trapped or went over a limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault(String);
+pub(crate) struct Fault {
+    why: String,
+    /// It gave up because it was refused memory that other instances of its pool hold.
+    pub(crate) is_pool_exhausted: bool,
+}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the plugin was stopped: {}", self.0)
+        write!(f, "the plugin was stopped: {}", self.why)
     }
 }
 
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// What it answered can't be accepted.
-    pub(crate) fn of(why: String) -> Self {
-        Self(why)
+    /// What it answered can't be accepted. The reason may hold words of the component's own: it becomes one printable
+    /// line, whoever is told.
+    pub(crate) fn of(mut why: String) -> Self {
+        tame(&mut why, MAX_MESSAGE);
+        Self { why, is_pool_exhausted: false }
     }
 }
 
@@ -51,7 +66,7 @@ impl From<wasmtime::Error> for Fault {
     /// One line: the trap if it is one, else the host's own words.
     fn from(error: wasmtime::Error) -> Self {
         let told = error.root_cause().to_string();
-        Self(match error.downcast_ref::<Trap>() {
+        Self::of(match error.downcast_ref::<Trap>() {
             Some(Trap::UnreachableCodeReached) => "it gave up (unreachable code)".into(),
             Some(Trap::StackOverflow) => "it overflowed its stack".into(),
             Some(Trap::AllocationTooLarge) => "it asked for too much memory".into(),
@@ -65,16 +80,40 @@ impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
     pub(crate) async fn new(program: &Program, lent: Lent, due: Due) -> Result<Self, Fault> {
         let sandbox = &program.sandbox;
-        let state = InstanceState::new(lent, sandbox);
+        let state = InstanceState::new(lent, sandbox, program.ticks.clone());
+        let meter = state.meter().clone();
         let mut store = Store::new(program.pre.engine(), state);
         store.limiter(|state| &mut state.growth);
-        store.set_hostcall_fuel(sandbox.copy_bytes);
-        store.epoch_deadline_callback(|mut context| context.data_mut().on_tick());
+        store.set_max_component_handles(MAX_HANDLES);
+        let measured = meter.clone();
+        store.epoch_deadline_callback(move |mut context| {
+            let Some(patience) = context.data_mut().on_tick()? else { return Ok(UpdateDeadline::Continue(1)) };
+            let meter = measured.clone();
+            // 0: asked again as soon as it goes on.
+            Ok(UpdateDeadline::YieldCustom(0, Box::pin(async move { meter.make_way(patience).await })))
+        });
         store.set_epoch_deadline(1);
-        store.data_mut().begin(Writer::new(), due);
-        let instance = program.pre.instantiate_async(&mut store).await?;
+        store.set_hostcall_fuel(sandbox.copy_bytes);
+        store.data_mut().begin(Writer::new(), due, Scope::Nothing);
+        if !store.data_mut().growth.take(program.state_bytes) {
+            let why = "the state of its instances (globals, functions) is more than the memory that it may hold";
+            return Err(Fault { is_pool_exhausted: store.data().growth.is_pool_exhausted(), ..Fault::of(why.into()) });
+        }
+        let instance = match meter.run(program.pre.instantiate_async(&mut store)).await {
+            Ok(instance) => instance,
+            Err(error) => {
+                let is_pool_exhausted = store.data().growth.is_pool_exhausted();
+                return Err(Fault { is_pool_exhausted, ..Fault::from(error) });
+            }
+        };
         let exports = Box::new(Exports::of(&instance, &mut store, &program.indices)?);
-        Ok(Self { store, exports, copy_bytes: sandbox.copy_bytes, calls_left: sandbox.calls_per_instance.max(1) })
+        let calls_left = sandbox.calls_per_instance.max(1);
+        Ok(Self { store, exports, meter, copy_bytes: sandbox.copy_bytes, calls_left })
+    }
+
+    /// Everything that it holds, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.store.data().growth.bytes()
     }
 
     /// Whether it has served its time, or holds far more memory than it needs.
@@ -88,10 +127,16 @@ impl Instance {
         log_from: LogLevel,
         due: Due,
     ) -> Result<Result<Configured, ConfigProblem>, Fault> {
-        self.begin(Writer::new(), due);
-        let configured = self.exports.configure(&mut self.store, options, log_from).await?;
+        self.begin(Writer::new(), due, Scope::Nothing);
+        let call = self.exports.configure(&mut self.store, options, log_from);
+        let configured = self.meter.run(call).await.map_err(|error| self.fault(error))?;
         self.store.data_mut().growth.started();
         Ok(configured)
+    }
+
+    /// Whether its last calls used that store.
+    pub(super) fn serves(&self, store: &Arc<Guard>) -> bool {
+        Arc::ptr_eq(&self.store.data().store, store)
     }
 
     /// The store that the next calls use.
@@ -102,9 +147,20 @@ impl Instance {
         }
     }
 
-    fn begin(&mut self, writer: Writer, due: Due) {
+    fn begin(&mut self, writer: Writer, due: Due, scope: Scope) {
         self.store.set_hostcall_fuel(self.copy_bytes);
-        self.store.data_mut().begin(writer, due);
+        self.store.data_mut().begin(writer, due, scope);
+    }
+
+    fn fault(&self, error: wasmtime::Error) -> Fault {
+        // Who was refused memory and gave up; not who went on until it was over a budget.
+        let gave_up = error.downcast_ref::<Trap>().is_some();
+        let is_pool_exhausted = gave_up && self.store.data().growth.is_pool_exhausted();
+        // wasmtime's own words, as it gives no type for it.
+        if error.root_cause().to_string().starts_with("too much data is being copied") {
+            return Fault::of(format!("it made the host copy more than {} bytes for one entry", self.copy_bytes));
+        }
+        Fault { is_pool_exhausted, ..Fault::from(error) }
     }
 
     fn end(&mut self) -> Writer {
@@ -114,20 +170,23 @@ impl Instance {
 }
 
 /// Each call has the writer of whoever calls, and gives it back with the reply: what it counted during the call is part
-/// of it.
+/// of it. It reaches what is in its scope.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
         impl Instance {
             $(
+                #[allow(clippy::too_many_arguments, reason = "the contract's own, and three of every call")]
                 pub(crate) async fn $name(
                     &mut self,
                     writer: Writer,
                     due: Due,
+                    scope: Scope,
                     $($argument: $type),*
                 ) -> Result<($reply, Writer), Fault> {
-                    self.begin(writer, due);
-                    let reply = self.exports.$name(&mut self.store, $($argument),*).await?;
-                    reply.check()?;
+                    self.begin(writer, due, scope);
+                    let call = self.exports.$name(&mut self.store, $($argument),*);
+                    let reply = self.meter.run(call).await.map_err(|error| self.fault(error))?;
+                    reply.check(&self.store.data().scope)?;
                     Ok((reply, self.end()))
                 }
             )*
@@ -149,6 +208,18 @@ calls! {
     clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
     increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
     history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
+    describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
+    messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
+    content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32) -> SessionReply<MessageContent>;
+    rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) -> SessionReply<TranscriptChanged>;
+    clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
+    set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>) -> SessionReply<TranscriptChanged>;
+    register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
+    set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
+    user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
+    put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
+    user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;
+    forget_user(user: &str) -> SessionReply<UserForgotten>;
 }
 
 #[cfg(test)]
@@ -171,7 +242,7 @@ mod tests {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log };
+        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default() };
         let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
@@ -179,17 +250,18 @@ mod tests {
 
     async fn pair(instance: &mut Instance, answer: &str) -> usize {
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
-        let (asked, writer) = instance.question(Writer::new(), never(), question).await.unwrap();
-        let entry = Answer { text: answer, ..Answer::default() }.entry(&asked.turn, None, &[]);
-        let (answered, _) = instance.answer(writer, never(), entry).await.unwrap();
+        let scope = Scope::session("s");
+        let (asked, writer) = instance.question(Writer::new(), never(), scope.clone(), question).await.unwrap();
+        let entry = Answer { text: answer, ..Answer::default() }.entry(&asked.turn, &[]);
+        let (answered, _) = instance.answer(writer, never(), scope, entry).await.unwrap();
         assert_eq!(answered.effect, Effect::Stored);
-        instance.store.data().growth.bytes()
+        instance.bytes()
     }
 
     #[tokio::test]
     async fn an_instance_begins_small_and_usual_entries_leave_it_so() {
         let mut instance = bundled().await;
-        let at_start = instance.store.data().growth.bytes();
+        let at_start = instance.bytes();
         assert!(at_start <= 512 << 10, "{at_start}");
         for _ in 0..500 {
             assert_eq!(pair(&mut instance, &"x".repeat(400)).await, at_start);

@@ -5,16 +5,18 @@
 
 use wasmtime::{bail, component::Linker};
 
-use super::{Due, InstanceState};
+use super::{
+    Due, InstanceState,
+    brought::Brought,
+    imports::{enter, enter_briefly},
+};
 use crate::store::{
     Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Operation, Receipt, Store,
     StoreCapabilities, Transaction, Writer,
     guard::{self, Call, Missed},
+    limits::{MAX_RANGES, Size},
 };
 
-/// More whole maps and stretches of logs in one call of the import nobody needs. One record of a log comes whatever
-/// its size.
-const MAX_RANGES: u64 = 16;
 /// More names on one page nobody needs.
 const MAX_PAGE: u32 = 10_000;
 /// What a call of the import is answered with.
@@ -23,37 +25,64 @@ type Answer<T> = wasmtime::Result<(Result<T, Failure>,)>;
 pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
     let mut store = linker.instance("keepline:memory/key-value@0.2.0")?;
     store.func_wrap_async("transact", |mut context, (transaction,): (Transaction,)| {
-        Box::new(async move { context.data_mut().transact(transaction).await })
+        Box::new(async move {
+            let size = Size::of([&transaction]);
+            enter(&mut context, size.bytes).await?;
+            context.data_mut().transact(transaction, size.pieces).await
+        })
     })?;
     store.func_wrap_async("transact-each", |mut context, (transactions,): (Vec<Transaction>,)| {
-        Box::new(async move { context.data_mut().transact_each(transactions).await })
+        Box::new(async move {
+            let size = Size::of(&transactions);
+            enter(&mut context, size.bytes).await?;
+            context.data_mut().transact_each(transactions, size.pieces).await
+        })
     })?;
     store.func_wrap_async("list-buckets", |mut context, (kind, cursor, limit): (BucketKind, String, u32)| {
-        Box::new(async move { context.data_mut().list_buckets(kind, &cursor, limit).await })
+        Box::new(async move {
+            enter(&mut context, cursor.len() as u64).await?;
+            context.data_mut().list_buckets(kind, &cursor, limit).await
+        })
     })?;
     store.func_wrap_async(
         "delete-bucket",
         |mut context, (bucket, incarnation, max_keys): (BucketId, Option<String>, u32)| {
-            Box::new(async move { context.data_mut().delete_bucket(&bucket, incarnation.as_deref(), max_keys).await })
+            Box::new(async move {
+                let bytes = bucket.name.len() + incarnation.as_ref().map_or(0, String::len);
+                enter(&mut context, bytes as u64).await?;
+                context.data_mut().delete_bucket(&bucket, incarnation.as_deref(), max_keys).await
+            })
         },
     )?;
-    store.func_wrap("capabilities", |context, ()| -> wasmtime::Result<(StoreCapabilities,)> {
+    store.func_wrap("capabilities", |mut context, ()| -> wasmtime::Result<(StoreCapabilities,)> {
+        enter_briefly(&mut context)?;
         Ok((context.data().store.store().capabilities(),))
     })
 }
 
 impl InstanceState {
-    async fn transact(&mut self, mut transaction: Transaction) -> Answer<Receipt> {
-        self.begin_store_calls(1)?;
-        limit_reads(std::slice::from_mut(&mut transaction), self.memory_bytes)?;
+    async fn transact(&mut self, mut transaction: Transaction, pieces: u64) -> Answer<Receipt> {
+        self.begin_store_calls(1, pieces)?;
+        if let Err(denied) = self.confine(&transaction.bucket) {
+            return Ok((Err(denied),));
+        }
+        limit_reads(std::slice::from_mut(&mut transaction), || self.max_read())?;
         let (deadline, writer) = (self.due.deadline, self.writer.advance());
         let answer = ask(&self.store, &mut self.due, |store| store.transact(writer, &transaction, deadline)).await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    async fn transact_each(&mut self, mut transactions: Vec<Transaction>) -> wasmtime::Result<(Vec<Attempt>,)> {
-        self.begin_store_calls(transactions.len())?;
-        limit_reads(&mut transactions, self.memory_bytes)?;
+    async fn transact_each(
+        &mut self,
+        mut transactions: Vec<Transaction>,
+        pieces: u64,
+    ) -> wasmtime::Result<(Vec<Attempt>,)> {
+        self.begin_store_calls(transactions.len(), pieces)?;
+        if let Err(denied) = transactions.iter().try_for_each(|transaction| self.confine(&transaction.bucket)) {
+            // What asks for others' is not done in part.
+            return Ok((vec![Attempt::Failure(denied); transactions.len()],));
+        }
+        limit_reads(&mut transactions, || self.max_read())?;
         let (deadline, writer) = (self.due.deadline, self.writer.advance());
         let answer =
             ask(&self.store, &mut self.due, |store| store.transact_each(writer, &transactions, deadline)).await;
@@ -69,14 +98,23 @@ impl InstanceState {
     }
 
     async fn list_buckets(&mut self, kind: BucketKind, cursor: &str, limit: u32) -> Answer<BucketPage> {
-        self.begin_store_calls(1)?;
+        self.begin_store_calls(1, 1)?;
+        self.max_read()?;
+        if !self.scope.lists(kind) {
+            self.denied(&format!("the names of all buckets of the kind {}", kind.name()));
+            return Ok((Err(denied()),));
+        }
         let (deadline, limit) = (self.due.deadline, limit.min(MAX_PAGE));
         let answer = ask(&self.store, &mut self.due, |store| store.list_buckets(kind, cursor, limit, deadline)).await;
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
     async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
-        self.begin_store_calls(1)?;
+        self.begin_store_calls(1, 1)?;
+        self.max_read()?;
+        if let Err(denied) = self.confine(bucket) {
+            return Ok((Err(denied),));
+        }
         let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
         let answer = ask(&self.store, &mut self.due, |store| {
             store.delete_bucket(writer, bucket, incarnation, max_keys, deadline)
@@ -85,26 +123,37 @@ impl InstanceState {
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
+    /// Whether a bucket is of those that the call at hand may reach.
+    fn confine(&self, bucket: &BucketId) -> Result<(), Failure> {
+        if self.scope.holds(bucket) {
+            return Ok(());
+        }
+        self.denied(&format!("the {} '{}'", bucket.kind.name(), bucket.name));
+        Err(denied())
+    }
+
     /// What an instance is told of a call of the store.
-    fn answered<T>(&mut self, answer: Result<T, NoAnswer>) -> Result<T, Failure> {
-        self.waited_for_store();
-        let (code, told) = match answer {
-            Ok(answer) => return Ok(answer),
+    fn answered<T: Brought>(&mut self, answer: Result<T, NoAnswer>) -> Result<T, Failure> {
+        let failure = match answer {
+            Ok(answer) => {
+                self.has_read(answer.bytes());
+                return Ok(answer);
+            }
             Err(NoAnswer::TooLate) => {
-                (FailureCode::TimedOut, "this entry ran out of time (entry_timeout), so the store was not asked")
+                let told = "this entry ran out of time (entry_timeout), so the store was not asked";
+                Failure::new(FailureCode::TimedOut, "", told)
             }
-            Err(NoAnswer::Missed(Missed::LeftAlone)) => {
-                (FailureCode::Unavailable, "the store has failed several times in a row and is left alone for a moment")
-            }
-            Err(NoAnswer::Missed(Missed::Abandoned)) => {
-                (FailureCode::TimedOut, "the store did not answer within the time for this entry (entry_timeout)")
-            }
-            Err(NoAnswer::Missed(Missed::Panicked)) => (FailureCode::Other, "the store panicked"),
+            Err(NoAnswer::Missed(missed)) => missed.failure(),
         };
         // What it sent last may still be on its way.
         self.writer = Writer::new();
-        Err(Failure::new(code, "", told))
+        Err(failure)
     }
+}
+
+fn denied() -> Failure {
+    let told = "a call reaches only the session, user and node that it is made for, so the store was not asked";
+    Failure::new(FailureCode::Denied, "", told)
 }
 
 /// Why there is no answer of the store.
@@ -128,9 +177,12 @@ async fn ask<'a, T: guard::Answer>(
     answer.map_err(NoAnswer::Missed)
 }
 
-/// Lowers the limits of all reads so far that what they bring together is no more than the instance could hold. Else
-/// one value, stored once and read ten thousand times, would fill the host's memory.
-fn limit_reads(transactions: &mut [Transaction], memory_bytes: u64) -> wasmtime::Result<()> {
+/// Lowers the limits of all reads so far that what they bring together is no more than that, which is asked for if there
+/// are any. Else one value, stored once and read ten thousand times, would fill the host's memory.
+fn limit_reads(
+    transactions: &mut [Transaction],
+    max_bytes: impl FnOnce() -> wasmtime::Result<u64>,
+) -> wasmtime::Result<()> {
     let (mut reads, mut ranges) = (0_u64, 0);
     for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
         if let Some(read) = Read::of(operation) {
@@ -138,10 +190,13 @@ fn limit_reads(transactions: &mut [Transaction], memory_bytes: u64) -> wasmtime:
             ranges += u64::from(read.is_range);
         }
     }
-    if ranges > MAX_RANGES {
-        bail!("it asked for more than {MAX_RANGES} whole maps and stretches of logs in one call");
+    if reads == 0 {
+        return Ok(());
     }
-    let share = memory_bytes / reads.max(1);
+    if ranges > MAX_RANGES {
+        bail!("it asked for more than {MAX_RANGES} whole maps, stretches of logs and matches in one call");
+    }
+    let share = max_bytes()? / reads;
     for operation in transactions.iter_mut().flat_map(|transaction| &mut transaction.operations) {
         if let Some(read) = Read::of(operation) {
             *read.max_bytes = (*read.max_bytes).min(share);
@@ -153,7 +208,7 @@ fn limit_reads(transactions: &mut [Transaction], memory_bytes: u64) -> wasmtime:
 /// An operation that reads as much as it is allowed to.
 struct Read<'a> {
     max_bytes: &'a mut u64,
-    /// Of many entries or records; else of those that it names.
+    /// Of many entries, records or positions; else of those that it names.
     is_range: bool,
 }
 
@@ -161,7 +216,7 @@ impl<'a> Read<'a> {
     fn of(operation: &'a mut Operation) -> Option<Self> {
         let (max_bytes, is_range) = match operation {
             Operation::Get(get) => (&mut get.max_bytes, false),
-            Operation::Match(found) => (&mut found.max_bytes, false),
+            Operation::Match(found) => (&mut found.max_bytes, true),
             Operation::GetAll(all) => (&mut all.max_bytes, true),
             Operation::Page(page) => (&mut page.max_bytes, true),
             Operation::Read(read) => (&mut read.max_bytes, true),
@@ -192,7 +247,7 @@ mod tests {
     use super::*;
     use crate::{
         lend::{RateLimitedLog, SystemClock, TracingLog},
-        runtime::Lent,
+        runtime::{Lent, Owner, Scope},
         sandbox::Sandbox,
         store::{
             BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation,
@@ -220,7 +275,7 @@ mod tests {
     #[test]
     fn all_reads_of_a_call_share_what_an_instance_can_hold() {
         let mut calls = vec![transaction(vec![get(), read(7)]), transaction(vec![get(), get()])];
-        limit_reads(&mut calls, 4000).unwrap();
+        limit_reads(&mut calls, || Ok(4000)).unwrap();
         let left = |operation: &mut Operation| *Read::of(operation).unwrap().max_bytes;
         let lowered: Vec<u64> =
             calls.iter_mut().flat_map(|call| call.operations.iter_mut().map(left).collect::<Vec<_>>()).collect();
@@ -230,21 +285,26 @@ mod tests {
     #[test]
     fn stretches_of_logs_are_counted_over_all_transactions() {
         let each = |count| (0..count).map(|_| transaction(vec![read(1)])).collect::<Vec<_>>();
-        assert!(limit_reads(&mut each(16), 1 << 20).is_ok());
-        assert!(limit_reads(&mut each(17), 1 << 20).is_err());
-        assert!(limit_reads(&mut [transaction((0..1000).map(|_| get()).collect())], 1 << 20).is_ok());
+        let nothing = || Err(wasmtime::Error::msg("nothing is left"));
+        assert!(limit_reads(&mut each(1), nothing).is_err());
+        assert!(limit_reads(&mut [transaction(vec![])], nothing).is_ok());
+        assert!(limit_reads(&mut each(16), || Ok(1 << 20)).is_ok());
+        assert!(limit_reads(&mut each(17), || Ok(1 << 20)).is_err());
+        assert!(limit_reads(&mut [transaction((0..1000).map(|_| get()).collect())], || Ok(1 << 20)).is_ok());
     }
 
     #[tokio::test]
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log };
+        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default() };
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
-        let mut state = InstanceState::new(lent, &sandbox);
-        state.begin(Writer::new(), Due::by(Deadline::NEVER));
-        let create = |name: &str| Transaction {
-            bucket: BucketId { kind: BucketKind::User, name: name.into() },
+        let mut state = InstanceState::new(lent, &sandbox, Arc::default());
+        let owner = Arc::new(Owner { session: Some("a".into()), user: Some("a".into()), ..Owner::default() });
+        let scope = || Scope::Entry(owner.clone());
+        state.begin(Writer::new(), Due::by(Deadline::NEVER), scope());
+        let create = |kind| Transaction {
+            bucket: BucketId { kind, name: "a".into() },
             opening: Opening::Create(NewLife { time_to_live: None }),
             ..transaction(vec![])
         };
@@ -252,17 +312,20 @@ mod tests {
             let is_applied = |attempt| matches!(attempt, Attempt::Receipt(Receipt { status: Status::Applied, .. }));
             attempts.into_iter().map(is_applied).collect()
         };
-        let (attempts,) = state.transact_each(vec![create("a"), create("b")]).await.unwrap();
+        let (attempts,) =
+            state.transact_each(vec![create(BucketKind::User), create(BucketKind::Session)], 0).await.unwrap();
         assert_eq!(applied(attempts), [true, true]);
         assert_eq!(state.writer.sequence(), 1);
         // The same bucket twice.
-        let (attempts,) = state.transact_each(vec![create("a"), create("a")]).await.unwrap();
+        let (attempts,) =
+            state.transact_each(vec![create(BucketKind::User), create(BucketKind::User)], 0).await.unwrap();
         assert_eq!(applied(attempts), [false, false]);
-        assert!(state.transact_each(vec![create("a"), create("b")]).await.is_err());
-        assert!(state.transact(create("a")).await.is_err());
+        assert!(state.transact_each(vec![create(BucketKind::User), create(BucketKind::Session)], 0).await.is_err());
+        assert!(state.transact(create(BucketKind::User), 0).await.is_err());
 
-        state.begin(Writer::new(), Due::by(Deadline::after(Duration::ZERO)));
-        let (attempts,) = state.transact_each(vec![create("a"), create("c")]).await.unwrap();
+        state.begin(Writer::new(), Due::by(Deadline::after(Duration::ZERO)), scope());
+        let (attempts,) =
+            state.transact_each(vec![create(BucketKind::User), create(BucketKind::Session)], 0).await.unwrap();
         let codes: Vec<_> = attempts
             .into_iter()
             .map(|attempt| match attempt {

@@ -3,16 +3,24 @@
 //! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
 
 pub(crate) mod bounds;
+mod brought;
+mod budget;
 mod due;
 mod epoch;
 mod exports;
+mod footprint;
 mod growth;
+mod idle;
 mod imports;
 mod instance;
 mod key_value;
+mod lane;
+mod meter;
 mod pool;
 mod program;
+mod scope;
 mod state;
+mod told;
 
 pub(crate) use self::{
     due::Due,
@@ -21,5 +29,6 @@ pub(crate) use self::{
     instance::{Fault, Instance},
     pool::{Limits, Pool, Refusal, Taken},
     program::Program,
+    scope::{Owner, Scope},
     state::{InstanceState, Lent},
 };

@@ -4,7 +4,12 @@
 //! beyond it calls wait in line, and the line is bounded too, in length and in time: memory must not be the
 //! reason that a pipeline stands still. An instance that faulted is not given back, nor is one whose call was
 //! abandoned half-way (a dropped future takes its instance with it, and leaves its place to the next). One that has
-//! grown far beyond its start is given back to the system, not to the pool.
+//! grown far beyond its start is given back to the system, not to the pool. Who shares an instance with whom,
+//! [`Isolation`] says.
+//!
+//! All instances of a pool share a budget of memory: where none can be made within it, a call goes on without one, at
+//! once. A program whose instances fault time after time is left alone for a while, and tried again by one call; a
+//! program that takes its place begins without that past.
 
 use std::{
     collections::VecDeque,
@@ -19,11 +24,15 @@ use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, SemaphorePermit},
-    time::timeout,
+    time::{Instant, timeout},
 };
 
-use super::{Due, Fault, Instance, Program, state::Lent};
-use crate::contract::filter::{ConfigProblem, Configured};
+use super::{Due, Fault, Instance, Program, idle::Idle, state::Lent, told::Told};
+use crate::{
+    contract::{filter::ConfigProblem, logging::LogLevel},
+    sandbox::Isolation,
+    store::{Breaker, BreakerOptions, Guard, Leave},
+};
 
 /// How far a pool grows. See [`Options`](crate::Options).
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +40,8 @@ pub(crate) struct Limits {
     pub(crate) instances: u32,
     pub(crate) waiting: usize,
     pub(crate) wait: Duration,
+    /// When a program is left alone.
+    pub(crate) breaker: BreakerOptions,
 }
 
 /// Why a call gets no instance.
@@ -40,10 +51,16 @@ pub(crate) enum Refusal {
     Full(Limits),
     #[error("no instance became free within {} ms", .0.as_millis())]
     Late(Duration),
+    #[error(
+        "the instances of the plugin hold {0} bytes together, and there is no room for more (sandbox_pool_memory_bytes)"
+    )]
+    NoMemory(usize),
     #[error("this Keepline has been shut down")]
     Closed,
+    #[error("the plugin was stopped {0} times in a row and is left alone for a while")]
+    LeftAlone(u32),
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(Fault),
 }
 
 pub(crate) struct Pool {
@@ -55,26 +72,15 @@ pub(crate) struct Pool {
     places: Semaphore,
     waiting: AtomicUsize,
     is_closed: AtomicBool,
+    /// Of the current program.
+    breaker: Breaker,
+    /// Whether the breaker knows of any fault: else it need not be asked.
+    is_troubled: AtomicBool,
     /// As the current program told: asked with each entry.
     wants_turns: AtomicBool,
+    /// So is this.
+    most_attached: AtomicUsize,
     current: Mutex<Current>,
-}
-
-/// What the program told of itself when it was configured.
-#[derive(Clone)]
-pub(crate) struct Told {
-    /// The options in force: a JSON object.
-    pub(crate) effective: Arc<str>,
-    pub(crate) wants_vectors: bool,
-    pub(crate) wants_tokens: bool,
-    pub(crate) wants_turns: bool,
-}
-
-impl From<Configured> for Told {
-    fn from(configured: Configured) -> Self {
-        let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
-        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns }
-    }
 }
 
 /// The program that new calls are served by.
@@ -83,12 +89,23 @@ struct Current {
     version: u64,
     told: Told,
     idle: Idle,
+    /// What an instance holds when it is configured.
+    instance_bytes: usize,
+}
+
+impl Current {
+    fn new(program: Program, version: u64, instance: Instance, told: Told) -> Self {
+        let instance_bytes = instance.bytes();
+        Self { program, version, told, idle: Idle::of(instance), instance_bytes }
+    }
 }
 
 /// An instance at work, and its place.
 pub(crate) struct Taken<'a> {
     pub(crate) instance: Instance,
     version: u64,
+    /// To try a program that was left alone.
+    leave: Option<Leave<'a>>,
     // Last, so that it is given up last: whoever waits for it finds the instance.
     _place: SemaphorePermit<'a>,
 }
@@ -108,8 +125,8 @@ impl Pool {
             Ok(first) => first,
             Err(problem) => return Ok(Err(problem)),
         };
-        let wants_turns = AtomicBool::new(told.wants_turns);
-        let current = Current { program, version: 0, told, idle: Idle::of(instance) };
+        let (wants_turns, most_attached) = (told.wants_turns.into(), told.most_attached.into());
+        let current = Current::new(program, 0, instance, told);
         Ok(Ok(Self {
             lent,
             options,
@@ -117,13 +134,17 @@ impl Pool {
             places: Semaphore::new(usize::try_from(limits.instances).unwrap_or(1)),
             waiting: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
+            breaker: Breaker::new(limits.breaker),
+            is_troubled: AtomicBool::new(false),
             wants_turns,
+            most_attached,
             current: Mutex::new(current),
         }))
     }
 
-    /// An instance, at once if there can be one, else when it is this call's turn, if that comes by the deadline.
-    pub(crate) async fn take(&self, due: &mut Due) -> Result<Taken<'_>, Refusal> {
+    /// An instance to be used with that store, at once if there can be one, else when it is this call's turn, if that
+    /// comes by the deadline.
+    pub(crate) async fn take(&self, store: &Arc<Guard>, due: &mut Due) -> Result<Taken<'_>, Refusal> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Refusal::Closed);
         }
@@ -132,22 +153,106 @@ impl Pool {
             Ok(place) => place,
             Err(_) => self.wait(due).await?,
         };
-        let (program, version) = {
+        let leave = self.leave()?;
+        let (program, version, others) = {
             let mut current = self.current.lock();
-            if let Some(instance) = current.idle.take() {
-                return Ok(Taken { instance, version: current.version, _place: place });
+            let is_shared = current.program.sandbox().isolation != Isolation::Tenant;
+            if let Some(instance) = current.idle.take(|instance| is_shared || instance.serves(store)) {
+                return Ok(Taken { instance, version: current.version, leave, _place: place });
             }
-            (current.program.clone(), current.version)
-        };
-        // It was accepted once: an instance that refuses its options now is one that can't be used.
-        let instance = match first(&program, &self.lent, &self.options, *due).await? {
-            Ok((instance, _)) => instance,
-            Err(problem) => {
-                let problem = format!("it rejects its own options: {}", problem.message);
-                return Err(Fault::from(wasmtime::Error::msg(problem)).into());
+            // Where there may be no more, those that are at rest for others make way.
+            let held = self.lent.memory.held();
+            let is_full = held.saturating_add(current.instance_bytes) > current.program.sandbox().pool_memory_bytes;
+            if is_full && current.idle.len() == 0 {
+                return Err(Refusal::NoMemory(held));
             }
+            let others = if is_full {
+                current.idle.empty()
+            } else if self.at_work() + current.idle.len() > self.most() {
+                current.idle.oldest().into_iter().collect()
+            } else {
+                VecDeque::new()
+            };
+            (current.program.clone(), current.version, others)
         };
-        Ok(Taken { instance, version, _place: place })
+        others.into_iter().for_each(retire);
+        let made = match first(&program, &self.lent, &self.options, *due).await {
+            Ok(Ok((instance, _))) => Ok(instance),
+            // It was accepted once: an instance that refuses its options now is one that can't be used.
+            Ok(Err(problem)) => Err(Fault::of(format!("it rejects its own options: {}", problem.message))),
+            Err(fault) => Err(fault),
+        };
+        match made {
+            Ok(instance) => Ok(Taken { instance, version, leave, _place: place }),
+            Err(fault) => Err(self.failed(fault, version, leave)),
+        }
+    }
+
+    /// Leave to try the program, if it needs any.
+    fn leave(&self) -> Result<Option<Leave<'_>>, Refusal> {
+        if !self.is_troubled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let leave = self.breaker.admit(Instant::now());
+        leave.map(Some).ok_or(Refusal::LeftAlone(self.limits.breaker.failures.max(1)))
+    }
+
+    /// A call of this instance has faulted.
+    pub(crate) fn fault(&self, taken: Taken<'_>, fault: Fault) -> Refusal {
+        let Taken { instance, version, leave, _place } = taken;
+        let refusal = self.failed(fault, version, leave);
+        retire(instance);
+        refusal
+    }
+
+    fn failed(&self, fault: Fault, version: u64, leave: Option<Leave<'_>>) -> Refusal {
+        if fault.is_pool_exhausted {
+            return Refusal::NoMemory(self.lent.memory.held());
+        }
+        // Nothing that a program did which was replaced meanwhile is held against the current one.
+        let current = self.current.lock();
+        if version == current.version {
+            let was_open = self.breaker.is_open();
+            self.is_troubled.store(true, Ordering::Relaxed);
+            self.breaker.failed();
+            if let Some(leave) = leave {
+                leave.reported(&self.breaker);
+            }
+            if !was_open && self.breaker.is_open() {
+                drop(current);
+                let BreakerOptions { failures, cooldown } = self.limits.breaker;
+                let message = format!(
+                    "the plugin was stopped {failures} times in a row: entries go on without memory; it is tried again \
+                     after {} ms, and then more rarely",
+                    cooldown.as_millis()
+                );
+                self.lent.log.report(LogLevel::Error, "keepline.plugin.left-alone", &message);
+            }
+        }
+        Refusal::Fault(fault)
+    }
+
+    /// A call of the program has ended well.
+    fn succeeded(&self, version: u64, leave: Option<Leave<'_>>) {
+        let current = self.current.lock();
+        if version != current.version || !self.is_troubled.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let was_open = self.breaker.is_open();
+        self.breaker.succeeded();
+        drop(current);
+        if let Some(leave) = leave {
+            leave.reported(&self.breaker);
+        }
+        if was_open {
+            let message = "the plugin has served an entry again: it is left alone no longer";
+            self.lent.log.report(LogLevel::Warn, "keepline.plugin.left-alone", message);
+        }
+    }
+
+    /// Whether the program is left alone.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.is_troubled.load(Ordering::Relaxed) && self.breaker.is_open()
     }
 
     async fn wait(&self, due: &mut Due) -> Result<SemaphorePermit<'_>, Refusal> {
@@ -162,11 +267,20 @@ impl Pool {
     }
 
     pub(crate) fn give_back(&self, taken: Taken<'_>) {
-        let Taken { instance, version, _place } = taken;
+        let Taken { instance, version, leave, _place } = taken;
+        if self.is_troubled.load(Ordering::Relaxed) {
+            self.succeeded(version, leave);
+        }
         if instance.is_worn() || self.places.is_closed() {
             return retire(instance);
         }
         let mut current = self.current.lock();
+        // Else those at rest would leave nothing to those at work.
+        let sandbox = current.program.sandbox();
+        if sandbox.isolation == Isolation::Entry || self.lent.memory.held() > sandbox.pool_memory_bytes / 2 {
+            drop(current);
+            return retire(instance);
+        }
         // That of a program that was replaced meanwhile has done its last call.
         let surplus = if version == current.version { current.idle.give_back(instance) } else { Some(instance) };
         drop(current);
@@ -181,8 +295,11 @@ impl Pool {
         };
         let mut current = self.current.lock();
         self.wants_turns.store(told.wants_turns, Ordering::Relaxed);
+        self.most_attached.store(told.most_attached, Ordering::Relaxed);
         let version = current.version + 1;
-        let replaced = std::mem::replace(&mut *current, Current { program, version, told, idle: Idle::of(instance) });
+        let replaced = std::mem::replace(&mut *current, Current::new(program, version, instance, told));
+        self.breaker.succeeded();
+        self.is_troubled.store(false, Ordering::Relaxed);
         drop(current);
         drop(replaced);
         Ok(Ok(()))
@@ -194,13 +311,8 @@ impl Pool {
         self.is_closed.store(true, Ordering::Relaxed);
         // Behind all who wait: it is there when everybody has come and gone.
         let all = timeout(limit, self.places.acquire_many(self.limits.instances)).await;
-        let unfinished = if matches!(all, Ok(Ok(_))) {
-            0
-        } else {
-            let instances = usize::try_from(self.limits.instances).unwrap_or(1);
-            let at_work = instances.saturating_sub(self.places.available_permits());
-            at_work + self.waiting.load(Ordering::Relaxed)
-        };
+        let unfinished =
+            if matches!(all, Ok(Ok(_))) { 0 } else { self.at_work() + self.waiting.load(Ordering::Relaxed) };
         // While all places are held: nobody slips in between.
         self.places.close();
         let idle = self.current.lock().idle.empty();
@@ -221,11 +333,27 @@ impl Pool {
         self.wants_turns.load(Ordering::Relaxed)
     }
 
+    /// What all instances hold, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.lent.memory.held()
+    }
+
+    /// How much longer an entry's metadata may become, bytes.
+    pub(crate) fn most_attached(&self) -> usize {
+        self.most_attached.load(Ordering::Relaxed)
+    }
+
     /// How many instances are at work and at rest, and how many calls wait for one.
     pub(crate) fn gauges(&self) -> (usize, usize, usize) {
-        let instances = usize::try_from(self.limits.instances).unwrap_or(1);
-        let at_work = instances.saturating_sub(self.places.available_permits());
-        (at_work, self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+        (self.at_work(), self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.limits.instances).unwrap_or(1)
+    }
+
+    fn at_work(&self) -> usize {
+        self.most().saturating_sub(self.places.available_permits())
     }
 
     pub(crate) fn lent(&self) -> &Lent {
@@ -266,57 +394,5 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Instances at rest. The one that came last is taken first, so that those which are not needed collect at
-/// the other end, where they are dropped, one a call.
-struct Idle {
-    instances: VecDeque<Instance>,
-    /// Calls since the last look at what was needed.
-    calls: u32,
-    /// The fewest that were at rest at one time since: as many were not needed.
-    fewest: usize,
-    /// How many are to be dropped.
-    surplus: usize,
-}
-
-impl Idle {
-    /// Calls in which an instance that none of them needs is found out.
-    const PERIOD: u32 = 1000;
-
-    fn of(instance: Instance) -> Self {
-        Self { instances: VecDeque::from([instance]), calls: 0, fewest: 0, surplus: 0 }
-    }
-
-    fn len(&self) -> usize {
-        self.instances.len()
-    }
-
-    fn take(&mut self) -> Option<Instance> {
-        let instance = self.instances.pop_back();
-        self.fewest = self.fewest.min(self.instances.len());
-        if instance.is_none() {
-            self.surplus = 0;
-        }
-        instance
-    }
-
-    /// Returns one that is not needed any more.
-    fn give_back(&mut self, instance: Instance) -> Option<Instance> {
-        self.instances.push_back(instance);
-        self.calls += 1;
-        if self.calls >= Self::PERIOD {
-            (self.calls, self.surplus, self.fewest) = (0, self.fewest, self.instances.len());
-        }
-        self.surplus = self.surplus.checked_sub(1)?;
-        let surplus = self.instances.pop_front();
-        self.fewest = self.fewest.min(self.instances.len());
-        surplus
-    }
-
-    fn empty(&mut self) -> VecDeque<Instance> {
-        (self.fewest, self.surplus) = (0, 0);
-        std::mem::take(&mut self.instances)
     }
 }

@@ -7,7 +7,7 @@ use wasmtime::{
     component::{Component, InstancePre, Linker},
 };
 
-use super::{InstanceState, exports::Indices, imports};
+use super::{InstanceState, epoch::Ticks, exports::Indices, footprint, imports};
 use crate::sandbox::Sandbox;
 
 /// A component with what it imports, and where it has its exports. Cheap to clone.
@@ -16,19 +16,40 @@ pub(crate) struct Program {
     pub(super) pre: InstancePre<InstanceState>,
     pub(super) indices: Indices,
     pub(super) sandbox: Arc<Sandbox>,
+    pub(super) ticks: Arc<Ticks>,
+    /// What an instance holds beside its memories and tables.
+    pub(super) state_bytes: usize,
 }
 
 impl Program {
+    /// `bytes` are those that the component was compiled from.
+    ///
     /// # Errors
     /// When an import has another type than what is lent, or an export is missing.
-    pub(crate) fn link(engine: &Engine, component: &Component, sandbox: &Sandbox) -> wasmtime::Result<Self> {
+    pub(crate) fn link(
+        engine: &Engine,
+        component: &Component,
+        bytes: &[u8],
+        sandbox: &Sandbox,
+    ) -> wasmtime::Result<Self> {
         let mut linker = Linker::new(engine);
         imports::lend(&mut linker)?;
         let pre = linker.instantiate_pre(component)?;
-        Ok(Self { pre, indices: Indices::of(component)?, sandbox: Arc::new(sandbox.clone()) })
+        Ok(Self {
+            pre,
+            indices: Indices::of(component)?,
+            sandbox: Arc::new(sandbox.clone()),
+            ticks: Arc::default(),
+            state_bytes: footprint::state_bytes(bytes)?,
+        })
     }
 
     pub(crate) fn sandbox(&self) -> &Sandbox {
         &self.sandbox
+    }
+
+    /// What its engine's clock has to advance.
+    pub(crate) fn ticks(&self) -> &Arc<Ticks> {
+        &self.ticks
     }
 }

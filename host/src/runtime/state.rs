@@ -1,10 +1,22 @@
-//! What one instance is lent, and its budgets: the store's data in wasmtime's sense.
+//! What one instance is lent, and what is left of its budgets: the store's data in wasmtime's sense.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use wasmtime::{UpdateDeadline, bail};
+use wasmtime::bail;
 
-use super::{Due, epoch::TICK, growth::Growth};
+use super::{
+    Due, Scope,
+    budget::Budget,
+    epoch::{TICK, Ticks, ticks},
+    growth::{Growth, PoolMemory},
+    meter::Meter,
+};
 use crate::{
     contract::logging::LogLevel,
     lend::{Clock, RateLimitedLog},
@@ -19,6 +31,9 @@ pub(crate) struct Lent {
     pub(crate) store: Arc<Guard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) log: Arc<RateLimitedLog>,
+    pub(crate) memory: Arc<PoolMemory>,
+    /// Calls of the store that were out of their scope.
+    pub(crate) denied: Arc<AtomicU64>,
 }
 
 /// One instance's share of the host.
@@ -31,63 +46,118 @@ pub(crate) struct InstanceState {
     pub(super) writer: Writer,
     /// By when that call has to be over.
     pub(super) due: Due,
+    /// What it may reach.
+    pub(super) scope: Scope,
+    time: Time,
+    host_calls: Budget,
+    copied: Budget,
     store_calls: Budget,
+    store_pieces: Budget,
+    read: Budget,
     log_lines: Budget,
-    cpu_time: CpuTime,
     /// The most that an answer of the store may bring in: the instance could not hold more.
-    pub(super) memory_bytes: u64,
+    memory_bytes: u64,
 }
 
-/// How long an instance may still compute when its call's deadline is over: long enough to reply, whatever the entry.
+/// How long an instance has to reply when its call's deadline is over: long enough, whatever the entry.
 const REPLY_TIME: Duration = Duration::from_millis(250);
 
 impl InstanceState {
-    pub(super) fn new(lent: Lent, sandbox: &Sandbox) -> Self {
+    pub(super) fn new(lent: Lent, sandbox: &Sandbox, ticks: Arc<Ticks>) -> Self {
         Self {
             store: lent.store.clone(),
+            growth: Growth::new(sandbox, lent.memory.clone()),
             lent,
-            growth: Growth::new(sandbox),
             writer: Writer::nobody(),
             due: Due::by(Deadline::NEVER),
-            store_calls: Budget::new(sandbox.store_calls_per_entry),
-            log_lines: Budget::new(sandbox.log_lines_per_entry),
-            cpu_time: CpuTime::new(sandbox.cpu_time),
+            scope: Scope::Nothing,
+            time: Time::new(sandbox.cpu_time, Arc::new(Meter::new(ticks))),
+            host_calls: Budget::new(sandbox.host_calls_per_entry.into()),
+            copied: Budget::new(sandbox.copy_bytes as u64),
+            store_calls: Budget::new(sandbox.store_calls_per_entry.into()),
+            store_pieces: Budget::new(sandbox.store_pieces_per_entry.into()),
+            read: Budget::new(sandbox.read_bytes_per_entry as u64),
+            log_lines: Budget::new(sandbox.log_lines_per_entry.into()),
             memory_bytes: sandbox.memory_bytes as u64,
         }
     }
 
     /// A new call begins, with full budgets, and has to be over by the deadline.
-    pub(super) fn begin(&mut self, writer: Writer, due: Due) {
-        (self.writer, self.due) = (writer, due);
-        self.store_calls.refill();
-        self.log_lines.refill();
-        self.cpu_time.begin();
+    pub(super) fn begin(&mut self, writer: Writer, due: Due, scope: Scope) {
+        (self.writer, self.due, self.scope) = (writer, due, scope);
+        let Self { host_calls, copied, store_calls, store_pieces, read, log_lines, .. } = self;
+        for budget in [host_calls, copied, store_calls, store_pieces, read, log_lines] {
+            budget.refill();
+        }
+        self.growth.begin();
+        self.time.begin();
     }
 
-    /// Asked at every tick while the instance computes. It makes way for other tasks then, so that one
-    /// that loops does not hold up the pipes which share its thread.
-    pub(super) fn on_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
-        if self.cpu_time.is_over_after_tick() {
-            bail!("it computed for longer than {} ms", self.cpu_time.allowed.as_millis());
-        }
-        self.due.waited();
-        if self.due.is_over() && self.cpu_time.is_over_after_late_tick() {
-            bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
-        }
-        Ok(UpdateDeadline::Yield(1))
+    pub(super) fn meter(&self) -> &Arc<Meter> {
+        &self.time.meter
     }
 
-    /// So many calls of the store are about to be made.
-    pub(super) fn begin_store_calls(&mut self, count: usize) -> wasmtime::Result<()> {
-        if !self.store_calls.take(count) {
-            bail!("it called the store more than {} times for one entry", self.store_calls.full);
+    /// A call of the host begins, for which so many bytes were copied.
+    pub(super) fn begin_host_call(&mut self, bytes: u64) -> wasmtime::Result<()> {
+        if !self.host_calls.take(1) {
+            bail!("it called the host more than {} times for one entry", self.host_calls.full());
+        }
+        if !self.copied.take(bytes) {
+            bail!("it made the host copy more than {} bytes for one entry", self.copied.full());
         }
         Ok(())
     }
 
-    /// The store has been waited for, which is not computing.
-    pub(super) fn waited_for_store(&mut self) {
-        self.cpu_time.arm();
+    /// For a call of the host: as [`on_tick`](Self::on_tick), if there was a tick since the instance was last asked.
+    pub(super) fn on_host_call(&mut self) -> wasmtime::Result<Option<Duration>> {
+        if self.time.has_ticked() { self.on_tick() } else { Ok(None) }
+    }
+
+    /// How many bytes the host may still copy for this entry.
+    pub(super) fn copy_bytes_left(&self) -> usize {
+        usize::try_from(self.copied.left()).unwrap_or(usize::MAX)
+    }
+
+    /// Time has passed while the instance computes. Asked at every tick, by the instance's own code and by each call of
+    /// the host, until it may go on: a time is returned if it has to make way for other tasks first, for that long at
+    /// most. So one that loops does not hold up the pipes which share its thread.
+    pub(super) fn on_tick(&mut self) -> wasmtime::Result<Option<Duration>> {
+        self.due.waited();
+        self.time.check(self.due.deadline)
+    }
+
+    /// So many calls of the store are about to be made, with so many pieces.
+    pub(super) fn begin_store_calls(&mut self, count: usize, pieces: u64) -> wasmtime::Result<()> {
+        if !self.store_calls.take(count as u64) {
+            bail!("it called the store more than {} times for one entry", self.store_calls.full());
+        }
+        if !self.store_pieces.take(pieces) {
+            let full = self.store_pieces.full();
+            bail!("it asked the store for more than {full} operations, keys and records for one entry");
+        }
+        Ok(())
+    }
+
+    /// The most that the next answers of the store may bring in together, bytes.
+    pub(super) fn max_read(&self) -> wasmtime::Result<u64> {
+        if self.read.left() == 0 {
+            bail!("it read more than {} bytes from the store for one entry", self.read.full());
+        }
+        Ok(self.read.left().min(self.memory_bytes))
+    }
+
+    /// The store's answer has brought in so many bytes. The last one may be over the budget: a record comes whatever
+    /// its size.
+    pub(super) fn has_read(&mut self, bytes: u64) {
+        let _ = self.read.take(bytes);
+    }
+
+    /// A call of the store was for what is not in its scope.
+    pub(super) fn denied(&self, asked: &str) {
+        self.lent.denied.fetch_add(1, Ordering::Relaxed);
+        let told =
+            format!("the plugin asked the store for {asked}, which the call that it serves does not name: denied");
+        self.lent.log.report(LogLevel::Warn, "keepline.denied", &told);
     }
 
     pub(super) fn log(&mut self, level: LogLevel, context: &str, message: &str) {
@@ -102,62 +172,44 @@ impl InstanceState {
     }
 }
 
-/// So many times a call.
-struct Budget {
-    full: u32,
-    left: u32,
-}
-
-impl Budget {
-    fn new(full: u32) -> Self {
-        Self { full, left: full }
-    }
-
-    fn refill(&mut self) {
-        self.left = self.full;
-    }
-
-    fn take(&mut self, count: usize) -> bool {
-        let left = u32::try_from(count).ok().and_then(|count| self.left.checked_sub(count));
-        self.left = left.unwrap_or(0);
-        left.is_some()
-    }
-}
-
-/// How long an instance may compute, in ticks that found it computing. It is armed anew after each wait
-/// for the store: waiting is the deadline's business.
-struct CpuTime {
+/// How long an instance may compute for one call, and how long it may still be at it after the call's deadline.
+struct Time {
+    meter: Arc<Meter>,
     allowed: Duration,
-    allowed_ticks: u64,
-    ticks: u64,
-    /// Those after the deadline, which nothing arms anew.
-    late_ticks: u64,
+    /// The last tick that it was asked at.
+    checked: u64,
+    /// The tick at which the deadline was found to be over. None: it is not, as far as is known.
+    late_since: Option<u64>,
 }
 
-impl CpuTime {
-    fn new(allowed: Duration) -> Self {
-        Self { allowed, allowed_ticks: ticks(allowed), ticks: 0, late_ticks: 0 }
+impl Time {
+    fn new(allowed: Duration, meter: Arc<Meter>) -> Self {
+        Self { meter, allowed, checked: 0, late_since: None }
     }
 
     fn begin(&mut self) {
-        (self.ticks, self.late_ticks) = (0, 0);
+        self.meter.begin();
+        (self.checked, self.late_since) = (self.meter.now(), None);
     }
 
-    fn arm(&mut self) {
-        self.ticks = 0;
+    /// Whether there was a tick since it was last asked at one.
+    fn has_ticked(&self) -> bool {
+        self.meter.now() != self.checked
     }
 
-    fn is_over_after_tick(&mut self) -> bool {
-        self.ticks = self.ticks.saturating_add(1);
-        self.ticks > self.allowed_ticks
+    fn check(&mut self, deadline: Deadline) -> wasmtime::Result<Option<Duration>> {
+        self.checked = self.meter.now();
+        if self.meter.computed() > ticks(self.allowed) {
+            bail!("it computed for longer than {} ms", self.allowed.as_millis());
+        }
+        let mut patience = deadline.left().unwrap_or(Duration::MAX);
+        if patience.is_zero() {
+            let late = self.checked.saturating_sub(*self.late_since.get_or_insert(self.checked));
+            let Some(left) = ticks(REPLY_TIME).checked_sub(late) else {
+                bail!("it went on computing for {} ms after its entry's deadline", REPLY_TIME.as_millis());
+            };
+            patience = TICK.saturating_mul(u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1));
+        }
+        Ok(if self.meter.has_made_way() { None } else { Some(patience) })
     }
-
-    fn is_over_after_late_tick(&mut self) -> bool {
-        self.late_ticks = self.late_ticks.saturating_add(1);
-        self.late_ticks > ticks(REPLY_TIME)
-    }
-}
-
-fn ticks(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos() / TICK.as_nanos()).unwrap_or(u64::MAX).max(1)
 }

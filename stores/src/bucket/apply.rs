@@ -2,10 +2,12 @@
 
 use compact_str::ToCompactString;
 
-use super::{Bucket, NOWHERE, counter, logs::Log, maps::Map};
+use super::{Bucket, NOWHERE, Removed, counter, indexes::Index, logs::Log, maps::Map, room::Room};
 use crate::{
-    CounterValue, Entry, EntryCount, EntryPage, FoundEntries, FoundMatches, IndexExtent, LogRecords, LogSpans,
-    Operation, Outcome, PositionMark, TermMatches, names::VALUES,
+    CounterValue, Entry, EntryCount, EntryPage, FoundEntries, IndexExtent, LogRecords, LogSpans, Operation, Outcome,
+    PositionMark,
+    index::{Matches, NO_INDEX},
+    names::VALUES,
 };
 
 impl Bucket {
@@ -13,15 +15,17 @@ impl Bucket {
     /// it said.
     pub(crate) fn apply(&mut self, operations: &[Operation], growth: i64, now_ms: u64) -> Vec<Outcome> {
         self.cost = self.cost.saturating_add_signed(growth);
-        operations.iter().map(|operation| self.apply_one(operation, now_ms)).collect()
+        let mut room = Room::new();
+        operations.iter().map(|operation| self.apply_one(operation, now_ms, &mut room)).collect()
     }
 
     /// Answer operations that were applied before.
     pub(crate) fn repeat(&self, operations: &[Operation], now_ms: u64) -> Vec<Outcome> {
-        operations.iter().map(|operation| self.answer(operation, now_ms)).collect()
+        let mut room = Room::new();
+        operations.iter().map(|operation| self.answer(operation, now_ms, &mut room)).collect()
     }
 
-    fn apply_one(&mut self, operation: &Operation, now_ms: u64) -> Outcome {
+    fn apply_one(&mut self, operation: &Operation, now_ms: u64, room: &mut Room) -> Outcome {
         match operation {
             Operation::Put(put) => changed(self.set_all(&put.map_name, &put.entries)),
             Operation::Increment(increment) => {
@@ -45,11 +49,14 @@ impl Bucket {
                 if reset.entries.is_empty() {
                     self.maps.remove(&*reset.map_name);
                 }
-                changed(before.map_or(0, |map| map.len()))
+                let Some(before) = before else { return changed(0) };
+                let count = before.len();
+                self.removed.push(Removed::Map(before));
+                changed(count)
             }
             Operation::Append(append) => {
                 if append.records.is_empty() {
-                    return self.answer(operation, now_ms);
+                    return self.answer(operation, now_ms, room);
                 }
                 let log = self.log_to_write(&append.log);
                 let first = log.next();
@@ -62,42 +69,55 @@ impl Bucket {
                 if !reset.records.is_empty() || self.logs.contains_key(&*reset.log) {
                     let log = self.log_to_write(&reset.log);
                     let first = log.next();
-                    log.reset(&reset.records);
+                    let before = log.reset(&reset.records);
+                    self.removed.push(Removed::Records(before));
                     self.mark(first, &reset.marks);
                 }
-                self.answer(operation, now_ms)
+                self.answer(operation, now_ms, room)
             }
             Operation::ReplaceOldest(replace) => {
                 if let Some(log) = self.logs.get_mut(&*replace.log) {
-                    log.replace_oldest(log.surplus(0, replace.count), &replace.records);
+                    log.replace_oldest(log.replaced(replace.count), &replace.records);
                 }
-                self.answer(operation, now_ms)
+                self.answer(operation, now_ms, room)
             }
             Operation::Rewrite(rewrite) => {
                 if let Some(log) = self.logs.get_mut(&*rewrite.log) {
                     log.rewrite(&rewrite.records);
                 }
-                self.answer(operation, now_ms)
+                self.answer(operation, now_ms, room)
             }
             Operation::Lease(lease) => {
                 self.leases.apply(lease, now_ms);
-                self.answer(operation, now_ms)
+                self.answer(operation, now_ms, room)
             }
-            _ => self.answer(operation, now_ms),
+            Operation::Post(post) => {
+                if !post.documents.is_empty() {
+                    self.indexes.entry(post.index.as_str().into()).or_default().post(post);
+                }
+                self.answer(operation, now_ms, room)
+            }
+            Operation::Unpost(unpost) => {
+                if let Some(index) = self.indexes.get_mut(&*unpost.index) {
+                    index.unpost(unpost);
+                }
+                self.answer(operation, now_ms, room)
+            }
+            _ => self.answer(operation, now_ms, room),
         }
     }
 
     /// Answer an operation from what is there and write nothing: for one that reads, its whole work.
-    fn answer(&self, operation: &Operation, now_ms: u64) -> Outcome {
+    fn answer(&self, operation: &Operation, now_ms: u64, room: &mut Room) -> Outcome {
         match operation {
             Operation::Get(get) => {
-                self.map(&get.map_name).map_or_else(no_entries, |map| map.some(&get.keys, get.max_bytes))
+                self.map(&get.map_name).map_or_else(no_entries, |map| map.some(&get.keys, get.max_bytes, room))
             }
             Operation::GetAll(all) => {
-                self.map(&all.map_name).map_or_else(no_entries, |map| map.all(all.max_entries, all.max_bytes))
+                self.map(&all.map_name).map_or_else(no_entries, |map| map.all(all.max_entries, all.max_bytes, room))
             }
             Operation::Page(page) => Outcome::Page(match self.map(&page.map_name) {
-                Some(map) => map.page(page),
+                Some(map) => map.page(page, room),
                 None => EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() },
             }),
             Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed(0),
@@ -110,21 +130,28 @@ impl Bucket {
             Operation::ReplaceOldest(replace) => Outcome::Extent(self.extent(&replace.log)),
             Operation::Rewrite(rewrite) => Outcome::Extent(self.extent(&rewrite.log)),
             Operation::ResetLog(reset) => Outcome::Extent(self.extent(&reset.log)),
-            Operation::Read(read) => records(self.logs.get(&*read.log).map(|log| log.read(read))),
-            Operation::Overflow(overflow) => records(self.logs.get(&*overflow.log).map(|log| log.overflow(overflow))),
+            Operation::Read(read) => records(self.logs.get(&*read.log).map(|log| log.read(read, room))),
+            Operation::Overflow(overflow) => {
+                let surplus = self.logs.get(&*overflow.log).and_then(|log| log.overflow(overflow, room));
+                surplus.map_or_else(|| Outcome::Extent(self.extent(&overflow.log)), Outcome::Records)
+            }
             Operation::ReadAt(read) => Outcome::Spans(match self.logs.get(&*read.log) {
-                Some(log) => log.read_at(read),
+                Some(log) => log.read_at(read, room),
                 None => LogSpans { extent: NOWHERE, spans: Vec::new() },
             }),
             Operation::Lease(lease) => Outcome::Lease(self.leases.state(&lease.lease, &lease.holder, now_ms)),
             Operation::Describe(describe) => Outcome::Described(self.describe(now_ms, describe.parts)),
-            // There are no indexes here, and whoever asks for one is refused before.
-            Operation::Post(_) | Operation::Unpost(_) => Outcome::Indexed(NO_INDEX),
-            Operation::Match(found) => {
-                let terms = found.terms.iter().map(|_| TermMatches { offsets: Vec::new() }).collect();
-                Outcome::Matches(FoundMatches { extent: NO_INDEX, first: 0, marks: Vec::new(), terms })
-            }
+            Operation::Post(post) => Outcome::Indexed(self.index_extent(&post.index)),
+            Operation::Unpost(unpost) => Outcome::Indexed(self.index_extent(&unpost.index)),
+            Operation::Match(step) => Outcome::Matches(match self.indexes.get(&*step.index) {
+                Some(index) => index.matches(step),
+                None => Matches::new(NO_INDEX, 0, step.terms.len()).finish(step.max_bytes),
+            }),
         }
+    }
+
+    fn index_extent(&self, name: &str) -> IndexExtent {
+        self.indexes.get(name).map_or(NO_INDEX, Index::extent)
     }
 
     /// Set entries and tell how many are new.
@@ -157,8 +184,6 @@ impl Bucket {
         self.logs.entry(name.into()).or_default()
     }
 }
-
-const NO_INDEX: IndexExtent = IndexExtent { next: 0, documents: 0 };
 
 fn changed(count: u64) -> Outcome {
     Outcome::Changed(EntryCount { count })

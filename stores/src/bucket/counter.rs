@@ -3,7 +3,7 @@
 use crate::{Failure, FailureCode, IncrementOperation, failure};
 
 /// What a counter is after a step; `text` is what is there before it, if anything is.
-pub(super) fn counted(text: Option<&str>, step: &IncrementOperation) -> Result<i64, Failure> {
+pub(crate) fn counted(text: Option<&str>, step: &IncrementOperation) -> Result<i64, Failure> {
     let before = match text {
         Some(text) => integer(text).ok_or_else(|| {
             let message = format!("the value of {} is not a signed 64-bit integer", step.key);
@@ -19,7 +19,7 @@ pub(super) fn counted(text: Option<&str>, step: &IncrementOperation) -> Result<i
 
 /// The number that a counter's text stands for: an integer in its one canonical spelling, the one that Redis counts
 /// with too. Leading zeros, a plus sign, spaces and `-0` are none.
-pub(super) fn integer(text: &str) -> Option<i64> {
+pub(crate) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     match digits.first()? {
         b'1'..=b'9' => text.parse().ok(),

@@ -1,83 +1,143 @@
 //! Expectations: what must hold, before a transaction, for it to be applied.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap, convert::Infallible};
 
 use super::{Bucket, maps::Map};
-use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, Operation};
+use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, LogExtent, Operation};
+
+/// What a bucket holds, as far as expectations ask, wherever it is kept.
+pub(crate) trait Contents {
+    type Error;
+
+    /// The text of an entry.
+    fn text(&self, map: &str, key: &str) -> Result<Option<Cow<'_, str>>, Self::Error>;
+
+    /// Whether an entry is there.
+    fn has(&self, map: &str, key: &str) -> Result<bool, Self::Error>;
+
+    /// How many entries a map has.
+    fn entries(&self, map: &str) -> Result<u64, Self::Error>;
+
+    /// Where a log stands.
+    fn extent(&self, log: &str) -> Result<LogExtent, Self::Error>;
+}
+
+/// The index of the first expectation that does not hold.
+pub(crate) fn unmet<C: Contents>(
+    contents: &C,
+    expectations: &[Expectation],
+    operations: &[Operation],
+) -> Result<Option<u32>, C::Error> {
+    let mut created = Creations::default();
+    for (place, expectation) in expectations.iter().enumerate() {
+        let holds = match expectation {
+            Expectation::Entry(expected) => meets_entry(contents, expected)?,
+            Expectation::Log(expected) => meets_log(contents, expected)?,
+            Expectation::Room(expected) => {
+                let entries = contents.entries(&expected.map_name)?;
+                // If there is room for an entry of each operation, none of them need be looked up.
+                entries.saturating_add(created.most(operations)) <= expected.limit
+                    || match created.of(contents, expected, operations)? {
+                        0 => true,
+                        created => entries.saturating_add(created) <= expected.limit,
+                    }
+            }
+        };
+        if !holds {
+            return Ok(Some(u32::try_from(place).unwrap_or(u32::MAX)));
+        }
+    }
+    Ok(None)
+}
+
+fn meets_entry<C: Contents>(contents: &C, expected: &ExpectedEntry) -> Result<bool, C::Error> {
+    let ExpectedEntry { map_name, key, state, text } = expected;
+    Ok(match state {
+        EntryState::Absent => !contents.has(map_name, key)?,
+        EntryState::Present => contents.has(map_name, key)?,
+        EntryState::Equal => contents.text(map_name, key)?.is_some_and(|found| found == **text),
+        EntryState::AbsentOrEqual => contents.text(map_name, key)?.is_none_or(|found| found == **text),
+    })
+}
+
+fn meets_log<C: Contents>(contents: &C, expected: &ExpectedLog) -> Result<bool, C::Error> {
+    let extent = contents.extent(&expected.log)?;
+    Ok(expected.first.is_none_or(|first| first == extent.first)
+        && expected.next.is_none_or(|next| next == extent.first.saturating_add(extent.length)))
+}
 
 impl Bucket {
     /// The index of the first expectation that does not hold.
     pub(crate) fn unmet(&self, expectations: &[Expectation], operations: &[Operation]) -> Option<u32> {
-        let mut created = Creations { asked: 0, by_map: None };
-        let unmet = expectations.iter().position(|expectation| !match expectation {
-            Expectation::Entry(expected) => self.meets_entry(expected),
-            Expectation::Log(expected) => self.meets_log(expected),
-            Expectation::Room(expected) => {
-                self.has_room_for_all(expected, operations)
-                    || self.meets_room(expected, created.of(self, expected, operations))
-            }
-        })?;
-        Some(u32::try_from(unmet).unwrap_or(u32::MAX))
+        let Ok(unmet) = unmet(self, expectations, operations);
+        unmet
+    }
+}
+
+impl Contents for Bucket {
+    type Error = Infallible;
+
+    fn text(&self, map: &str, key: &str) -> Result<Option<Cow<'_, str>>, Infallible> {
+        Ok(self.entry(map, key).map(|text| Cow::Borrowed(&**text)))
     }
 
-    fn meets_entry(&self, expected: &ExpectedEntry) -> bool {
-        let found = self.entry(&expected.map_name, &expected.key);
-        match expected.state {
-            EntryState::Absent => found.is_none(),
-            EntryState::Present => found.is_some(),
-            EntryState::Equal => found.is_some_and(|text| *text == *expected.text),
-            EntryState::AbsentOrEqual => found.is_none_or(|text| *text == *expected.text),
-        }
+    fn has(&self, map: &str, key: &str) -> Result<bool, Infallible> {
+        Ok(self.entry(map, key).is_some())
     }
 
-    fn meets_log(&self, expected: &ExpectedLog) -> bool {
-        let extent = self.extent(&expected.log);
-        expected.first.is_none_or(|first| first == extent.first)
-            && expected.next.is_none_or(|next| next == extent.first.saturating_add(extent.length))
+    fn entries(&self, map: &str) -> Result<u64, Infallible> {
+        Ok(self.map(map).map_or(0, Map::len))
     }
 
-    /// Whether there is room even if each operation creates an entry: then none of them need be looked up.
-    fn has_room_for_all(&self, expected: &ExpectedRoom, operations: &[Operation]) -> bool {
-        let entries = self.map(&expected.map_name).map_or(0, Map::len);
-        entries.saturating_add(most_entries(operations)) <= expected.limit
-    }
-
-    fn meets_room(&self, expected: &ExpectedRoom, created: u64) -> bool {
-        let entries = self.map(&expected.map_name).map_or(0, |map| map.len());
-        created == 0 || entries.saturating_add(created) <= expected.limit
-    }
-
-    /// Whether an entry is not there yet.
-    fn lacks(&self, map: &str, key: &str) -> bool {
-        self.entry(map, key).is_none()
+    fn extent(&self, log: &str) -> Result<LogExtent, Infallible> {
+        Ok(Bucket::extent(self, log))
     }
 }
 
 /// How many entries the operations create in a map. The first time this is asked, for one map; after that for all
 /// at once, so that the work is bounded however many expectations speak of room.
+#[derive(Default)]
 struct Creations<'a> {
     asked: u32,
+    /// If each operation creates an entry.
+    most: Option<u64>,
     by_map: Option<HashMap<&'a str, u64>>,
 }
 
 impl<'a> Creations<'a> {
-    fn of(&mut self, bucket: &Bucket, expected: &ExpectedRoom, operations: &'a [Operation]) -> u64 {
+    fn most(&mut self, operations: &[Operation]) -> u64 {
+        *self.most.get_or_insert_with(|| most_entries(operations))
+    }
+
+    fn of<C: Contents>(
+        &mut self,
+        contents: &C,
+        expected: &ExpectedRoom,
+        operations: &'a [Operation],
+    ) -> Result<u64, C::Error> {
         self.asked = self.asked.saturating_add(1);
         if self.asked == 1 {
             let mut count = 0;
-            each_entry(operations, |map, key| count += u64::from(map == expected.map_name && bucket.lacks(map, key)));
-            return count;
-        }
-        let by_map = self.by_map.get_or_insert_with(|| {
-            let mut by_map = HashMap::new();
             each_entry(operations, |map, key| {
-                if bucket.lacks(map, key) {
-                    *by_map.entry(map).or_default() += 1;
-                }
-            });
-            by_map
-        });
-        by_map.get(&*expected.map_name).copied().unwrap_or(0)
+                count += u64::from(map == expected.map_name && !contents.has(map, key)?);
+                Ok(())
+            })?;
+            return Ok(count);
+        }
+        let by_map = match &mut self.by_map {
+            Some(by_map) => by_map,
+            none => {
+                let mut by_map = HashMap::new();
+                each_entry(operations, |map, key| {
+                    if !contents.has(map, key)? {
+                        *by_map.entry(map).or_default() += 1;
+                    }
+                    Ok(())
+                })?;
+                none.insert(by_map)
+            }
+        };
+        Ok(by_map.get(&*expected.map_name).copied().unwrap_or(0))
     }
 }
 
@@ -95,15 +155,16 @@ fn most_entries(operations: &[Operation]) -> u64 {
 }
 
 /// All the entries that the operations set.
-fn each_entry<'a>(operations: &'a [Operation], mut see: impl FnMut(&'a str, &'a str)) {
-    for operation in operations {
-        match operation {
-            Operation::Put(put) => put.entries.iter().for_each(|entry| see(&put.map_name, &entry.key)),
-            Operation::ResetMap(reset) => reset.entries.iter().for_each(|entry| see(&reset.map_name, &entry.key)),
-            Operation::Increment(increment) => see(&increment.map_name, &increment.key),
-            Operation::Append(append) => append.marks.iter().for_each(|mark| see(&mark.map_name, &mark.key)),
-            Operation::ResetLog(reset) => reset.marks.iter().for_each(|mark| see(&mark.map_name, &mark.key)),
-            _ => {}
-        }
-    }
+fn each_entry<'a, E>(
+    operations: &'a [Operation],
+    mut see: impl FnMut(&'a str, &'a str) -> Result<(), E>,
+) -> Result<(), E> {
+    operations.iter().try_for_each(|operation| match operation {
+        Operation::Put(put) => put.entries.iter().try_for_each(|entry| see(&put.map_name, &entry.key)),
+        Operation::ResetMap(reset) => reset.entries.iter().try_for_each(|entry| see(&reset.map_name, &entry.key)),
+        Operation::Increment(increment) => see(&increment.map_name, &increment.key),
+        Operation::Append(append) => append.marks.iter().try_for_each(|mark| see(&mark.map_name, &mark.key)),
+        Operation::ResetLog(reset) => reset.marks.iter().try_for_each(|mark| see(&mark.map_name, &mark.key)),
+        _ => Ok(()),
+    })
 }

@@ -11,7 +11,7 @@ pub(crate) struct Expiry {
 }
 
 impl Expiry {
-    pub(super) fn new(time_to_live: Option<TimeToLive>, now_ms: u64) -> Self {
+    pub(crate) fn new(time_to_live: Option<TimeToLive>, now_ms: u64) -> Self {
         Self { time_to_live, at: time_to_live.map(|ttl| now_ms.saturating_add(ttl.milliseconds)) }
     }
 

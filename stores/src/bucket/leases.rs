@@ -2,10 +2,38 @@
 
 use compact_str::CompactString;
 
-use crate::{LeaseOperation, LeaseState};
+use crate::{LeaseOperation, LeaseState, limits::PIECE_BYTES};
 
-/// What a lease takes beside its name and holder.
-const LEASE_OVERHEAD: u64 = 96;
+/// What a step does to a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseChange {
+    /// It is the holder's now, and was nobody's.
+    Taken,
+    /// It stays the holder's, until another instant.
+    Renewed,
+    GivenBack,
+    Unchanged,
+}
+
+/// What becomes of a lease that somebody, or nobody, has at present.
+pub(crate) fn lease_change(holder: Option<&str>, step: &LeaseOperation) -> LeaseChange {
+    match holder {
+        None if step.milliseconds > 0 => LeaseChange::Taken,
+        Some(holder) if holder == step.holder && step.milliseconds == 0 => LeaseChange::GivenBack,
+        Some(holder) if holder == step.holder => LeaseChange::Renewed,
+        _ => LeaseChange::Unchanged,
+    }
+}
+
+/// How a lease stands for a holder; `found` is who has it, and until when.
+pub(crate) fn lease_state(found: Option<(&str, u64)>, holder: &str, now_ms: u64) -> LeaseState {
+    match found {
+        Some((has_it, ends_at)) => {
+            LeaseState { held: has_it == holder, holder: has_it.to_owned(), expires_in: ends_at.saturating_sub(now_ms) }
+        }
+        None => LeaseState { held: false, holder: String::new(), expires_in: 0 },
+    }
+}
 
 /// The leases of a bucket: a few.
 #[derive(Debug, Default)]
@@ -32,41 +60,30 @@ impl Leases {
 
     /// How the lease stands for a holder.
     pub(super) fn state(&self, name: &str, holder: &str, now_ms: u64) -> LeaseState {
-        match self.find(name, now_ms) {
-            Some(lease) => LeaseState {
-                held: lease.holder == holder,
-                holder: lease.holder.to_string(),
-                expires_in: lease.ends_at.saturating_sub(now_ms),
-            },
-            None => LeaseState { held: false, holder: String::new(), expires_in: 0 },
-        }
+        lease_state(self.find(name, now_ms).map(|lease| (&*lease.holder, lease.ends_at)), holder, now_ms)
     }
 
     /// Whether the step creates a lease, and by how many bytes the leases grow and shrink.
     pub(super) fn probe(&self, step: &LeaseOperation, now_ms: u64) -> (bool, u64, u64) {
-        let cost = LEASE_OVERHEAD.saturating_add((step.lease.len() + step.holder.len()) as u64);
-        match self.find(&step.lease, now_ms) {
-            None if step.milliseconds > 0 => (true, cost, 0),
-            Some(lease) if lease.holder == step.holder && step.milliseconds == 0 => (false, 0, cost),
-            _ => (false, 0, 0),
+        let cost = PIECE_BYTES.saturating_add((step.lease.len() + step.holder.len()) as u64);
+        match lease_change(self.find(&step.lease, now_ms).map(|lease| &*lease.holder), step) {
+            LeaseChange::Taken => (true, cost, 0),
+            LeaseChange::GivenBack => (false, 0, cost),
+            LeaseChange::Renewed | LeaseChange::Unchanged => (false, 0, 0),
         }
     }
 
     /// Take, renew or give back, if the step may. Those that have run out are [gone](Self::drop_outdated) before.
     pub(super) fn apply(&mut self, step: &LeaseOperation, now_ms: u64) {
         let ends_at = now_ms.saturating_add(step.milliseconds);
-        match self.0.iter().position(|lease| lease.name == step.lease) {
-            None if step.milliseconds > 0 => {
+        let found = self.0.iter_mut().find(|lease| lease.name == step.lease);
+        match (lease_change(found.as_ref().map(|lease| &*lease.holder), step), found) {
+            (LeaseChange::Taken, _) => {
                 let (name, holder) = (step.lease.as_str().into(), step.holder.as_str().into());
                 self.0.push(Lease { name, holder, ends_at });
             }
-            Some(place) if self.0.get(place).is_some_and(|lease| lease.holder == step.holder) => {
-                if step.milliseconds == 0 {
-                    self.0.swap_remove(place);
-                } else if let Some(lease) = self.0.get_mut(place) {
-                    lease.ends_at = ends_at;
-                }
-            }
+            (LeaseChange::Renewed, Some(lease)) => lease.ends_at = ends_at,
+            (LeaseChange::GivenBack, _) => self.0.retain(|lease| lease.name != step.lease),
             _ => {}
         }
     }
@@ -87,6 +104,6 @@ impl Leases {
 
 impl Lease {
     fn cost(&self) -> u64 {
-        LEASE_OVERHEAD.saturating_add((self.name.len() + self.holder.len()) as u64)
+        PIECE_BYTES.saturating_add((self.name.len() + self.holder.len()) as u64)
     }
 }

@@ -2,22 +2,26 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::index;
+use super::{
+    index,
+    room::{AnswerRoom, Room},
+};
 use crate::{
     LogEnd, LogExtent, LogRecords, LogSpans, OverflowOperation, PositionedRecord, ReadAtOperation, ReadOperation,
-    SpanRecords, request::MAX_RECORDS,
+    SpanRecords,
+    limits::{MAX_RECORDS, PIECE_BYTES},
 };
 
 /// What a log takes beside its name and records.
 const LOG_OVERHEAD: u64 = 160;
-/// What a record takes beside its text: an allocation and a place in a queue.
-const RECORD_OVERHEAD: u64 = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// The position of the oldest record, or of the next one when there is none.
     first: u64,
     records: VecDeque<Box<str>>,
+    /// Of all records.
+    bytes: u64,
 }
 
 impl Log {
@@ -30,8 +34,13 @@ impl Log {
         self.first.saturating_add(self.records.len() as u64)
     }
 
+    /// How many of the oldest records are replaced where so many are to be.
+    pub(super) fn replaced(&self, count: u64) -> usize {
+        self.surplus(0, count.min(MAX_RECORDS))
+    }
+
     /// How many records there are beside the newest `keep`, up to a maximum.
-    pub(super) fn surplus(&self, keep: u64, maximum: u64) -> usize {
+    fn surplus(&self, keep: u64, maximum: u64) -> usize {
         self.records.len().saturating_sub(index(keep)).min(index(maximum))
     }
 
@@ -42,7 +51,7 @@ impl Log {
 
     /// What all records take.
     pub(super) fn cost(&self) -> u64 {
-        records_cost(&self.records)
+        (self.records.len() as u64).saturating_mul(PIECE_BYTES).saturating_add(self.bytes)
     }
 
     /// What the oldest records take.
@@ -50,14 +59,22 @@ impl Log {
         records_cost(self.records.iter().take(count))
     }
 
+    /// The cost, counted anew from what is there.
+    #[cfg(test)]
+    pub(super) fn counted_cost(&self) -> u64 {
+        records_cost(&self.records)
+    }
+
     pub(super) fn append(&mut self, records: &[String]) {
+        self.bytes = self.bytes.saturating_add(length(records));
         self.records.extend(records.iter().map(|record| record.as_str().into()));
     }
 
     pub(super) fn replace_oldest(&mut self, count: usize, records: &[String]) {
         let count = count.min(self.records.len());
         self.first = self.first.saturating_add(count.saturating_sub(records.len()) as u64);
-        drop(self.records.drain(..count));
+        let dropped = length(self.records.drain(..count));
+        self.bytes = self.bytes.saturating_sub(dropped).saturating_add(length(records));
         for record in records.iter().rev() {
             self.records.push_front(record.as_str().into());
         }
@@ -67,37 +84,42 @@ impl Log {
     pub(super) fn rewrite(&mut self, records: &[PositionedRecord]) {
         for new in records {
             if let Some(record) = self.place(new.position).and_then(|place| self.records.get_mut(place)) {
-                *record = new.text.as_str().into();
+                let (old, text) = (record.len() as u64, &*new.text);
+                *record = text.into();
+                self.bytes = self.bytes.saturating_sub(old).saturating_add(text.len() as u64);
             }
         }
     }
 
-    /// Drop all records, then append these.
-    pub(super) fn reset(&mut self, records: &[String]) {
+    /// Take all records out, then append these.
+    pub(super) fn reset(&mut self, records: &[String]) -> VecDeque<Box<str>> {
         self.first = self.next();
-        self.records.clear();
+        self.bytes = 0;
+        let before = std::mem::take(&mut self.records);
         self.append(records);
-        self.let_go();
+        before
     }
 
-    pub(super) fn read(&self, step: &ReadOperation) -> LogRecords {
+    pub(super) fn read(&self, step: &ReadOperation, room: &mut Room) -> LogRecords {
         let length = self.records.len();
-        let mut room = Room::new(step.max_records, step.max_bytes);
+        let mut answer = room.answer(step.max_records, step.max_bytes);
         self.reply(match step.end {
-            LogEnd::Oldest => 0..room.fitting(self.records.iter()),
-            LogEnd::Newest => length - room.fitting(self.records.iter().rev())..length,
+            LogEnd::Oldest => 0..room.fitting(self.records.iter(), &mut answer),
+            LogEnd::Newest => length - room.fitting(self.records.iter().rev(), &mut answer)..length,
         })
     }
 
-    /// The oldest of a log that is too long.
-    pub(super) fn overflow(&self, step: &OverflowOperation) -> LogRecords {
+    /// The oldest of a log that is too long; none: it is not, or none may be read.
+    pub(super) fn overflow(&self, step: &OverflowOperation, room: &mut Room) -> Option<LogRecords> {
         let is_over = self.records.len() as u64 > step.limit;
         let surplus = if is_over { self.surplus(step.keep, step.max_records) } else { 0 };
-        self.reply(0..Room::new(surplus as u64, step.max_bytes).fitting(self.records.iter()))
+        let mut answer = room.answer(surplus as u64, step.max_bytes);
+        let found = room.fitting(self.records.iter(), &mut answer);
+        (found > 0).then(|| self.reply(0..found))
     }
 
-    pub(super) fn read_at(&self, step: &ReadAtOperation) -> LogSpans {
-        let mut room = Room::new(MAX_RECORDS, step.max_bytes);
+    pub(super) fn read_at(&self, step: &ReadAtOperation, room: &mut Room) -> LogSpans {
+        let mut answer: AnswerRoom = room.answer(MAX_RECORDS, step.max_bytes);
         let mut spans = Vec::new();
         for span in &step.spans {
             let end = span.position.saturating_add(span.count.into()).min(self.next());
@@ -105,7 +127,7 @@ impl Log {
             if from >= to {
                 continue;
             }
-            let fit = room.fitting(self.records.range(from..to));
+            let fit = room.fitting(self.records.range(from..to), &mut answer);
             if fit == 0 {
                 break;
             }
@@ -135,43 +157,15 @@ impl Log {
     }
 }
 
-/// What there is room for in a reply.
-struct Room {
-    records: u64,
-    max_bytes: u64,
-    /// Of what is in it, from the first record on.
-    bytes: Option<u64>,
-}
-
-impl Room {
-    fn new(max_records: u64, max_bytes: u64) -> Self {
-        Self { records: max_records.min(MAX_RECORDS), max_bytes, bytes: None }
-    }
-
-    /// How many of these fit, one after the other. The very first record does, however long it is; after one that
-    /// does not, there is no room for any.
-    fn fitting<'a>(&mut self, records: impl Iterator<Item = &'a Box<str>>) -> usize {
-        records.take_while(|record| self.takes(record.len() as u64)).count()
-    }
-
-    fn takes(&mut self, length: u64) -> bool {
-        let bytes = self.bytes.unwrap_or(0).saturating_add(length);
-        if self.records == 0 || (bytes > self.max_bytes && self.bytes.is_some()) {
-            self.records = 0;
-            return false;
-        }
-        self.records -= 1;
-        self.bytes = Some(bytes);
-        true
-    }
-}
-
 pub(super) fn log_cost(name: &str) -> u64 {
     LOG_OVERHEAD.saturating_add(name.len() as u64)
 }
 
 pub(super) fn records_cost<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
-    records
-        .into_iter()
-        .fold(0, |sum: u64, record| sum.saturating_add(RECORD_OVERHEAD).saturating_add(record.as_ref().len() as u64))
+    records.into_iter().fold(0, |sum, record| sum.saturating_add(PIECE_BYTES).saturating_add(length([record])))
+}
+
+/// Bytes of all of them.
+fn length<T: AsRef<str>>(records: impl IntoIterator<Item = T>) -> u64 {
+    records.into_iter().fold(0, |sum: u64, record| sum.saturating_add(record.as_ref().len() as u64))
 }

@@ -4,19 +4,17 @@ use std::{collections::BTreeMap, ops::Bound};
 
 use compact_str::CompactString;
 
-use super::index;
+use super::{index, room::Room};
 use crate::{
     Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size,
-    request::{MAX_RECORDS, PAGE},
+    limits::{PAGE, PIECE_BYTES},
 };
 
-/// What an entry takes beside key and text: two allocations and a place in a tree.
-const ENTRY_OVERHEAD: u64 = 96;
 /// What a map takes beside its name and entries.
 const MAP_OVERHEAD: u64 = 160;
 
 #[derive(Debug, Default)]
-pub(super) struct Map {
+pub(crate) struct Map {
     entries: BTreeMap<CompactString, CompactString>,
     /// Keys and texts together, in bytes.
     bytes: u64,
@@ -41,7 +39,7 @@ impl Map {
     }
 
     pub(super) fn cost(&self) -> u64 {
-        self.len().saturating_mul(ENTRY_OVERHEAD).saturating_add(self.bytes)
+        self.len().saturating_mul(PIECE_BYTES).saturating_add(self.bytes)
     }
 
     #[cfg(test)]
@@ -76,50 +74,60 @@ impl Map {
     }
 
     /// The entries with these keys, or how much they are.
-    pub(super) fn some(&self, keys: &[String], max_bytes: u64) -> Outcome {
+    pub(super) fn some(&self, keys: &[String], max_bytes: u64, room: &mut Room) -> Outcome {
         let found = || keys.iter().filter_map(|key| Some((key, self.entries.get(&**key)?)));
         let (count, bytes) = found().fold((0_u64, 0_u64), |(count, bytes), (_, text)| {
             (count.saturating_add(1), bytes.saturating_add(text.len() as u64))
         });
-        if bytes > max_bytes || count > MAX_RECORDS {
+        if bytes > room.bytes(max_bytes) || count > room.pieces(u64::MAX) {
             return Outcome::Oversize(Size { bytes, entries: count });
         }
+        room.take(count, bytes);
         let entries = found().map(|(key, text)| Entry { key: key.clone(), text: text.to_string() }).collect();
         Outcome::Entries(FoundEntries { entries, unreadable: Vec::new() })
     }
 
     /// All entries, or how much they are.
-    pub(super) fn all(&self, max_entries: u64, max_bytes: u64) -> Outcome {
-        if self.len() > max_entries.min(MAX_RECORDS) || self.bytes > max_bytes {
+    pub(super) fn all(&self, max_entries: u64, max_bytes: u64, room: &mut Room) -> Outcome {
+        if self.len() > room.pieces(max_entries) || self.bytes > room.bytes(max_bytes) {
             return Outcome::Oversize(Size { bytes: self.bytes, entries: self.len() });
         }
+        room.take(self.len(), self.bytes);
         let entries = self.entries.iter().map(|(key, text)| Entry { key: key.to_string(), text: text.to_string() });
         Outcome::Entries(FoundEntries { entries: entries.collect(), unreadable: Vec::new() })
     }
 
-    /// The entries that follow the cursor, which is the last key of the page before.
-    pub(super) fn page(&self, step: &PageOperation) -> EntryPage {
-        let most = if step.max_entries == 0 { PAGE } else { step.max_entries.min(MAX_RECORDS) };
+    /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is
+    /// a step forward, room or not.
+    pub(super) fn page(&self, step: &PageOperation, room: &mut Room) -> EntryPage {
+        let most = room.pieces(on_a_page(step.max_entries)).max(1);
+        let max_bytes = room.bytes(step.max_bytes);
         let mut rest = self.entries.range::<str, _>((Bound::Excluded(&*step.cursor), Bound::Unbounded));
         let (mut entries, mut unreadable, mut last, mut bytes) = (Vec::new(), Vec::new(), None, 0_u64);
         for (key, text) in rest.by_ref().take(index(most)) {
             last = Some(key);
             let text = if step.keys_only { "" } else { &**text };
             let longer = bytes.saturating_add((key.len() + text.len()) as u64);
-            if longer > step.max_bytes {
+            if longer > max_bytes {
                 unreadable.push(key.to_string());
             } else {
                 bytes = longer;
                 entries.push(Entry { key: key.to_string(), text: text.to_owned() });
             }
         }
+        room.take((entries.len() + unreadable.len()) as u64, bytes);
         let cursor = rest.next().and(last).map(ToString::to_string).unwrap_or_default();
         EntryPage { entries, unreadable, cursor }
     }
 }
 
+/// How many entries a page is asked for.
+pub(crate) fn on_a_page(max_entries: u64) -> u64 {
+    if max_entries == 0 { PAGE } else { max_entries }
+}
+
 pub(super) fn entry_cost(key: &str, length: usize) -> u64 {
-    ENTRY_OVERHEAD.saturating_add((key.len() + length) as u64)
+    PIECE_BYTES.saturating_add((key.len() + length) as u64)
 }
 
 pub(super) fn map_cost(name: &str) -> u64 {

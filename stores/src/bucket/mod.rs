@@ -9,25 +9,39 @@ mod apply;
 mod counter;
 mod expectations;
 mod expiry;
+mod indexes;
 mod leases;
 mod logs;
 mod maps;
 mod opening;
 mod probe;
+mod receipt;
+mod room;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use compact_str::{CompactString, format_compact};
 
+#[cfg(feature = "directory")]
+pub(crate) use self::{
+    counter::{counted, integer},
+    expectations::{Contents, unmet},
+    leases::{LeaseChange, lease_change, lease_state},
+    maps::on_a_page,
+    probe::{check_parts, check_replacement, check_values, no_record_at},
+    room::{AnswerRoom, Room},
+};
 pub(crate) use self::{
     expiry::Expiry,
-    opening::{Found, Step, open, renews},
+    opening::{Found, Step, may_write, open, renews},
+    receipt::{receipt, receipt_without},
 };
-use self::{leases::Leases, logs::Log, maps::Map};
+use self::{indexes::Index, leases::Leases, logs::Log, maps::Map};
 use crate::{
-    Deletion, Description, LogDescription, LogExtent, MapDescription, Status, TimeToLive, names::VALUES, request,
+    Deletion, Description, IndexDescription, LogDescription, LogExtent, MapDescription, Status, TimeToLive,
+    limits::MAX_NAMES, names::VALUES,
 };
 
 /// Where a log stands that is not there.
@@ -49,23 +63,38 @@ pub(crate) struct Bucket {
     maps: BTreeMap<CompactString, Map>,
     /// A log that was emptied stays, because its positions go on.
     logs: BTreeMap<CompactString, Log>,
+    /// One that was emptied stays, for the same reason.
+    indexes: BTreeMap<CompactString, Index>,
     leases: Leases,
     /// Bytes of all that it holds, each with a fixed sum for what the data structures take.
     cost: u64,
+    /// What was removed as a whole, until somebody has the time to free it.
+    removed: Vec<Removed>,
+}
+
+/// Something that takes long to free.
+#[derive(Debug)]
+#[expect(dead_code, reason = "there to be freed")]
+pub(crate) enum Removed {
+    Bucket(Bucket),
+    Map(Map),
+    Records(VecDeque<Box<str>>),
 }
 
 impl Bucket {
     /// An empty bucket that begins now. `stamp` is in microseconds.
     pub(crate) fn new(stamp: u64, now_ms: u64, time_to_live: Option<TimeToLive>) -> Self {
         Self {
-            incarnation: format_compact!("{}.{:06}", stamp / 1_000_000, stamp % 1_000_000),
+            incarnation: incarnation(stamp),
             expiry: Expiry::new(time_to_live, now_ms),
             latest: now_ms,
             values: Map::default(),
             maps: BTreeMap::new(),
             logs: BTreeMap::new(),
+            indexes: BTreeMap::new(),
             leases: Leases::default(),
             cost: 0,
+            removed: Vec::new(),
         }
     }
 
@@ -80,6 +109,11 @@ impl Bucket {
         self.cost
     }
 
+    /// What was removed as a whole since this was last asked, to be freed where nobody waits for it.
+    pub(crate) fn take_removed(&mut self) -> Vec<Removed> {
+        std::mem::take(&mut self.removed)
+    }
+
     /// Drop the leases that have run out, which nobody can see any more. Returns how many bytes that frees.
     pub(crate) fn drop_outdated_leases(&mut self, now_ms: u64) -> u64 {
         let freed = self.leases.drop_outdated(now_ms);
@@ -89,7 +123,7 @@ impl Bucket {
 
     /// What whoever deletes it is told.
     pub(crate) fn deletion(&self, now: u64, max_keys: u32) -> Deletion {
-        let most = request::MAX_NAMES.min(max_keys.into());
+        let most = MAX_NAMES.min(max_keys.into());
         Deletion { status: Status::Applied, now, values: self.values.len(), keys: self.values.keys(most) }
     }
 
@@ -106,7 +140,7 @@ impl Bucket {
     }
 
     fn describe(&self, now_ms: u64, parts: bool) -> Description {
-        let (mut maps, mut logs) = (Vec::new(), Vec::new());
+        let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
         if parts {
             maps.extend(
                 self.maps.iter().map(|(name, map)| MapDescription { map_name: name.to_string(), entries: map.len() }),
@@ -114,6 +148,11 @@ impl Bucket {
             logs.extend(
                 self.logs.iter().map(|(name, log)| LogDescription { log: name.to_string(), extent: log.extent() }),
             );
+            indexes.extend(self.indexes.iter().map(|(name, index)| IndexDescription {
+                index: name.to_string(),
+                extent: index.extent(),
+                bytes: index.bytes(),
+            }));
         }
         Description {
             time_to_live: self.expiry.time_to_live,
@@ -121,7 +160,7 @@ impl Bucket {
             values: self.values.len(),
             maps,
             logs,
-            indexes: Vec::new(),
+            indexes,
         }
     }
 
@@ -129,9 +168,15 @@ impl Bucket {
     #[cfg(test)]
     pub(crate) fn counted_cost(&self) -> u64 {
         let maps: u64 = self.maps.iter().map(|(name, map)| maps::map_cost(name) + map.counted_cost()).sum();
-        let logs: u64 = self.logs.iter().map(|(name, log)| logs::log_cost(name) + log.cost()).sum();
-        self.values.counted_cost() + maps + logs + self.leases.counted_cost()
+        let logs: u64 = self.logs.iter().map(|(name, log)| logs::log_cost(name) + log.counted_cost()).sum();
+        let indexes: u64 = self.indexes.iter().map(|(name, index)| index.counted_cost(name)).sum();
+        self.values.counted_cost() + maps + logs + indexes + self.leases.counted_cost()
     }
+}
+
+/// The name of a life that began at this instant, in microseconds.
+pub(crate) fn incarnation(stamp: u64) -> CompactString {
+    format_compact!("{}.{:06}", stamp / 1_000_000, stamp % 1_000_000)
 }
 
 /// What can't be addressed is more than there is.

@@ -1,6 +1,6 @@
 //! What becomes of a transaction before its expectations are looked at: checks 2 and 3 of the contract.
 
-use crate::{Opening, Status};
+use crate::{Opening, Operation, Status, check};
 
 /// Where a bucket is looked for.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,11 @@ pub(crate) fn open(opening: &Opening, found: Found<'_>, repeated: bool) -> Step 
     };
     // A late repetition revives nothing.
     if repeated || matches!(opening, Opening::Existing(_)) { Step::Refuse(gone) } else { Step::Create }
+}
+
+/// Whether a transaction may write to a bucket that is there: one that can't is no repetition.
+pub(crate) fn may_write(opening: &Opening, operations: &[Operation]) -> bool {
+    matches!(opening, Opening::CreateNew(_) | Opening::Replace(_)) || check::writes(operations)
 }
 
 /// Whether a transaction with this opening starts a sliding time to live anew.

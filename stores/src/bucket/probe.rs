@@ -4,13 +4,15 @@ use std::collections::HashMap;
 
 use super::{
     Bucket, counter,
+    indexes::{Index, index_cost},
     logs::{Log, log_cost, records_cost},
     maps::{Map, entry_cost, map_cost},
 };
 use crate::{
-    Failure, FailureCode, Operation, PositionMark, ReplaceOldestOperation, RewriteOperation, failure,
+    Failure, FailureCode, Operation, PositionMark, PostOperation, ReplaceOldestOperation, RewriteOperation, failure,
+    index::{check_above, runs},
+    limits::{MAX_PARTS, MAX_VALUES, too_many_parts, too_many_values},
     names::VALUES,
-    request::{MAX_PARTS, too_many_parts},
 };
 
 /// What a transaction adds and takes away.
@@ -19,7 +21,9 @@ struct Growth<'a> {
     bytes: i64,
     /// By how many entries each map grows, but for `values`.
     entries: Option<HashMap<&'a str, i64>>,
-    /// Logs and leases that come into being.
+    /// Values that come into being.
+    values: u64,
+    /// Logs, indexes and leases that come into being.
     parts: u64,
 }
 
@@ -41,6 +45,7 @@ impl<'a> Growth<'a> {
             Some(old) => self.take(entry_cost(key, old.len())),
             None => self.entries(map, 1),
         }
+        self.values += u64::from(old.is_none() && map == VALUES);
     }
 
     fn entries(&mut self, map: &'a str, by: i64) {
@@ -49,6 +54,32 @@ impl<'a> Growth<'a> {
             *entries = entries.saturating_add(by);
         }
     }
+}
+
+/// Refuses to create more parts than a bucket may have. What the transaction removes makes no room for what it creates:
+/// no order of steps is better than another. `before`: maps beside `values`, logs, indexes, and
+/// leases not yet run out.
+pub(crate) fn check_parts(before: u64, created: u64) -> Result<(), Failure> {
+    if created > 0 && before.saturating_add(created) > MAX_PARTS { Err(too_many_parts()) } else { Ok(()) }
+}
+
+/// Refuses to create more values than a bucket may have, `before` being how many there are. What the transaction removes
+/// makes no room here either.
+pub(crate) fn check_values(before: u64, created: u64) -> Result<(), Failure> {
+    if created > 0 && before.saturating_add(created) > MAX_VALUES { Err(too_many_values()) } else { Ok(()) }
+}
+
+/// Refuses to put more records in the place of the oldest than those are; `oldest` is how many of them there are.
+pub(crate) fn check_replacement(step: &ReplaceOldestOperation, oldest: u64) -> Result<(), Failure> {
+    if step.records.len() as u64 <= oldest {
+        return Ok(());
+    }
+    let message = format!("{} records can't take the place of {oldest}", step.records.len());
+    Err(failure(FailureCode::Invalid, &*step.log, message))
+}
+
+pub(crate) fn no_record_at(log: &str, position: u64) -> Failure {
+    failure(FailureCode::Invalid, log, format!("the log {log} has no record at position {position}"))
 }
 
 impl Bucket {
@@ -73,11 +104,8 @@ impl Bucket {
                 growth.bytes = growth.bytes.saturating_sub_unsigned(map_cost(name));
             }
         }
-        // What the transaction removes makes no room for what it creates: no order of steps is better than another.
-        let parts = (self.maps.len() + self.logs.len() + self.leases.len()) as u64;
-        if created > 0 && parts.saturating_add(created) > MAX_PARTS {
-            return Err(too_many_parts());
-        }
+        check_parts((self.maps.len() + self.logs.len() + self.indexes.len() + self.leases.len()) as u64, created)?;
+        check_values(self.values.len(), growth.values)?;
         Ok(growth.bytes)
     }
 
@@ -107,6 +135,7 @@ impl Bucket {
                     growth.entries(&reset.map_name, 0_i64.saturating_sub_unsigned(map.len()));
                 }
                 for entry in &reset.entries {
+                    growth.values += u64::from(reset.map_name == VALUES && self.values.get(&entry.key).is_none());
                     growth.add(entry_cost(&entry.key, entry.text.len()));
                 }
                 growth.entries(&reset.map_name, 0_i64.saturating_add_unsigned(reset.entries.len() as u64));
@@ -123,6 +152,11 @@ impl Bucket {
                 growth.parts += u64::from(is_new);
                 growth.add(added);
                 growth.take(removed);
+            }
+            Operation::Post(post) => self.probe_post(post, growth)?,
+            Operation::Unpost(unpost) => {
+                let index = self.indexes.get(&*unpost.index);
+                growth.take(index.map_or(0, |index| index.shrinkage(&runs(&unpost.positions))));
             }
             _ => {}
         }
@@ -149,23 +183,31 @@ impl Bucket {
 
     fn probe_replacement(&self, step: &ReplaceOldestOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
         let log = self.logs.get(&*step.log);
-        let oldest = log.map_or(0, |log| log.surplus(0, step.count));
-        if step.records.len() > oldest {
-            let message = format!("{} records can't take the place of {oldest}", step.records.len());
-            return Err(failure(FailureCode::Invalid, &*step.log, message));
-        }
+        let oldest = log.map_or(0, |log| log.replaced(step.count));
+        check_replacement(step, oldest as u64)?;
         growth.add(records_cost(&step.records));
         growth.take(log.map_or(0, |log| log.cost_of_oldest(oldest)));
+        Ok(())
+    }
+
+    fn probe_post(&self, step: &PostOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
+        let none = Index::default();
+        let index = self.indexes.get(&*step.index);
+        if index.is_none() && !step.documents.is_empty() {
+            growth.add(index_cost(&step.index));
+            growth.parts += 1;
+        }
+        let index = index.unwrap_or(&none);
+        check_above(step, index.extent().next)?;
+        growth.add(index.growth(&step.documents));
         Ok(())
     }
 
     fn probe_rewrite(&self, step: &RewriteOperation, growth: &mut Growth<'_>) -> Result<(), Failure> {
         let log = self.logs.get(&*step.log);
         for record in &step.records {
-            let old = log.and_then(|log| log.at(record.position)).ok_or_else(|| {
-                let message = format!("the log {} has no record at position {}", step.log, record.position);
-                failure(FailureCode::Invalid, &*step.log, message)
-            })?;
+            let old = log.and_then(|log| log.at(record.position));
+            let old = old.ok_or_else(|| no_record_at(&step.log, record.position))?;
             growth.add(record.text.len() as u64);
             growth.take(old.len() as u64);
         }

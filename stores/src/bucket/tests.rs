@@ -9,9 +9,10 @@ use super::*;
 use crate::{
     AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, Expectation, ExpectedEntry,
     ExpectedLog, ExpectedRoom, FailureCode, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation, LogEnd,
-    NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord, PutOperation,
-    ReadAtOperation, ReadOperation, RemoveOperation, ReplaceOldestOperation, ResetLogOperation, ResetMapOperation,
-    RewriteOperation, Span, StoreCapabilities, Transaction,
+    MatchOperation, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
+    PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation, ReplaceOldestOperation,
+    ResetLogOperation, ResetMapOperation, RewriteOperation, Span, StoreCapabilities, Transaction, UnpostOperation,
+    check, limits,
 };
 
 const ALL: StoreCapabilities = StoreCapabilities {
@@ -68,6 +69,40 @@ fn marks() -> impl Strategy<Value = Vec<PositionMark>> {
     vec(mark.prop_map(|(map_name, key, record_index)| PositionMark { map_name, key, record_index }), 0..2)
 }
 
+/// Documents at positions that rise from wherever they begin, with a few terms of which two are alike but for a bit.
+fn documents() -> impl Strategy<Value = Vec<Posting>> {
+    let terms = vec(select(&[0_u32, 1, 256, 257, (1 << 22) - 1][..]), 0..4);
+    let document = (prop_oneof![0..3_u64, 0..1500_u64], select(&[0_u16, 1, u16::MAX][..]), terms);
+    vec(document, 0..5).prop_map(|documents| {
+        let mut next = 0;
+        let mut document = |(gap, mark, terms): (u64, u16, Vec<u32>)| {
+            let terms: std::collections::BTreeSet<_> = terms.into_iter().collect();
+            next += gap + 1;
+            Posting { position: next - 1, mark, terms: terms.into_iter().collect() }
+        };
+        documents.into_iter().map(&mut document).collect()
+    })
+}
+
+/// Positions near each other, some of them twice.
+fn positions() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        vec(0..3000_u64, 0..4),
+        (0..3000_u64, 0..1200_u64).prop_map(|(first, count)| (first..first + count).collect()),
+        vec(select(&[0, 1, 1023, 1024, u64::MAX][..]), 0..6)
+    ]
+}
+
+/// With the documents that are not told to stay where they are above those that there have been.
+fn above(operation: Operation, next: impl Fn(&str) -> u64) -> Operation {
+    let Operation::Post(mut post) = operation else { return operation };
+    if post.documents.first().is_some_and(|first| first.mark != 0) {
+        let next = next(&post.index);
+        post.documents.iter_mut().for_each(|document| document.position += next);
+    }
+    Operation::Post(post)
+}
+
 fn operation() -> impl Strategy<Value = Operation> {
     let record = (0..12_u64, text()).prop_map(|(position, text)| PositionedRecord { position, text });
     let span = (0..12_u64, 0..6_u32).prop_map(|(position, count)| Span { position, count });
@@ -101,6 +136,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         (name(&["l", "m"]), key(), select(&[0, 1, 5, 100_u64][..])).prop_map(|(lease, holder, milliseconds)| {
             Operation::Lease(LeaseOperation { lease, holder, milliseconds })
         }),
+        (log(), documents()).prop_map(|(index, documents)| Operation::Post(PostOperation { index, documents })),
+        (log(), documents()).prop_map(|(index, documents)| Operation::Post(PostOperation { index, documents })),
+        (log(), positions()).prop_map(|(index, positions)| Operation::Unpost(UnpostOperation { index, positions })),
     ];
     let reads = prop_oneof![
         (map(), vec(key(), 0..4), few()).prop_map(|(map_name, keys, max_bytes)| Operation::Get(GetOperation {
@@ -127,6 +165,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         (log(), 0..6_u64, 0..6_u64, few(), few()).prop_map(|(log, limit, keep, max_records, max_bytes)| {
             Operation::Overflow(OverflowOperation { log, limit, keep, max_records, max_bytes })
         }),
+        (log(), vec(select(&[0_u32, 1, 2, 256, 257, (1 << 22) - 1][..]), 0..4), 0..5000_u64, 0..20_000_u64).prop_map(
+            |(index, terms, newest, max_bytes)| Operation::Match(MatchOperation { index, terms, newest, max_bytes })
+        ),
         any::<bool>().prop_map(|parts| Operation::Describe(DescribeOperation { parts })),
     ];
     prop_oneof![3 => writes, 2 => reads]
@@ -158,7 +199,7 @@ fn is_allowed(operations: &[Operation]) -> bool {
         expectations: vec![],
         operations: operations.to_vec(),
     };
-    request::check(&transaction, &ALL).is_ok()
+    check::transaction(&transaction, &ALL).is_ok()
 }
 
 proptest! {
@@ -169,6 +210,8 @@ proptest! {
         let (mut bucket, mut model, mut now) = (Bucket::new(0, 0, None), Model::default(), 0);
         for (passed, expectations, mut operations) in calls {
             now += passed;
+            operations =
+                operations.into_iter().map(|operation| above(operation, |index| model.next_position(index))).collect();
             while !is_allowed(&operations) {
                 operations.pop();
             }
@@ -211,7 +254,8 @@ proptest! {
                             prop_assert_eq!(again, changed(0));
                         }
                         Operation::Increment(_) | Operation::Append(_) | Operation::ReplaceOldest(_)
-                        | Operation::Rewrite(_) | Operation::ResetLog(_) | Operation::Lease(_) => {
+                        | Operation::Rewrite(_) | Operation::ResetLog(_) | Operation::Lease(_) | Operation::Post(_)
+                        | Operation::Unpost(_) => {
                             prop_assert_eq!(again, first);
                         }
                         _ => {}
@@ -241,8 +285,8 @@ fn a_bucket_has_so_many_parts_and_no_more() {
         bucket.apply(operations, growth, now);
         Ok(())
     };
-    let refused = Err((FailureCode::TooLarge, request::MAX_PARTS));
-    let maps: Vec<_> = (0..request::MAX_PARTS - 1).map(|n| put(&format!("m{n}"))).collect();
+    let refused = Err((FailureCode::TooLarge, limits::MAX_PARTS));
+    let maps: Vec<_> = (0..limits::MAX_PARTS - 1).map(|n| put(&format!("m{n}"))).collect();
     assert_eq!(send(&[&maps[..], &[put(VALUES)]].concat(), 0), Ok(()), "`values` is always there");
     assert_eq!(send(&[append("l"), append("m")], 0), refused);
     let (operations, now) = lease("l", 0);
@@ -252,6 +296,15 @@ fn a_bucket_has_so_many_parts_and_no_more() {
     assert_eq!(send(&[put("m0"), append("l"), put(VALUES)], 10), Ok(()), "what is there may be written to");
     let gone = Operation::ResetMap(ResetMapOperation { map_name: "m0".into(), entries: vec![] });
     assert_eq!(send(&[gone.clone(), put("other")], 10), refused, "what is removed makes no room in the same step");
+    let post = |index: &str, position| {
+        let documents = vec![Posting { position, mark: 1, terms: vec![] }];
+        Operation::Post(PostOperation { index: index.into(), documents })
+    };
+    assert_eq!(send(&[post("i", 0)], 10), refused);
     assert_eq!(send(&[gone], 10), Ok(()));
-    assert_eq!(send(&[put("other")], 10), Ok(()));
+    assert_eq!(send(&[post("i", 0)], 10), Ok(()));
+    assert_eq!(send(&[post("i", 1)], 10), Ok(()));
+    let unpost = Operation::Unpost(UnpostOperation { index: "i".into(), positions: vec![0, 1] });
+    assert_eq!(send(&[unpost], 10), Ok(()));
+    assert_eq!(send(&[put("other")], 10), refused, "an emptied index is still there");
 }

@@ -134,6 +134,7 @@ pub struct ExpectedLog {
 /// The entries that the transaction creates must leave the map with at most `limit`. Created are the keys that
 /// `put`, `increment`, `reset-map` and marks write and that are not there before. Removals in the same transaction
 /// don't count, nor what `reset-map` and `replace` drop. A transaction that creates no entry always finds room.
+/// Expected once for each map (`invalid` otherwise).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ExpectedRoom {

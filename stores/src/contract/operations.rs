@@ -122,7 +122,8 @@ pub enum LogEnd {
 }
 
 /// Read from one end of a log: at most `max-records`, together no longer than `max-bytes`, but at least
-/// one if `max-records` is not 0: one that is too long comes alone. What is too much is left out at the other end.
+/// one if `max-records` is not 0 and the transaction's answers have room: one that is too long comes alone. What is too
+/// much is left out at the other end. A record of more than 2 MiB, which others wrote, is returned as an empty text.
 /// Answered by `records`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
@@ -144,7 +145,8 @@ pub struct Span {
 
 /// Read runs of records by position, in the order asked for, while they are together no longer than
 /// `max-bytes`, but at least one record. After the first that does not fit, no other is returned. Positions
-/// that the log does not hold are skipped, whole runs of them, too; runs may overlap. Answered by `spans`.
+/// that the log does not hold are skipped, whole runs of them, too; runs may overlap. A store may end early where many
+/// are far from both ends of a long log. Answered by `spans`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ReadAtOperation {
@@ -156,7 +158,7 @@ pub struct ReadAtOperation {
 
 /// If the log holds more than `limit` records, read its oldest, leaving the newest `keep` (at most
 /// `limit`): at most `max-records`, together no longer than `max-bytes`, but at least one, as in `read`.
-/// Answered by `records`, without any if the log is not that long.
+/// Answered by `records`, or by `extent` if there are none to read: the log is not that long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct OverflowOperation {
@@ -169,8 +171,8 @@ pub struct OverflowOperation {
     pub max_bytes: u64,
 }
 
-/// Put `records` in the place of the oldest `count` (of all, if there are fewer). They take the positions
-/// of the last of those, so there may not be more of them (`invalid`). Answered by `extent`.
+/// Put `records` in the place of the oldest `count` (at most 10,000; of all, if there are fewer). They take the
+/// positions of the last of those, so there may not be more of them (`invalid`). Answered by `extent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct ReplaceOldestOperation {
@@ -186,8 +188,8 @@ pub struct PositionedRecord {
     pub text: String,
 }
 
-/// Put other records at existing positions, each once; an unknown position fails (`invalid`). Answered by
-/// `extent`. Positions don't show that a record was rewritten: who depends on the texts must also expect
+/// Put other records at existing positions, each once; an unknown position fails (`invalid`). A store may refuse many
+/// that are far from both ends of a long log (`too-large`). Answered by `extent`. Positions don't show that a record was rewritten: who depends on the texts must also expect
 /// an entry that each rewriting transaction changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
@@ -216,19 +218,22 @@ pub struct LeaseOperation {
     pub milliseconds: u64,
 }
 
+/// A document of an index. One without terms is found by no `match`, but its mark is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct Posting {
-    /// Above all positions ever posted to this index (`invalid` otherwise). Gaps are allowed.
+    /// Below 2^53, and above all positions ever posted to this index (`invalid` otherwise), also those that were
+    /// taken out again. Gaps are allowed, and cost little.
     pub position: u64,
-    /// For whoever reads it.
+    /// For whoever reads it; 0 can't be told from a gap.
     pub mark: u16,
     /// Ascending, each once, below 2^22 (`invalid` otherwise).
     pub terms: Vec<u32>,
 }
 
-/// Add documents to an index, in ascending order of position. Answered by `indexed`. Cost: linear in the
-/// documents' terms, so best in batches of 32 to 128. Needs `indexes`, like the two below.
+/// Add documents to an index, in ascending order of position (`invalid` otherwise); the index comes into being with
+/// its first document. Answered by `indexed`. Cost: linear in the documents' terms, whatever the index holds, and
+/// high for the first of a batch: best in batches of 32 to 128. Needs `indexes`, like the two below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct PostOperation {
@@ -236,7 +241,9 @@ pub struct PostOperation {
     pub documents: Vec<Posting>,
 }
 
-/// Take documents out of an index, terms and marks; unknown positions are skipped. Answered by `indexed`.
+/// Take documents out of an index, terms and marks. Positions come in any order; unknown and repeated ones are
+/// skipped, and none is free again. Answered by `indexed`. Cost: linear in the number of runs: a run is consecutive
+/// positions, and ends before each multiple of 1,024.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct UnpostOperation {
@@ -244,9 +251,12 @@ pub struct UnpostOperation {
     pub positions: Vec<u64>,
 }
 
-/// Where terms occur among the index's newest `newest` positions, for at most `max-bytes` of reply (2 for
-/// a position, 4 for an occurrence): the oldest are left out until it fits. At most 256 terms. Answered
-/// by `matches`; an index that is not there is empty. Cost: linear in the reply.
+/// Where terms occur among the index's newest `newest` positions (gaps counted; at most 131,072), for at most
+/// `max-bytes` of reply (at most 1 MiB: 2 for a position, 4 for an occurrence): the oldest positions are left out
+/// until it fits. Each term once, below 2^22 (`invalid` otherwise). A term that no document has occurs nowhere, and
+/// an index that is not there is empty. A store may leave out more where it would have to read many megabytes for
+/// it: `first` tells. Answered by `matches`. Cost: for each 1,024 positions linear in the number of terms, and in
+/// all in what is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct MatchOperation {

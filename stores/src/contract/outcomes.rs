@@ -112,7 +112,7 @@ pub struct TermMatches {
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct FoundMatches {
     pub extent: IndexExtent,
-    /// No position below this was looked at.
+    /// The oldest position that was looked at; `extent.next`: none was.
     pub first: u64,
     /// One for each position from `first` to `extent.next - 1`; 0 where there is no document.
     pub marks: Vec<u16>,
@@ -139,7 +139,9 @@ pub struct LogDescription {
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]
 pub struct IndexDescription {
     pub index: String,
+    /// An emptied index still exists, for its positions are not free again.
     pub extent: IndexExtent,
+    /// 4 for each document and 3 for each of its terms, which is about what they take.
     pub bytes: u64,
 }
 
@@ -153,10 +155,12 @@ pub struct Description {
     pub expires_in: Option<u64>,
     /// How many entries `values` has. Beyond a thousand, invalid names may be counted, too.
     pub values: u64,
-    /// Other maps, sorted by name. A map without entries does not exist.
+    /// Other maps, sorted by name. A map without entries does not exist. Invalid names may be counted, too, beyond a
+    /// thousand in all of them.
     pub maps: Vec<MapDescription>,
     /// Sorted by name.
     pub logs: Vec<LogDescription>,
+    /// Sorted by name.
     pub indexes: Vec<IndexDescription>,
 }
 

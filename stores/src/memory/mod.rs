@@ -2,10 +2,13 @@
 //!
 //! One mutex guards all of it. A transaction holds it for about a microsecond: one hash look-up, and
 //! then what its operations take. Nothing on that way costs more with more buckets, but for the
-//! logarithm that creating one and renewing a sliding expiry pay. Expired buckets go when somebody asks
-//! for them, when room is needed, and a few with each creation. What a bucket is, and what a transaction makes of
+//! logarithm that creating one and renewing a sliding expiry pay. What a transaction takes in bytes and pieces is
+//! bounded by the contract's limits, and what ends is freed after the lock is given back. Expired buckets go when somebody asks
+//! for them, when room is needed, and a few with each creation; where the limits ask for it, so do the sessions that were
+//! used longest ago. What a bucket is, and what a transaction makes of
 //! it, is in `bucket`; here is the table of buckets, with its limits.
 
+mod recency;
 mod shelves;
 mod state;
 #[cfg(test)]
@@ -21,10 +24,9 @@ use parking_lot::Mutex;
 use self::state::State;
 use super::{
     BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
-    SystemClock, Transaction, Writer,
+    SystemClock, Transaction, Writer, check,
     clock::micros,
     names::{check_bucket, check_token},
-    request,
 };
 
 /// How much a [`MemoryStore`] takes.
@@ -36,12 +38,26 @@ pub struct MemoryLimits {
     /// Bytes of names, texts and records, with a fixed sum for each bucket, map, entry, log, record, lease and
     /// remembered writer that stands for what the data structures take.
     pub max_bytes: u64,
+    /// What becomes of a session, or of a write, for which there is no room within them.
+    pub session_limit_policy: SessionLimitPolicy,
 }
 
 impl Default for MemoryLimits {
     fn default() -> Self {
-        Self { max_sessions: 1000, max_bytes: 256 * 1024 * 1024 }
+        Self { max_sessions: 1000, max_bytes: 256 * 1024 * 1024, session_limit_policy: SessionLimitPolicy::default() }
     }
+}
+
+/// What a store in memory does at its limits, when nothing has expired.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionLimitPolicy {
+    /// It refuses, with the failure that names the limit, and keeps what it has.
+    #[default]
+    Refuse,
+    /// It ends the sessions that were used longest ago, whole and as few as make room: reading is use as well. Buckets of
+    /// other kinds stay, and a write that could not have room without all other sessions is refused and ends none. A
+    /// write that belongs to a session that was ended does not revive it. Cost: one look-up for each use.
+    Evict,
 }
 
 const CAPABILITIES: StoreCapabilities = StoreCapabilities {
@@ -51,10 +67,10 @@ const CAPABILITIES: StoreCapabilities = StoreCapabilities {
     durable: false,
     listing: true,
     leases: true,
-    indexes: false,
+    indexes: true,
 };
 
-/// A store in memory. See [`Store`]. It has no indexes, and what it keeps is gone when the process is.
+/// A store in memory. See [`Store`]. What it keeps is gone when the process is.
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -76,9 +92,19 @@ impl MemoryStore {
         micros(self.clock.now())
     }
 
+    /// Works on the state. What ends by that is freed when nobody waits for the lock any more.
+    fn locked<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = work(&mut state);
+        let removed = std::mem::take(&mut state.removed);
+        drop(state);
+        drop(removed);
+        result
+    }
+
     /// How many bytes are in use, counted as [`MemoryLimits::max_bytes`] counts them.
     pub fn used_bytes(&self) -> u64 {
-        self.state.lock().bytes
+        self.state.lock().used.all
     }
 }
 
@@ -97,10 +123,9 @@ impl Default for MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
-        request::check(transaction, &CAPABILITIES)?;
+        check::transaction(transaction, &CAPABILITIES)?;
         // The clock is read under the lock: time must not run backwards between two transactions.
-        let mut state = self.state.lock();
-        state.transact(self.now(), writer, transaction)
+        self.locked(|state| state.transact(self.now(), writer, transaction))
     }
 
     async fn list_buckets(
@@ -126,8 +151,7 @@ impl Store for MemoryStore {
         if let Some(incarnation) = incarnation {
             check_token("incarnation", incarnation)?;
         }
-        let mut state = self.state.lock();
-        state.delete(self.now() / 1000, writer, bucket, incarnation, max_keys)
+        self.locked(|state| state.delete(self.now() / 1000, writer, bucket, incarnation, max_keys))
     }
 
     fn capabilities(&self) -> StoreCapabilities {

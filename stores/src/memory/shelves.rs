@@ -10,7 +10,7 @@ use super::writers::Writers;
 use crate::{
     BucketKind, BucketPage,
     bucket::Bucket,
-    request::{MAX_RECORDS, PAGE},
+    limits::{MAX_RECORDS, PAGE},
 };
 
 /// What a bucket takes beside its contents: its places in the hash table and in the indices.

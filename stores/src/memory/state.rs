@@ -7,10 +7,15 @@ use std::{
 
 use super::{
     MemoryLimits,
+    recency::Recency,
     shelves::{Shelves, Slot, slot_cost},
     writers::MEMORY_MS,
 };
-use crate::{BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer, bucket::Bucket, failure};
+use crate::{
+    BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
+    bucket::{Bucket, Removed},
+    failure,
+};
 
 /// How many dead buckets a creation clears away at most. More than one, so that the dead become fewer
 /// even while buckets are created as fast as they can be.
@@ -23,6 +28,33 @@ const OTHERS_PER_SESSION: u64 = 100;
 /// A bucket and an instant, in milliseconds.
 type Appointment = (u64, BucketKind, Arc<str>);
 
+/// Bytes in use.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    pub(super) all: u64,
+    /// Of these, what is in sessions: what could be had by ending them. Their places are not in it.
+    pub(super) in_sessions: u64,
+}
+
+impl Used {
+    /// A bucket of that kind holds so much more, or less.
+    pub(super) fn grow(&mut self, kind: BucketKind, growth: i64) {
+        self.grow_beside(growth);
+        if kind == BucketKind::Session {
+            self.in_sessions = self.in_sessions.saturating_add_signed(growth);
+        }
+    }
+
+    pub(super) fn shrink(&mut self, kind: BucketKind, bytes: u64) {
+        self.grow(kind, bytes.cast_signed().saturating_neg());
+    }
+
+    /// What is beside the buckets takes so much more, or less.
+    pub(super) fn grow_beside(&mut self, growth: i64) {
+        self.all = self.all.saturating_add_signed(growth);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) limits: MemoryLimits,
@@ -32,7 +64,10 @@ pub(super) struct State {
     /// Slots without a bucket, longest ago first. One that is used again leaves its entry behind, to be
     /// ignored when its turn comes.
     retired: VecDeque<Appointment>,
-    pub(super) bytes: u64,
+    pub(super) used: Used,
+    pub(super) recency: Recency,
+    /// What has ended, to be freed by whoever no longer holds the store.
+    pub(super) removed: Vec<Removed>,
     /// Microseconds; so that two creations never share a stamp.
     pub(super) last_stamp: u64,
 }
@@ -40,11 +75,13 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(limits: MemoryLimits) -> Self {
         Self {
+            recency: Recency::new(limits.session_limit_policy),
             limits,
             shelves: Shelves::default(),
             expiries: BTreeSet::new(),
             retired: VecDeque::new(),
-            bytes: 0,
+            used: Used::default(),
+            removed: Vec::new(),
             last_stamp: 0,
         }
     }
@@ -56,10 +93,10 @@ impl State {
     /// The bucket's slot, there from now on, with the writer's transaction noted as applied.
     pub(super) fn slot_to_write(&mut self, now_ms: u64, writer: &Writer, id: &BucketId) -> &mut Slot {
         let slot = self.shelves.of_mut(id.kind).slots.entry(id.name.as_str().into()).or_insert_with_key(|name| {
-            self.bytes = self.bytes.saturating_add(slot_cost(name));
+            self.used.grow_beside(slot_cost(name).cast_signed());
             Slot::new(name.clone())
         });
-        self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
+        self.used.grow_beside(slot.writers.remember(writer, now_ms));
         slot
     }
 
@@ -111,7 +148,10 @@ impl State {
             }
             self.forget_a_retired_one();
         }
-        let sessions = self.shelves.of(BucketKind::Session).names.len();
+        let mut sessions = self.shelves.of(BucketKind::Session).names.len();
+        if kind == BucketKind::Session && sessions as u64 >= self.limits.max_sessions && self.evict(clock_ms, None) {
+            sessions -= 1;
+        }
         let (there, limit, what) = if kind == BucketKind::Session {
             (sessions, self.limits.max_sessions, "sessions")
         } else {
@@ -125,17 +165,37 @@ impl State {
         Ok(())
     }
 
-    /// Make sure that `growth` bytes can be added, or fail and say that the store is full. What is
-    /// cleared away for it was dead already, so each bucket pays for its own clearing once.
-    pub(super) fn make_room(&mut self, clock_ms: u64, growth: i64) -> Result<(), Failure> {
-        while growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
-            if !self.bury_an_expired_one(clock_ms) && !self.forget_a_retired_one() {
+    /// Make sure that a bucket can take `growth` bytes more, or fail and say that the store is full. What is
+    /// cleared away for it was dead already, or is a session that was used longest ago, so each bucket pays for its own
+    /// clearing once.
+    pub(super) fn make_room(&mut self, clock_ms: u64, growth: i64, id: &BucketId) -> Result<(), Failure> {
+        while growth > 0 && self.used.all.saturating_add_signed(growth) > self.limits.max_bytes {
+            if !self.bury_an_expired_one(clock_ms)
+                && !self.forget_a_retired_one()
+                && !self.evict_for_room(clock_ms, growth, id)
+            {
                 let limit = self.limits.max_bytes;
                 let message = format!("the store in memory is full ({limit} bytes)");
                 return Err(Failure { limit, ..failure(FailureCode::Full, "", message) });
             }
         }
         Ok(())
+    }
+
+    /// End the session that was used longest ago, but not the one at hand, if sessions may be ended for others.
+    fn evict(&mut self, clock_ms: u64, at_hand: Option<&str>) -> bool {
+        let Some(oldest) = self.recency.oldest_but(at_hand) else { return false };
+        self.bury(clock_ms, BucketKind::Session, &oldest);
+        true
+    }
+
+    /// The same to have room for a bucket; not if there would be none even without all other sessions.
+    fn evict_for_room(&mut self, clock_ms: u64, growth: i64, id: &BucketId) -> bool {
+        let at_hand = (id.kind == BucketKind::Session).then_some(&*id.name);
+        let own = at_hand.and_then(|name| self.shelves.of(BucketKind::Session).slots.get(name)?.bucket.as_ref());
+        let others = self.used.in_sessions.saturating_sub(own.map_or(0, Bucket::cost));
+        let least = self.used.all.saturating_sub(others).saturating_add_signed(growth);
+        least <= self.limits.max_bytes && self.evict(clock_ms, at_hand)
     }
 
     /// End the bucket that expired first, if one has.
@@ -153,7 +213,7 @@ impl State {
         let remembers_any = slot.writers.remembers_any(now_ms);
         slot.retired_at = now_ms;
         if let Some(bucket) = slot.bucket.take() {
-            self.forget_bucket(&bucket, kind, name.clone());
+            self.forget_bucket(bucket, kind, name.clone());
         }
         if !remembers_any {
             self.vacate(kind, &name);
@@ -166,12 +226,16 @@ impl State {
     }
 
     /// Give back what a bucket took that has been taken from its slot.
-    pub(super) fn forget_bucket(&mut self, bucket: &Bucket, kind: BucketKind, name: Arc<str>) {
-        self.bytes = self.bytes.saturating_sub(bucket.cost());
+    pub(super) fn forget_bucket(&mut self, bucket: Bucket, kind: BucketKind, name: Arc<str>) {
+        self.used.shrink(kind, bucket.cost());
+        if kind == BucketKind::Session {
+            self.recency.ended(&name);
+        }
         self.shelves.of_mut(kind).names.remove(&name);
         if let Some(expires_at) = bucket.expiry.at {
             self.expiries.remove(&(expires_at, kind, name));
         }
+        self.removed.push(Removed::Bucket(bucket));
     }
 
     /// Forget the writers of the bucket that ended longest ago.
@@ -186,7 +250,7 @@ impl State {
 
     fn vacate(&mut self, kind: BucketKind, name: &str) {
         if let Some(slot) = self.shelves.of_mut(kind).slots.remove(name) {
-            self.bytes = self.bytes.saturating_sub(slot.cost());
+            self.used.grow_beside(slot.cost().cast_signed().saturating_neg());
         }
     }
 }

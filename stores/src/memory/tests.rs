@@ -1,7 +1,7 @@
 //! What only a store in memory has: limits, accounting, and work that stays bounded. What all stores
 //! have in common is in the conformance suite.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::FutureExt;
 
@@ -18,6 +18,9 @@ use crate::{
     names::VALUES,
 };
 
+mod eviction;
+mod lives;
+
 const KIB: u64 = 1024;
 
 /// A store in memory never waits.
@@ -33,8 +36,13 @@ struct Bench {
 
 impl Bench {
     fn new(max_sessions: u64, max_bytes: u64) -> Self {
+        Self::with(max_sessions, max_bytes, SessionLimitPolicy::Refuse)
+    }
+
+    fn with(max_sessions: u64, max_bytes: u64, session_limit_policy: SessionLimitPolicy) -> Self {
         let clock = ManualClock::new();
-        let store = MemoryStore::with_clock(MemoryLimits { max_sessions, max_bytes }, clock.clone().into());
+        let limits = MemoryLimits { max_sessions, max_bytes, session_limit_policy };
+        let store = MemoryStore::with_clock(limits, clock.clone().into());
         Self { store, clock, writer: Writer::new() }
     }
 
@@ -234,15 +242,21 @@ fn every_byte_comes_back() {
         }
     }
     let mut state = bench.store.state.lock();
-    assert!(state.bytes > 0, "writers are still remembered");
+    assert!(state.used.all > 0, "writers are still remembered");
     while state.forget_a_retired_one() {}
-    assert_eq!(state.bytes, 0);
+    assert_eq!(state.used.all, 0);
     assert!(slots(&state) == 0 && state.shelves.len() == 0 && state.expiries.is_empty());
 }
 
 #[test]
 fn what_is_used_is_what_is_there_after_anything_at_random() {
-    let mut bench = Bench::new(4, 6 * KIB);
+    let refused = [SessionLimitPolicy::Refuse, SessionLimitPolicy::Evict].map(anything_at_random);
+    assert!(refused.iter().all(|refused| *refused > 100), "the limit was met {refused:?} times");
+}
+
+/// How many times the limit in bytes was met.
+fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
+    let mut bench = Bench::with(4, 6 * KIB, policy);
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut refused, mut pipes) = (0, Vec::new());
     for _ in 0..20_000 {
@@ -292,11 +306,18 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
         let buckets = state.shelves.slots().filter_map(|slot| slot.bucket.as_ref());
         assert!(buckets.clone().all(|bucket| bucket.cost() == bucket.counted_cost()));
         let places = state.shelves.slots().map(Slot::cost);
-        assert_eq!(state.bytes, buckets.clone().map(Bucket::cost).sum::<u64>() + places.sum::<u64>());
+        assert_eq!(state.used.all, buckets.clone().map(Bucket::cost).sum::<u64>() + places.sum::<u64>());
+        let in_sessions = state.shelves.of(BucketKind::Session).slots.values().filter_map(|slot| slot.bucket.as_ref());
+        assert_eq!(state.used.in_sessions, in_sessions.map(Bucket::cost).sum::<u64>());
+        let names = &state.shelves.of(BucketKind::Session).names;
+        assert!(names.len() <= 4);
+        if policy == SessionLimitPolicy::Evict {
+            assert_eq!(state.recency.order().into_iter().collect::<BTreeSet<_>>(), *names);
+        }
         assert_eq!(buckets.clone().count(), state.shelves.len());
         assert_eq!(buckets.filter(|bucket| bucket.expiry.at.is_some()).count(), state.expiries.len());
     }
-    assert!(refused > 100, "the limit was met {refused} times");
+    refused
 }
 
 #[test]
@@ -373,129 +394,4 @@ fn creations_clear_away_what_expired_a_few_at_a_time() {
         assert_eq!(sessions(&bench.store.state.lock()), 100 - PRUNED_PER_CREATION * n + n);
     }
     assert_eq!(slots(&bench.store.state.lock()), 25);
-}
-
-#[test]
-fn stamps_never_repeat_within_one_instant() {
-    let mut bench = Bench::new(1000, 64 * 1024 * KIB);
-    let stamps: Vec<_> = (0..5)
-        .map(|_| {
-            let stamp = bench.send("a", create(None), vec![]).unwrap().incarnation;
-            bench.delete("a");
-            stamp
-        })
-        .collect();
-    assert!(stamps.windows(2).all(|pair| pair[0] < pair[1]), "{stamps:?}");
-}
-
-#[test]
-fn buckets_of_other_kinds_have_a_limit_of_their_own() {
-    let mut bench = Bench::new(1, 64 * 1024 * KIB);
-    let other = |kind, n| BucketId { kind, name: format!("b{n}") };
-    for n in 0..100 {
-        let kind = [BucketKind::User, BucketKind::Dataset][n % 2];
-        bench.send_to(other(kind, n), create(None), vec![]).unwrap();
-    }
-    let failure = bench.send_to(other(BucketKind::Node, 0), create(None), vec![]).unwrap_err();
-    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 100));
-    bench.send("a", create(None), vec![]).unwrap();
-    let failure = bench.send("b", create(None), vec![]).unwrap_err();
-    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 1));
-    bench.send_to(other(BucketKind::User, 0), Opening::Replace(new_life(None)), vec![]).unwrap();
-}
-
-#[test]
-fn kinds_are_listed_one_by_one() {
-    let mut bench = Bench::new(10, 64 * KIB);
-    for kind in [BucketKind::Session, BucketKind::User, BucketKind::Service] {
-        for name in ["a", "b", "c"] {
-            bench.send_to(BucketId { kind, name: name.into() }, create(None), vec![]).unwrap();
-        }
-    }
-    bench.delete("b");
-    let page = |kind, cursor: &str, limit| {
-        let page = block_on(bench.store.list_buckets(kind, cursor, limit, Deadline::NEVER)).unwrap();
-        (page.names.join(" "), page.cursor)
-    };
-    assert_eq!(page(BucketKind::Session, "", 0), ("a c".into(), String::new()));
-    assert_eq!(page(BucketKind::User, "", 2), ("a b".into(), "b".into()));
-    assert_eq!(page(BucketKind::User, "b", 2), ("c".into(), String::new()));
-    assert_eq!(page(BucketKind::Node, "", 0), (String::new(), String::new()));
-}
-
-#[test]
-fn time_never_goes_back_within_a_life() {
-    let mut bench = Bench::new(10, 64 * KIB);
-    bench.clock.advance(Duration::from_secs(60));
-    let created = bench.send("a", create(Some(100_000)), vec![lease("l", "h", 1000)]).unwrap();
-    bench.clock.go_back(Duration::from_secs(30));
-    let later = bench.send("a", existing(), vec![lease("l", "other", 1000)]).unwrap();
-    assert_eq!(later.now, created.now);
-    assert!(matches!(&later.outcomes[..], [Outcome::Lease(state)] if state.holder == "h" && state.expires_in == 1000));
-    bench.clock.advance(Duration::from_millis(30_500));
-    assert_eq!(bench.send("a", existing(), vec![]).unwrap().now, created.now + 500);
-    bench.clock.go_back(Duration::from_secs(30));
-    assert_eq!(bench.delete("a").now, created.now + 500);
-}
-
-#[test]
-fn a_life_that_was_named_is_deleted_and_no_other() {
-    let mut bench = Bench::new(10, 64 * KIB);
-    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().incarnation;
-    let second = bench.send("a", Opening::Replace(new_life(None)), vec![put("m", 1), put("k", 1)]).unwrap();
-    assert!(second.created && second.incarnation != first);
-    let used = bench.store.used_bytes();
-    assert_eq!(bench.delete_life("a", Some(&first)).status, Status::AnotherLife);
-    assert_eq!((bench.look("a"), bench.store.used_bytes()), (Status::Applied, used));
-    let deletion = bench.delete_life("a", Some(&second.incarnation));
-    assert_eq!((deletion.status, deletion.values), (Status::Applied, 2));
-    assert_eq!(deletion.keys, ["k", "m"]);
-    assert_eq!(bench.look("a"), Status::Absent);
-}
-
-#[test]
-fn a_replacement_that_has_no_room_leaves_what_was_there() {
-    let mut bench = Bench::new(10, 8 * KIB);
-    bench.send("a", create(None), vec![put("k", 4 * 1024)]).unwrap();
-    let used = bench.store.used_bytes();
-    let failure = bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 8 * 1024)]).unwrap_err();
-    assert_eq!((failure.code, bench.store.used_bytes()), (FailureCode::Full, used));
-    // Both would not have room side by side.
-    bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 5 * 1024)]).unwrap();
-    assert_eq!(bench.store.used_bytes(), used + 1024);
-}
-
-#[test]
-fn a_late_repetition_revives_nothing_and_replaces_nothing() {
-    let mut bench = Bench::new(10, 64 * KIB);
-    let opening = Opening::Replace(new_life(Some(1000)));
-    let replace = Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
-    let writer = bench.writer.advance().clone();
-    let status = |bench: &Bench| {
-        let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap();
-        (receipt.status, receipt.created)
-    };
-    assert_eq!(status(&bench), (Status::Applied, true));
-    assert_eq!(status(&bench), (Status::Repeated, false));
-    bench.clock.advance(Duration::from_secs(1));
-    assert_eq!(status(&bench), (Status::Expired, false));
-    assert_eq!(status(&bench), (Status::Absent, false));
-}
-
-#[test]
-fn who_only_looks_renews_nothing() {
-    let mut bench = Bench::new(10, 64 * KIB);
-    let sliding = NewLife { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
-    bench.send("a", Opening::Create(sliding), vec![]).unwrap();
-    bench.clock.advance(Duration::from_millis(500));
-    let mut left = |renew| {
-        let opening = Opening::Existing(ExistingLife { incarnation: None, renew });
-        let describe = Operation::Describe(DescribeOperation { parts: false });
-        match bench.send("a", opening, vec![describe]).unwrap().outcomes.remove(0) {
-            Outcome::Described(description) => description.expires_in,
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!([left(false), left(true), left(false)], [Some(500), Some(1000), Some(1000)]);
-    assert_eq!(bench.store.state.lock().expiries.len(), 1);
 }

@@ -2,9 +2,9 @@
 
 use super::{shelves::slot_cost, state::State};
 use crate::{
-    Failure, Opening, Outcome, Receipt, Status, Transaction, Writer,
-    bucket::{Bucket, Found, Step, open, renews},
-    request,
+    BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
+    bucket::{Bucket, Found, Step, may_write, open, receipt, receipt_without, renews},
+    check,
 };
 
 impl State {
@@ -17,7 +17,7 @@ impl State {
     ) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let clock_ms = clock / 1000;
-        let writes = request::writes(operations);
+        let writes = check::writes(operations);
         // A second round only when room had to be made first.
         while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
             let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
@@ -32,30 +32,31 @@ impl State {
                 }
                 break;
             };
-            // Where the bucket is there, one that can write nothing is no repetition.
-            let may_write = writes || matches!(opening, Opening::CreateNew(_) | Opening::Replace(_));
-            let repeated = may_write && slot.writers.has_seen(writer, now_ms);
+            let repeated = may_write(opening, operations) && slot.writers.has_seen(writer, now_ms);
             let step = open(opening, Found::Alive(&bucket.incarnation), repeated);
             if let Step::Refuse(status) = step {
-                return Ok(receipt(status, now_ms, opening, bucket, Vec::new()));
+                return Ok(receipt(status, now_ms, opening, &bucket.incarnation, Vec::new()));
             }
 
+            if id.kind == BucketKind::Session {
+                self.recency.used(&id.name);
+            }
             let mut growth = 0;
             if step != Step::Repeat {
                 if let Some(unmet) = bucket.unmet(expectations, operations) {
-                    let receipt = receipt(Status::Unmet, now_ms, opening, bucket, Vec::new());
+                    let receipt = receipt(Status::Unmet, now_ms, opening, &bucket.incarnation, Vec::new());
                     return Ok(Receipt { unmet: Some(unmet), ..receipt });
                 }
                 if step == Step::Replace {
                     return self.replace(clock, now_ms, writer, transaction);
                 }
-                self.bytes = self.bytes.saturating_sub(bucket.drop_outdated_leases(now_ms));
+                self.used.shrink(id.kind, bucket.drop_outdated_leases(now_ms));
                 growth = bucket.probe(operations, now_ms)?;
                 if writes {
                     slot.writers.check_room(writer, now_ms, 1)?;
                 }
-                if growth > 0 && self.bytes.saturating_add_signed(growth) > self.limits.max_bytes {
-                    self.make_room(clock_ms, growth)?;
+                if growth > 0 && self.used.all.saturating_add_signed(growth) > self.limits.max_bytes {
+                    self.make_room(clock_ms, growth, id)?;
                     continue;
                 }
             }
@@ -68,14 +69,15 @@ impl State {
             }
             if step == Step::Repeat {
                 let outcomes = bucket.repeat(operations, now_ms);
-                return Ok(receipt(Status::Repeated, now_ms, opening, bucket, outcomes));
+                return Ok(receipt(Status::Repeated, now_ms, opening, &bucket.incarnation, outcomes));
             }
             let outcomes = bucket.apply(operations, growth, now_ms);
-            self.bytes = self.bytes.saturating_add_signed(growth);
+            self.removed.append(&mut bucket.take_removed());
+            self.used.grow(id.kind, growth);
             if writes {
-                self.bytes = self.bytes.saturating_add_signed(slot.writers.remember(writer, now_ms));
+                self.used.grow_beside(slot.writers.remember(writer, now_ms));
             }
-            return Ok(receipt(Status::Applied, now_ms, opening, bucket, outcomes));
+            return Ok(receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes));
         }
         match open(opening, Found::Absent, false) {
             Step::Refuse(status) => Ok(receipt_without(status, clock_ms)),
@@ -95,8 +97,9 @@ impl State {
         if let Some(slot) = self.slot_mut(id) {
             slot.writers.check_room(writer, now_ms, 1)?;
         }
+        // A write that has no room must not have ended a session to make place.
+        self.make_room(now_ms, growth.saturating_add_unsigned(slot_cost(&id.name)), id)?;
         self.make_place(now_ms, id.kind)?;
-        self.make_room(now_ms, growth.saturating_add_unsigned(slot_cost(&id.name)))?;
         Ok(self.settle(now_ms, writer, transaction, bucket, growth))
     }
 
@@ -116,12 +119,12 @@ impl State {
             slot.writers.check_room(writer, now_ms, 1)?;
             freed = slot.bucket.as_ref().map_or(0, Bucket::cost);
         }
-        self.make_room(clock / 1000, growth.saturating_sub_unsigned(freed))?;
+        self.make_room(clock / 1000, growth.saturating_sub_unsigned(freed), id)?;
         if let Some(slot) = self.slot_mut(id)
             && let Some(old) = slot.bucket.take()
         {
             let name = slot.name.clone();
-            self.forget_bucket(&old, id.kind, name);
+            self.forget_bucket(old, id.kind, name);
         }
         Ok(self.settle(now_ms, writer, transaction, bucket, growth))
     }
@@ -130,7 +133,7 @@ impl State {
     fn new_bucket(&mut self, clock: u64, now_ms: u64, opening: &Opening) -> Bucket {
         let stamp = clock.max(self.last_stamp.saturating_add(1));
         self.last_stamp = stamp;
-        Bucket::new(stamp, now_ms, request::new_life(opening).and_then(|life| life.time_to_live))
+        Bucket::new(stamp, now_ms, check::new_life(opening).and_then(|life| life.time_to_live))
     }
 
     /// Put a new bucket in its place, for which there is room.
@@ -144,8 +147,9 @@ impl State {
     ) -> Receipt {
         let Transaction { bucket: id, opening, operations, .. } = transaction;
         let outcomes = bucket.apply(operations, growth, now_ms);
-        let receipt = Receipt { created: true, ..receipt(Status::Applied, now_ms, opening, &bucket, outcomes) };
-        self.bytes = self.bytes.saturating_add_signed(growth);
+        let receipt =
+            Receipt { created: true, ..receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes) };
+        self.used.grow(id.kind, growth);
         let expires_at = bucket.expiry.at;
         let slot = self.slot_to_write(now_ms, writer, id);
         slot.bucket = Some(bucket);
@@ -153,19 +157,10 @@ impl State {
         if let Some(expires_at) = expires_at {
             self.expiries.insert((expires_at, id.kind, name.clone()));
         }
+        if id.kind == BucketKind::Session {
+            self.recency.began(&name);
+        }
         self.shelves.of_mut(id.kind).names.insert(name);
         receipt
     }
-}
-
-fn receipt(status: Status, now: u64, opening: &Opening, bucket: &Bucket, outcomes: Vec<Outcome>) -> Receipt {
-    // Who named the incarnation is told it only if it is another.
-    let is_named = matches!(opening, Opening::Existing(asked) if asked.incarnation.is_some());
-    let is_known = is_named && status != Status::AnotherLife;
-    let incarnation = if is_known { String::new() } else { bucket.incarnation.to_string() };
-    Receipt { status, now, incarnation, created: false, unmet: None, outcomes }
-}
-
-fn receipt_without(status: Status, now: u64) -> Receipt {
-    Receipt { status, now, incarnation: String::new(), created: false, unmet: None, outcomes: Vec::new() }
 }

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use crate::{Failure, Writer, request};
+use crate::{Failure, Writer, limits};
 
 /// For how long. Retries come within a time-out, which is seconds.
 pub(super) const MEMORY_MS: u64 = 10 * 60 * 1000;
@@ -49,7 +49,7 @@ impl Writers {
 
     /// Refuses a writer that is not remembered when as many as can be are, times `share`.
     pub(super) fn check_room(&mut self, writer: &Writer, now_ms: u64, share: usize) -> Result<(), Failure> {
-        let most = usize::try_from(request::MAX_WRITERS).unwrap_or(usize::MAX).saturating_mul(share);
+        let most = usize::try_from(limits::MAX_WRITERS).unwrap_or(usize::MAX).saturating_mul(share);
         if self.len() < most || self.find(writer).is_some() || self.few.iter().any(|known| !known.may_come_back(now_ms))
         {
             return Ok(());
@@ -62,7 +62,7 @@ impl Writers {
             }
             self.turns.rotate_left(1);
         }
-        Err(request::too_many_writers())
+        Err(limits::too_many_writers())
     }
 
     /// Note that the writer's transaction is applied. Returns by how much the cost grew or shrank.

@@ -15,8 +15,8 @@ use super::{RedisOptions, RedisOptionsError};
 const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-const CALLED_BY_SCRIPTS: &str = "exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
-                                 hstrlen incrby llen lrange lset ltrim mget pexpireat pexpiretime pttl rpush sadd \
+const CALLED_BY_SCRIPTS: &str = "exists get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
+                                 hstrlen incrby llen lpush lrange lset ltrim mget pexpireat pexpiretime pttl rpush sadd \
                                  scard set sismember smembers smismember srandmember srem sscan strlen time unlink";
 
 /// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
@@ -90,6 +90,7 @@ mod tests {
             include_str!("values.lua"),
             include_str!("maps.lua"),
             include_str!("logs.lua"),
+            include_str!("indexes.lua"),
             include_str!("shared.lua"),
             include_str!("delete.lua"),
             include_str!("list.lua"),

@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     address::{self, Address},
+    breaker::BreakerState,
     clock::later,
     decode,
     flight::{Flight, Missed},
@@ -74,6 +75,20 @@ impl Servers {
         match self {
             Self::One(node) => Ok(node.clone()),
             Self::Cluster(cluster) => cluster.find(slot, wire, deadline).await,
+        }
+    }
+
+    /// The worst that the circuit breakers of the servers stand. None: no server is known yet.
+    pub(super) fn breaker(&self) -> Option<BreakerState> {
+        match self {
+            Self::One(node) => Some(node.breaker.state()),
+            Self::Cluster(cluster) => {
+                let map = cluster.map.read();
+                let mut owners: Vec<&Arc<Node>> = map.owners.iter().flatten().collect();
+                // A node's slots are neighbours, as a rule.
+                owners.dedup_by(|one, other| Arc::ptr_eq(one, other));
+                owners.into_iter().map(|node| node.breaker.state()).max()
+            }
         }
     }
 

@@ -4,17 +4,18 @@
 //! where `operations.lua` says it is.
 //! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
 
-use std::string::FromUtf8Error;
-
 use redis::Value;
 
-use super::cursor::Cursor;
+pub(super) use super::reply::{Reply, bytes, garbled, text};
+use super::{cursor::Cursor, reply::key_of};
 use crate::{
-    CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, LeaseState,
-    LogDescription, LogExtent, LogRecords, LogSpans, MapDescription, Operation, Outcome, Receipt, Size, SpanRecords,
-    Status, TimeToLive, Transaction, failure,
-    names::{VALUES, is_key, is_part, is_token},
-    request,
+    CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, FoundMatches,
+    IndexDescription, IndexExtent, LeaseState, LogDescription, LogRecords, LogSpans, MapDescription, MatchOperation,
+    Operation, Outcome, Receipt, Size, SpanRecords, Status, Transaction, check, failure,
+    index::{self, Matches, SEGMENT, segments::Sought},
+    limits,
+    names::{VALUES, is_part, is_token},
+    transfer::metadata::time_to_live,
 };
 
 /// What a script said.
@@ -45,7 +46,7 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
             outcomes.push(outcome(operation, &mut reply)?);
         }
     }
-    let has_written = status == Status::Applied && (created || request::writes(&transaction.operations));
+    let has_written = status == Status::Applied && (created || check::writes(&transaction.operations));
     let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
     Ok((if has_written { Said::Written(receipt) } else { Said::Answer(receipt) }, now))
 }
@@ -92,8 +93,11 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
             format!("more records than there are to replace in the log {subject}"),
         ),
         15 => return Ok(Said::Late),
-        16 => request::too_many_writers(),
-        17 => request::too_many_parts(),
+        16 => limits::too_many_writers(),
+        17 => limits::too_many_parts(),
+        18 => limits::too_many_values(),
+        19 => limits::too_deep(&subject),
+        20 => index::not_above(&subject),
         _ => return Err(garbled()),
     })
 }
@@ -165,8 +169,11 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
             Outcome::Extent(reply.extent()?)
         }
         Operation::Read(_) | Operation::Overflow(_) => {
-            let (extent, first) = (reply.extent()?, reply.unsigned()?);
-            Outcome::Records(LogRecords { extent, first, records: reply.records()? })
+            let (extent, first, records) = (reply.extent()?, reply.unsigned()?, reply.records()?);
+            match operation {
+                Operation::Overflow(_) if records.is_empty() => Outcome::Extent(extent),
+                _ => Outcome::Records(LogRecords { extent, first, records }),
+            }
         }
         Operation::ReadAt(_) => {
             let (extent, count) = (reply.extent()?, reply.count()?);
@@ -180,8 +187,31 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
             Outcome::Lease(LeaseState { held, holder, expires_in })
         }
         Operation::Describe(_) => Outcome::Described(description(reply)?),
-        Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_) => return Err(garbled()),
+        Operation::Post(_) | Operation::Unpost(_) => Outcome::Indexed(reply.index_extent()?),
+        Operation::Match(step) => Outcome::Matches(matches(step, reply)?),
     })
+}
+
+/// Segments from the newest on, of each its number, its marks, and the shards that were asked for.
+fn matches(step: &MatchOperation, reply: &mut Reply) -> Result<FoundMatches, Failure> {
+    let (extent, oldest, count) = (reply.index_extent()?, reply.unsigned()?, reply.count()?);
+    let sought = Sought::new(&step.terms);
+    let first = index::oldest(step, extent.next).max(oldest.saturating_mul(SEGMENT));
+    let mut found = Matches::new(extent, first, step.terms.len());
+    let mut segments = Vec::new();
+    for _ in 0..count {
+        let (segment, marks) = (reply.unsigned()?, bytes(reply.next()?)?);
+        let shard = |shard| match shard {
+            Value::Nil => Ok(None),
+            shard => bytes(shard).map(Some),
+        };
+        let shards = reply.take(sought.shards().len())?.map(shard).collect::<Result<Vec<_>, _>>()?;
+        segments.push((segment, marks, shards));
+    }
+    for (segment, marks, shards) in segments.iter().rev() {
+        sought.note(*segment, marks, shards, &mut found);
+    }
+    Ok(found.finish(step.max_bytes))
 }
 
 /// How a reply to what reads entries begins: with their number, if they are not too many or too long.
@@ -223,148 +253,27 @@ fn description(reply: &mut Reply) -> Result<Description, Failure> {
     let (ttl_seconds, sliding_ms) = (reply.text()?, reply.text()?);
     let expires_in = u64::try_from(reply.integer()?).ok();
     let values = reply.unsigned()?;
-    let (mut maps, mut logs) = (Vec::new(), Vec::new());
+    let (mut maps, mut logs, mut indexes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..reply.count()? {
         let (kind, name, extent) = (reply.text()?, bytes(reply.next()?)?, reply.extent()?);
+        let terms = if kind == "index:" { reply.unsigned()? } else { 0 };
         // A field of the metadata that somebody else put there is not seen.
         let Some(name) = String::from_utf8(name).ok().filter(|name| is_part(name)) else { continue };
-        match kind == "map:" {
-            true => maps.push(MapDescription { map_name: name, entries: extent.length }),
-            false => logs.push(LogDescription { log: name, extent }),
+        match &*kind {
+            "map:" => maps.push(MapDescription { map_name: name, entries: extent.length }),
+            "index:" => {
+                let extent = IndexExtent { next: extent.first, documents: extent.length };
+                let bytes = index::bytes(extent.documents, terms);
+                indexes.push(IndexDescription { index: name, extent, bytes });
+            }
+            _ => logs.push(LogDescription { log: name, extent }),
         }
     }
     maps.sort_unstable_by(|a, b| a.map_name.cmp(&b.map_name));
     logs.sort_unstable_by(|a, b| a.log.cmp(&b.log));
-    let time_to_live = match sliding_ms.parse() {
-        Ok(milliseconds @ 1..) => Some(TimeToLive { milliseconds, sliding: true }),
-        _ => milliseconds(&ttl_seconds).map(|milliseconds| TimeToLive { milliseconds, sliding: false }),
-    };
-    Ok(Description { time_to_live, expires_in, values, maps, logs, indexes: Vec::new() })
-}
-
-/// What the original writes for a time to live: `str()` of a Python float of seconds, or the word `None`. It rounds
-/// up to a millisecond what is less, and takes nothing, less than that, and what is no number for never.
-fn milliseconds(ttl_seconds: &str) -> Option<u64> {
-    let seconds = ttl_seconds.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0)?;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    let milliseconds = (seconds * 1000.0).round() as u64;
-    Some(milliseconds.max(1))
-}
-
-/// An array, taken apart from the front.
-pub(super) struct Reply {
-    values: std::vec::IntoIter<Value>,
-}
-
-impl Reply {
-    pub(super) fn new(value: Value) -> Result<Self, Failure> {
-        match value {
-            Value::Array(values) => Ok(Self { values: values.into_iter() }),
-            _ => Err(garbled()),
-        }
-    }
-
-    pub(super) fn next(&mut self) -> Result<Value, Failure> {
-        self.values.next().ok_or_else(garbled)
-    }
-
-    pub(super) fn integer(&mut self) -> Result<i64, Failure> {
-        integer(&self.next()?)
-    }
-
-    pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
-        u64::try_from(self.integer()?).map_err(|_| garbled())
-    }
-
-    pub(super) fn text(&mut self) -> Result<String, Failure> {
-        text(self.next()?)
-    }
-
-    /// Sorted.
-    pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
-        let mut keys: Vec<_> = Self::new(self.next()?)?.rest().filter_map(key).collect();
-        keys.sort_unstable();
-        Ok(keys)
-    }
-
-    /// The next values, of which there must be so many.
-    fn take(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
-        if count > self.values.len() { Err(garbled()) } else { Ok(self.values.by_ref().take(count)) }
-    }
-
-    fn count(&mut self) -> Result<usize, Failure> {
-        usize::try_from(self.integer()?).map_err(|_| garbled())
-    }
-
-    /// Records after their number.
-    fn records(&mut self) -> Result<Vec<String>, Failure> {
-        let count = self.count()?;
-        self.take(count)?.map(lossy_text).collect()
-    }
-
-    fn extent(&mut self) -> Result<LogExtent, Failure> {
-        Ok(LogExtent { first: self.unsigned()?, length: self.unsigned()? })
-    }
-
-    /// Which server it is, as the scripts tell one from the other.
-    pub(super) fn server(&mut self) -> Result<u32, Failure> {
-        u32::from_str_radix(&self.text()?, 16).map_err(|_| garbled())
-    }
-
-    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
-        self.values
-    }
-}
-
-fn integer(value: &Value) -> Result<i64, Failure> {
-    match value {
-        Value::Int(integer) => Ok(*integer),
-        _ => Err(garbled()),
-    }
-}
-
-pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
-    match value {
-        Value::BulkString(bytes) => Ok(bytes),
-        _ => Err(garbled()),
-    }
-}
-
-pub(super) fn text(value: Value) -> Result<String, Failure> {
-    String::from_utf8(bytes(value)?).map_err(|_| garbled())
-}
-
-/// A name that somebody else put into a map, and that is no key of it, is not seen.
-fn key_of(map: &str, value: Value) -> Option<String> {
-    if map == VALUES {
-        return key(value);
-    }
-    String::from_utf8(bytes(value).ok()?).ok().filter(|name| is_token(name))
-}
-
-/// The same for the set of keys.
-fn key(value: Value) -> Option<String> {
-    let name = String::from_utf8(bytes(value).ok()?);
-    match name {
-        Ok(name) if is_key(&name) => Some(name),
-        stranger => {
-            let name = stranger.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
-            let shown = name.get(..64).unwrap_or(&name).escape_ascii();
-            tracing::debug!(target: "keepline", context = "keepline.store", "redis: no name of a key: \"{shown}\"");
-            None
-        }
-    }
-}
-
-fn lossy_text(value: Value) -> Result<String, Failure> {
-    Ok(match String::from_utf8(bytes(value)?) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
-}
-
-pub(super) fn garbled() -> Failure {
-    failure(FailureCode::Other, "", "unexpected reply from the Redis script")
+    indexes.sort_unstable_by(|a, b| a.index.cmp(&b.index));
+    let time_to_live = time_to_live(&ttl_seconds, &sliding_ms);
+    Ok(Description { time_to_live, expires_in, values, maps, logs, indexes })
 }
 
 #[cfg(test)]
@@ -386,30 +295,6 @@ mod tests {
             let failure = receipt(Value::Array(reply.into()), &transaction).err().unwrap();
             assert_eq!((failure.code, &*failure.subject), (FailureCode::WrongType, told));
             assert!(failure.message.contains(told) && failure.message.len() < 200, "{failure:?}");
-        }
-    }
-
-    #[test]
-    fn a_time_to_live_is_read_as_python_writes_floats() {
-        for (text, expected) in [
-            ("86400.0", Some(86_400_000)),
-            ("0.5", Some(500)),
-            ("3960.0000000000005", Some(3_960_000)),
-            ("90061.001", Some(90_061_001)),
-            ("0.001", Some(1)),
-            ("0.0001", Some(1)),
-            ("1e-05", Some(1)),
-            ("5e-324", Some(1)),
-            ("1e+16", Some(10_000_000_000_000_000_000)),
-            ("1.7976931348623157e+308", Some(u64::MAX)),
-            ("None", None),
-            ("0.0", None),
-            ("-1.0", None),
-            ("nan", None),
-            ("inf", None),
-            ("", None),
-        ] {
-            assert_eq!(milliseconds(text), expected, "{text}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A script's side of this is in this directory, too: change a step of a transaction here and where
 //! `operations.lua` says it is. What the contract calls an operation may be several steps: to put two values is to put one, twice.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use redis::Cmd;
 
@@ -12,9 +12,13 @@ use super::{
     touched::{Touched, each_set_key},
 };
 use crate::{
-    Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, Transaction, Writer,
+    Entry, Expectation, LogEnd, NewLife, Opening, Operation, PositionMark, PostOperation, Transaction, Writer, check,
+    index::{
+        self, Run,
+        segments::{self, Sought},
+    },
+    limits::{MAX_NEWEST, MAX_RECORDS, PAGE},
     names::VALUES,
-    request::{self, MAX_RECORDS, PAGE},
 };
 
 /// A transaction as `transact.lua` reads it.
@@ -22,6 +26,7 @@ pub(super) struct Request<'a> {
     /// The incarnation that it must be, or how long a new bucket lives, milliseconds.
     wanted: Cow<'a, str>,
     parts: Vec<Part<'a>>,
+    owned: Vec<Vec<u8>>,
 }
 
 /// A part of a request. The first two kinds are the request's shape: a process sees few of them, again and
@@ -35,6 +40,8 @@ pub(super) enum Part<'a> {
     Number(u64),
     Integer(i64),
     Text(&'a str),
+    /// A text that is none of the transaction's, by its place among those that the request holds.
+    Owned(usize),
     /// Of the metadata: a kind of part, and the part's name.
     Field(&'static str, &'a str),
     /// Whose position it is, if that matters.
@@ -65,11 +72,11 @@ impl<'a> Request<'a> {
             Opening::Replace(life) => created(4, life),
         };
         let flags = opening
-            + 8 * u64::from(request::writes(&transaction.operations))
+            + 8 * u64::from(check::writes(&transaction.operations))
             + 16 * u64::from(sliding)
             + 32 * u64::from(touched.whole)
             + 64 * u64::from(renews);
-        let mut parts = Parts { parts: Vec::with_capacity(48), touched };
+        let mut parts = Parts { parts: Vec::with_capacity(48), owned: Vec::new(), touched };
         parts.header(flags);
         for (index, expectation) in (0..).zip(&transaction.expectations) {
             parts.expectation(index, expectation, &transaction.operations);
@@ -78,7 +85,7 @@ impl<'a> Request<'a> {
             parts.step("replace");
         }
         transaction.operations.iter().for_each(|operation| parts.operation(operation));
-        Self { wanted, parts: parts.parts }
+        Self { wanted, parts: parts.parts, owned: parts.owned }
     }
 
     pub(super) fn parts(&self) -> &[Part<'a>] {
@@ -99,6 +106,7 @@ impl<'a> Request<'a> {
                 Part::Fixed(number) | Part::Number(number) => command.arg(number),
                 Part::Integer(number) => command.arg(number),
                 Part::Field(kind, name) => command.arg([kind, *name].concat()),
+                Part::Owned(place) => command.arg(self.owned.get(*place)),
                 Part::Server(server) => command.arg(server.map(|server| format!("{server:08x}")).unwrap_or_default()),
             };
         }
@@ -125,16 +133,19 @@ fn position_or_none(position: Option<u64>) -> Part<'static> {
 /// Requests in the making. The order of the parts is that of the parameters in the step's heading.
 struct Parts<'a> {
     parts: Vec<Part<'a>>,
+    owned: Vec<Vec<u8>>,
     touched: Touched<'a>,
 }
 
 impl<'a> Parts<'a> {
     fn header(&mut self, flags: u64) {
-        let Touched { logs, maps, leases, keys, .. } = &self.touched;
-        let counts = [logs.len(), maps.len(), leases.len(), keys.len()].map(|count| Part::Fixed(count as u64));
+        let Touched { logs, maps, leases, indexes, keys, set_count, .. } = &self.touched;
+        let counts =
+            [logs.len(), maps.len(), leases.len(), indexes.len(), keys.len()].map(|count| Part::Fixed(count as u64));
         self.parts.push(Part::Fixed(flags));
         self.parts.extend(counts);
-        for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases)] {
+        self.parts.push(Part::Fixed(*set_count));
+        for (kind, names) in [("log:", logs), ("map:", maps), ("lease:", leases), ("index:", indexes)] {
             self.parts.extend(names.iter().map(|name| Part::Field(kind, name)));
         }
         self.parts.extend(keys.iter().map(Part::Text));
@@ -162,8 +173,7 @@ impl<'a> Parts<'a> {
                 .part(position_or_none(expected.first))
                 .part(position_or_none(expected.next)),
             Expectation::Room(expected) if expected.map_name == VALUES => {
-                let set_count = self.touched.set_count;
-                self.step("expect-room").limit(index).limit(expected.limit).part(Part::Fixed(set_count))
+                self.step("expect-room").limit(index).limit(expected.limit)
             }
             Expectation::Room(expected) => {
                 let mut set = Vec::new();
@@ -231,9 +241,11 @@ impl<'a> Parts<'a> {
                 .limit(overflow.keep)
                 .limit(overflow.max_records.min(MAX_RECORDS))
                 .limit(overflow.max_bytes),
-            Operation::ReplaceOldest(replace) => {
-                self.step("replace-oldest").log(&replace.log).number(replace.count).texts(texts(&replace.records))
-            }
+            Operation::ReplaceOldest(replace) => self
+                .step("replace-oldest")
+                .log(&replace.log)
+                .number(replace.count.min(MAX_RECORDS))
+                .texts(texts(&replace.records)),
             Operation::Rewrite(rewrite) => {
                 let record = rewrite.records.iter();
                 let record = record.flat_map(|record| [Part::Number(exact(record.position)), Part::Text(&record.text)]);
@@ -248,8 +260,16 @@ impl<'a> Parts<'a> {
                 self.step("lease").part(Part::Fixed(place)).text(&lease.holder).number(lease.milliseconds)
             }
             Operation::Describe(describe) => self.step("describe").limit(u64::from(describe.parts)),
-            // Refused before: there are no indexes here.
-            Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_) => self,
+            Operation::Post(post) => self.post(post),
+            Operation::Unpost(unpost) => {
+                let run = |Run { segment, low, high }| [segment, low, high].map(Part::Number);
+                let runs = index::runs(&unpost.positions).into_iter().flat_map(run).collect();
+                self.step("unpost").index(&unpost.index).texts(runs)
+            }
+            Operation::Match(step) => {
+                let shards: String = Sought::new(&step.terms).shards().map(|shard| format!(":{shard:02x}")).collect();
+                self.step("match").index(&step.index).number(step.newest.min(MAX_NEWEST)).owned(shards.into())
+            }
         };
     }
 
@@ -271,13 +291,29 @@ impl<'a> Parts<'a> {
         entries.iter().fold(self, |parts, entry| parts.step(step).key(&entry.key).text(&entry.text))
     }
 
+    fn post(&mut self, post: &PostOperation) -> &mut Self {
+        let terms: usize = post.documents.iter().map(|document| document.terms.len()).sum();
+        let first = post.documents.first().map_or(0, |document| document.position);
+        self.step("post")
+            .index(&post.index)
+            .number(first)
+            .number(index::next_after(post, first))
+            .number(post.documents.len() as u64)
+            .number(terms as u64);
+        let appended = segments::appended(&post.documents);
+        self.part(Part::Fixed(2 * appended.len() as u64));
+        appended.into_iter().fold(self, |parts, (field, bytes)| parts.owned(field.name().into()).owned(bytes))
+    }
+
     /// One step for each map.
     fn marks(&mut self, log: &str, records: usize, marks: &'a [PositionMark]) -> &mut Self {
         let mut of_each: Vec<(&'a str, Vec<Part<'a>>)> = Vec::new();
+        let mut places = HashMap::new();
         for mark in marks {
             let back = Part::Number((records as u64).saturating_sub(mark.record_index.into()));
             let texts = [Part::Text(&mark.key), back];
-            match of_each.iter_mut().find(|(map, _)| *map == mark.map_name) {
+            let place = *places.entry(&*mark.map_name).or_insert(of_each.len());
+            match of_each.get_mut(place) {
                 Some((_, of_map)) => of_map.extend(texts),
                 None => of_each.push((&mark.map_name, texts.into())),
             }
@@ -302,6 +338,15 @@ impl<'a> Parts<'a> {
 
     fn map(&mut self, map: &str) -> &mut Self {
         self.part(Part::Fixed(self.touched.maps.place(map)))
+    }
+
+    fn index(&mut self, index: &str) -> &mut Self {
+        self.part(Part::Fixed(self.touched.indexes.place(index)))
+    }
+
+    fn owned(&mut self, text: Vec<u8>) -> &mut Self {
+        self.owned.push(text);
+        self.part(Part::Owned(self.owned.len() - 1))
     }
 
     fn limit(&mut self, limit: u64) -> &mut Self {

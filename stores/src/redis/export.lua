@@ -1,7 +1,7 @@
--- A part of a bucket as it is stored, byte for byte: its head, some of a map's entries, or some of a log's records.
--- To carry a bucket to another Redis; see transfer.rs.
+-- A part of a bucket as it is stored, byte for byte: its head, some of the entries of a map or an index, some of a log's records, or who
+-- may repeat what. To carry a bucket to another store; see transfer.rs.
 
-local meta, keys = KEYS[1], KEYS[2]
+local meta, keys, writers = KEYS[1], KEYS[2], KEYS[3]
 local base, part, max_bytes = string.sub(meta, 1, -9), ARGV[1], tonumber(ARGV[2])
 local call, try, byte = redis.call, redis.pcall, string.byte
 local UNDERSCORE = 95
@@ -27,18 +27,18 @@ if part == 'head' then
       names[#names + 1] = name
     end
   end
-  local maps, logs = { 'values', names }, {}
+  local maps, logs, indexes = { 'values', names }, {}, {}
   local candidates, seen = { 'log:history' }, {}
   for i = 1, #fields, 2 do candidates[#candidates + 1] = fields[i] end
   for _, field in ipairs(candidates) do
     --@ place of part
     if place and not seen[place] then
       seen[place] = true
-      if kind == 'map:' then
+      if kind ~= 'log:' then
         local entries = try('HKEYS', base .. place)
         if entries.err then return { WRONG_TYPE, now, part } end
-        maps[#maps + 1] = part
-        maps[#maps + 1] = entries
+        local told = kind == 'map:' and maps or indexes
+        if kind == 'map:' or #entries > 0 then told[#told + 1], told[#told + 2] = part, entries end
       else
         local length = try('LLEN', base .. place)
         if type(length) == 'table' then return { WRONG_TYPE, now, part } end
@@ -49,17 +49,30 @@ if part == 'head' then
       end
     end
   end
-  return { APPLIED, now, expires, fields, maps, logs }
+  return { APPLIED, now, expires, fields, maps, logs, indexes }
 end
 
 local answer, bytes = {}, 0
-if part == 'entries' then
+if part == 'stamps' then
+  local stamps = try('HGETALL', writers)
+  for i = 1, stamps.err and 0 or #stamps, 2 do
+    -- What nobody can repeat any more can be forgotten.
+    local ends = tonumber(string.match(stamps[i + 1], '%.(%d+)$'))
+    if stamps[i] ~= '~' and ends and ends + SPARE_MS >= now then
+      answer[#answer + 1], answer[#answer + 2] = stamps[i], stamps[i + 1]
+    end
+  end
+  return { APPLIED, now, answer }
+end
+if part == 'entries' or part == 'fields' then
   local map = ARGV[3]
+  local hash = base .. (part == 'fields' and '__index.' or '__map.') .. map .. '__'
+  local is_values = part == 'entries' and map == 'values'
   for i = 4, #ARGV do
     local text
-    if map == 'values' then text = try('GET', base .. ARGV[i])
-    else text = try('HGET', base .. '__map.' .. map .. '__', ARGV[i]) end
-    if type(text) == 'table' then return { WRONG_TYPE, now, map == 'values' and ARGV[i] or map } end
+    if is_values then text = try('GET', base .. ARGV[i])
+    else text = try('HGET', hash, ARGV[i]) end
+    if type(text) == 'table' then return { WRONG_TYPE, now, is_values and ARGV[i] or map } end
     bytes = bytes + #ARGV[i] + (text and #text or 0)
     if bytes > max_bytes and #answer > 0 then break end
     answer[#answer + 1] = text

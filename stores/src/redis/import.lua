@@ -1,7 +1,7 @@
--- Write a bucket that comes from another Redis, part by part. The metadata comes last: before it there is no
+-- Write a bucket that comes from another store, part by part. The metadata comes last: before it there is no
 -- bucket, and whatever an earlier try left is cleared away by the next. See transfer.rs.
 
-local meta, keys, registry = KEYS[1], KEYS[2], KEYS[4]
+local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local deadline, part, expires = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local base = string.sub(meta, 1, -9)
 local call, try, byte = redis.call, redis.pcall, string.byte
@@ -17,7 +17,7 @@ local exists = left == -1 or left > 0
 if part == 'begin' then
   if exists and ARGV[4] ~= 'overwrite' then return { EXISTS, now } end
   --@ empty bucket
-  -- Logs and maps that an earlier try wrote and nothing names yet.
+  -- Logs, maps and indexes that an earlier try wrote and nothing names yet.
   for i = 5, #ARGV do
     local field = ARGV[i]
     --@ place of part
@@ -40,8 +40,16 @@ end
 
 -- Somebody has made a bucket of that name meanwhile: it is not written into.
 if exists then return { EXISTS, now } end
-if part == 'entries' then
-  if ARGV[4] == 'values' then
+if part == 'stamps' then
+  -- They outlive a bucket, and may be here already.
+  for i = 4, #ARGV, 2 do
+    local seen = tonumber(call('HGET', writers, ARGV[i])) or 0
+    if seen < tonumber(ARGV[i + 1]) then call('HSET', writers, ARGV[i], ARGV[i + 1]) end
+  end
+  call('HSET', writers, '~', now + WRITERS_LIFE_MS)
+  call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
+elseif part == 'entries' or part == 'fields' then
+  if part == 'entries' and ARGV[4] == 'values' then
     for i = 5, #ARGV, 2 do
       call('SADD', keys, ARGV[i])
       if expires > 0 then call('SET', base .. ARGV[i], ARGV[i + 1], 'PXAT', expires)
@@ -49,7 +57,7 @@ if part == 'entries' then
     end
     if expires > 0 then call('PEXPIREAT', keys, expires) end
   else
-    local hash = base .. '__map.' .. ARGV[4] .. '__'
+    local hash = base .. (part == 'fields' and '__index.' or '__map.') .. ARGV[4] .. '__'
     call('HSET', hash, unpack(ARGV, 5))
     if expires > 0 then call('PEXPIREAT', hash, expires) end
   end

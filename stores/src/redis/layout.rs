@@ -7,7 +7,8 @@
 //! | `{prefix}:{bucket}:__history__` | list | the log `history`, oldest record first: the original's |
 //! | `{prefix}:{bucket}:__log.{log}__` | list | any other log |
 //! | `{prefix}:{bucket}:__map.{map}__` | hash | any map but `values`, which is the keys above |
-//! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (the first position), `map:{map}` (1: it is there), `lease:{lease}` (when it ends, milliseconds; a space; who has it) |
+//! | `{prefix}:{bucket}:__index.{index}__` | hash | an index: its segments' marks and shards, see `index/segments.rs` |
+//! | `{prefix}:{bucket}:__meta__` | hash | `created_at`, `ttl_seconds`; ours: `sliding_ms`, `log:{log}` (the first position), `map:{map}` (1: it is there), `index:{index}` (one more than the highest position; documents; terms of all of them), `lease:{lease}` (when it ends, milliseconds; a space; who has it) |
 //! | `{prefix}:{bucket}:__writers__` | hash | writer → `sequence.deadline`, until that is over; `~` → when it expires |
 //! | `{prefix}:__sessions__` | set | names of the buckets |
 //!

@@ -10,7 +10,7 @@ use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    breaker::Breaker,
+    breaker::{Breaker, BreakerState},
     clock::later,
     cluster::Servers,
     decode::Said,
@@ -81,6 +81,26 @@ impl Link {
 
     pub(super) fn round_trips(&self) -> u64 {
         self.wire.round_trips()
+    }
+
+    /// How the circuit breakers of the servers stand: the worst of them.
+    pub(super) fn breaker(&self) -> BreakerState {
+        self.servers.breaker().unwrap_or_else(|| self.breaker.state())
+    }
+
+    /// Of these, one for each server, as far as it is known which of them has which slot; and one that nobody has.
+    pub(super) fn one_for_each_server<T>(&self, all: impl IntoIterator<Item = (T, Slot)>) -> Vec<T> {
+        let mut servers: Vec<Option<Arc<Node>>> = Vec::new();
+        let mut is_new = |slot| {
+            let owner = self.servers.owner(slot);
+            let is_new =
+                !servers.iter().any(|known| known.as_ref().map(Arc::as_ptr) == owner.as_ref().map(Arc::as_ptr));
+            if is_new {
+                servers.push(owner);
+            }
+            is_new
+        };
+        all.into_iter().filter_map(|(one, slot)| is_new(slot).then_some(one)).collect()
     }
 
     /// Runs a script where a slot is. `arguments` writes what comes after the script's name, given the time

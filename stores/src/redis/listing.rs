@@ -17,7 +17,7 @@ use super::{
     decode::{self, Said},
     layout::Layout,
 };
-use crate::{BucketPage, Deadline, Failure, names::is_bucket};
+use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
 
 /// Registries that are asked at one time.
 const MOST_AT_ONCE: u16 = 64;
@@ -85,6 +85,15 @@ impl RedisStore {
         buckets.sort_unstable();
         let cursor = if cursor.registry < end { cursor.text() } else { String::new() };
         Ok(BucketPage { names: buckets, cursor })
+    }
+
+    /// Asks each server for a name in one of its registries.
+    pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
+        let layout = self.layout.of(BucketKind::Session);
+        let registries = (0..layout.registries()).map(|number| (number, layout.registry(number).slot));
+        let looks = self.link.one_for_each_server(registries).into_iter();
+        let looks = looks.map(|number| self.part(layout, Cursor::of(number), 1, Deadline::NEVER));
+        join_all(looks).await.into_iter().try_for_each(|looked| looked.map(|_| ()))
     }
 
     async fn part(&self, layout: &Layout, cursor: Cursor, limit: u32, deadline: Deadline) -> Result<Part, Failure> {

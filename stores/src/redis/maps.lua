@@ -29,34 +29,41 @@ end
 local bytes, found = 0, 0
 for j = from, map.length > 0 and from + count - 1 or 0 do bytes = bytes + call('HSTRLEN', map.hash, ARGV[j]) end
 said = said + 1
-if bytes > max_bytes or (count > MOST_RECORDS and map.length > MOST_RECORDS) then
+local most, is_long = math.min(room, MOST_RECORDS), bytes > max_bytes or bytes > room_bytes
+if is_long or (count > most and map.length > most) then
   for j = from, from + count - 1 do found = found + call('HEXISTS', map.hash, ARGV[j]) end
 end
-if bytes > max_bytes or found > MOST_RECORDS then
+if is_long or found > most then
   reply[said], reply[said + 1], reply[said + 2] = -1, bytes, found
   said = said + 2
 else
-  reply[said] = 0
+  reply[said], found = 0, 0
   for j = 1, count do reply[said + j] = false end
   for first = from, map.length > 0 and from + count - 1 or 0, 4000 do
     local texts = call('HMGET', map.hash, unpack(ARGV, first, math.min(first + 3999, from + count - 1)))
-    for j = 1, #texts do reply[said + first - from + j] = texts[j] end
+    for j = 1, #texts do
+      reply[said + first - from + j] = texts[j]
+      if texts[j] then found = found + 1 end
+    end
   end
   said = said + count
+  --@ take room
 end
 
 --- map-get-all: map, limit max_entries, limit max_bytes
 --- probe
 --@ is a map
 --- apply
-local bytes, all, fits = 0, {}, map.length <= max_entries
+local bytes, all, found = 0, {}, 0
+local fits = map.length <= max_entries and map.length <= room and (map.length == 0 or room_bytes > 0)
 if fits and map.length > 0 then
+  found = map.length
   local names = call('HKEYS', map.hash)
   for j = 1, #names do
     if bytes > max_bytes then break end
     bytes = bytes + #names[j] + call('HSTRLEN', map.hash, names[j])
   end
-  fits = bytes <= max_bytes
+  fits = bytes <= max_bytes and bytes <= room_bytes
   if fits then all = call('HGETALL', map.hash) end
 end
 if fits then
@@ -70,37 +77,45 @@ else
   reply[said + 1], reply[said + 2], reply[said + 3] = -1, bytes, map.length
   said = said + 3
 end
+-- What did not fit was looked at, too.
+--@ take room
 
 --- map-page: map, text position, text expected, limit most, number max_bytes, limit keys_only
 --- probe
 --@ is a map
 --- apply
 --@ position
+--@ limited page
 local names = {}
 if map.length == 0 then position = '0'
-elseif position == '0' and map.length <= most then names = call('HKEYS', map.hash)
+elseif position == '0' and map.length <= most_names then names = call('HKEYS', map.hash)
 else
   -- In small steps, for the texts come along, whatever they are.
-  local bytes = 0
+  local scanned = 0
   repeat
-    local page = call('HSCAN', map.hash, position, 'COUNT', '16')
+    local page = call('HSCAN', map.hash, position, 'COUNT', '8')
     position = page[1]
     for j = 1, #page[2], 2 do
       names[#names + 1] = page[2][j]
-      bytes = bytes + #page[2][j + 1]
+      scanned = scanned + #page[2][j + 1]
     end
-  until position == '0' or #names >= math.min(most, MOST_SCANNED) or bytes > max_bytes
+  until position == '0' or #names >= math.min(most_names, MOST_SCANNED) or scanned > max_bytes
+  room_bytes = math.max(0, room_bytes - scanned)
 end
---@ begin page
+local texts, fitting, bytes = {}, {}, 0
 for j = 1, #names do
-  local name, length = names[j], keys_only == 0 and call('HSTRLEN', map.hash, names[j]) or 0
-  local text = true -- what does not fit
+  local name = names[j]
+  local length = keys_only == 0 and call('HSTRLEN', map.hash, name) or 0
   if bytes + #name + length <= max_bytes then
-    text = keys_only == 1 and '' or call('HGET', map.hash, name)
     bytes = bytes + #name + length
+    texts[name], fitting[#fitting + 1] = '', name
   end
-  --@ tell entry
 end
+for first = 1, keys_only == 0 and #fitting or 0, 4000 do
+  local read = call('HMGET', map.hash, unpack(fitting, first, math.min(first + 3999, #fitting)))
+  for j = 1, #read do texts[fitting[first + j - 1]] = read[j] end
+end
+--@ tell page
 
 --- map-put: map, texts
 --- probe
@@ -125,6 +140,8 @@ local count = 1
 --@ is a map
 --@ map may come
 if map.length > 0 and not repeated then
+  -- No counter is longer.
+  if call('HSTRLEN', map.hash, key) > 20 then return { NOT_A_COUNTER, now, key } end
   local value = call('HGET', map.hash, key)
   if value then
     --@ can be added
@@ -140,7 +157,7 @@ if writes then
   reply[said] = sum
   --@ map has come
 else
-  reply[said] = map.length > 0 and call('HGET', map.hash, key) or 0
+  reply[said] = map.length > 0 and call('HSTRLEN', map.hash, key) <= 20 and call('HGET', map.hash, key) or 0
 end
 
 --- map-remove: map, texts

@@ -1,4 +1,4 @@
--- A mark that one store leaves and another looks for, to find out whether they are the same. See apart.rs.
+-- A mark that one store leaves and another looks for, to find out whether they are the same. See transfer/apart.rs.
 
 local mark, deadline, part, text = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local call, try = redis.call, redis.pcall

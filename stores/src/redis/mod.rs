@@ -4,7 +4,6 @@
 
 mod acl;
 mod address;
-mod apart;
 mod clock;
 mod cluster;
 mod cursor;
@@ -19,10 +18,11 @@ mod listing;
 mod moving;
 mod node;
 mod options;
-mod removal;
 mod replicas;
+mod reply;
 mod scan;
 mod script;
+mod scripts;
 mod shapes;
 mod touched;
 mod transact;
@@ -34,27 +34,21 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
-pub use self::{
-    apart::NotApart,
-    options::{RedisOptions, RedisOptionsError},
-    removal::{Arrival, Removed},
-    transfer::{Transfer, Transferred},
-};
+pub use self::options::{RedisOptions, RedisOptionsError};
 use self::{
-    breaker::BreakerOptions,
+    breaker::{BreakerOptions, BreakerState},
     cluster::{Cluster, Servers},
     decode::Said,
     layout::{BucketKeys, Layouts},
     link::Link,
     node::{Node, Wire},
-    script::Scripts,
+    scripts::Scripts,
     transact::MOST_SHAPES,
 };
 use super::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
-    Writer,
+    Writer, check,
     names::{check_bucket, check_token},
-    request,
 };
 
 /// A store in Redis 6.2 or newer, or in anything that speaks its protocol and runs its scripts. It connects
@@ -124,7 +118,7 @@ impl Store for RedisStore {
         transaction: &Transaction,
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
-        request::check(transaction, &self.capabilities())?;
+        check::transaction(transaction, &self.capabilities())?;
         let keys = self.layout.bucket(&transaction.bucket);
         let request = encode::Request::new(transaction);
         let chosen = self.scripts.transact.choose(request.parts());
@@ -174,12 +168,12 @@ impl Store for RedisStore {
             durable: true,
             listing: true,
             leases: true,
-            indexes: false,
+            indexes: true,
         }
     }
 
-    fn has_breaker(&self) -> bool {
-        true
+    fn breaker(&self) -> Option<BreakerState> {
+        Some(self.link.breaker())
     }
 
     fn round_trips(&self) -> u64 {
@@ -187,7 +181,8 @@ impl Store for RedisStore {
     }
 
     async fn check(&self) -> Result<(), Failure> {
-        self.link.ping().await
+        self.link.ping().await?;
+        self.look_at_each_server().await
     }
 }
 

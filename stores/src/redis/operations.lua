@@ -1,9 +1,10 @@
 -- What each operation and expectation does within transact.lua: what it probes, and what it applies. Here are the
--- expectations and what is about a bucket as a whole; the rest is in values.lua, maps.lua and logs.lua.
+-- expectations and what is about a bucket as a whole; the rest is in values.lua, maps.lua, logs.lua and
+-- indexes.lua.
 --
 -- `--- NAME: PARAMETERS` begins one, in the order in which encode.rs writes them. A parameter is
 --   key           one of the keys of values: `key` is its name and `slot` its place in `members`
---   log           one of the bucket's logs: `log` is a table, see step 2; likewise `map` and `lease`
+--   log           one of the bucket's logs: `log` is a table, see step 2; likewise `map`, `lease` and `index`
 --   limit NAME    a small number that the same kind of transaction has again and again: part of its shape
 --   number NAME   any other number
 --   text NAME     a text
@@ -35,16 +36,15 @@ if not repeated then
   end
 end
 
---- expect-room: limit index, limit most, limit set_count
+--- expect-room: limit index, limit most
 --- probe
 if not repeated then
-  -- The keys that are set have the first slots.
   local created = 0
   for slot = 1, set_count do
     if members[slot] ~= 1 then created = created + 1 end
   end
   local total = created > 0 and exists and call('SCARD', keys) or 0
-  if created > 0 and total + created > most and total - STRANGERS + created <= most then
+  if created > 0 and total + created > most and total - STRANGERS + created <= most and total <= MOST_VALUES + STRANGERS then
     --@ names
     total = #names
   end
@@ -65,6 +65,10 @@ if not repeated then
     map.known, map.length, map.is_wrong = false, 0, nil
   end
   for j = 1, lease_count do leases[j].text = false end
+  for j = 1, index_count do
+    local index = indexes[j]
+    index.known, index.next, index.documents, index.terms, index.length, index.is_wrong = false, 0, 0, 0, 0, nil
+  end
 end
 
 --- lease: lease, text holder, number milliseconds
@@ -95,17 +99,30 @@ if held or total <= STRANGERS then
 end
 reply[said + 1], reply[said + 2] = fields[1] or '', fields[2] or ''
 reply[said + 3], reply[said + 4], reply[said + 5] = expires > 0 and expires - now or -1, total, 0
-local parts_told_at = said + 5
+local parts_told_at, looked = said + 5, 0
 said = parts_told_at
 if parts == 1 then
-  local all, history = call('HGETALL', meta), call('HGET', meta, 'log:history')
+  local all, history = call('HSCAN', meta, '0', 'COUNT', '1000')[2], call('HGET', meta, 'log:history')
   if not history then all[#all + 1], all[#all + 2] = 'log:history', false end
   for j = 1, #all, 2 do
     local field = all[j]
     --@ place of part
     -- Nobody asked for what has a wrong type.
-    local length = place and try(kind == 'map:' and 'HLEN' or 'LLEN', base .. place)
-    if type(length) == 'number' and (length > 0 or (kind == 'log:' and all[j + 1])) then
+    local length = place and try(kind == 'log:' and 'LLEN' or 'HLEN', base .. place)
+    if kind == 'map:' and type(length) == 'number' and looked + length <= STRANGERS then
+      local entries = call('HKEYS', base .. place)
+      looked, length = looked + length, 0
+      for k = 1, #entries do
+        if #entries[k] <= 256 and string.find(entries[k], '^[!-~]+$') then length = length + 1 end
+      end
+    end
+    local next, documents, terms = string.match(kind == 'index:' and all[j + 1] or '', '^(%d+) (%d+) (%d+)$')
+    if next and type(length) == 'number' then
+      reply[said + 1], reply[said + 2], reply[said + 3] = kind, part, tonumber(next)
+      reply[said + 4], reply[said + 5] = tonumber(documents), tonumber(terms)
+      said = said + 5
+      reply[parts_told_at] = reply[parts_told_at] + 1
+    elseif kind ~= 'index:' and type(length) == 'number' and (length > 0 or (kind == 'log:' and all[j + 1])) then
       reply[said + 1], reply[said + 2], reply[said + 3], reply[said + 4] = kind, part, tonumber(all[j + 1]) or 0, length
       said = said + 4
       reply[parts_told_at] = reply[parts_told_at] + 1
@@ -122,6 +139,17 @@ end
 --- fragment unreadable
 -- What is there and can't be returned is told as 1.
 if reply[said] == true then reply[said] = 1 end
+
+--- fragment take room
+-- An answer has `found` entries or records, and `bytes` of them.
+room, room_bytes = room - found, room_bytes - bytes - found * PIECE_BYTES
+if room < 0 then room = 0 end
+if room_bytes < 0 then room_bytes = 0 end
+
+--- fragment limited page
+-- At least one is named: a page is a step forward, room or not.
+local most_names = math.max(1, math.min(most, room))
+max_bytes = math.min(max_bytes, room_bytes)
 
 --- fragment names
 -- The `names` of all keys.
@@ -161,16 +189,18 @@ if owner and ends <= now then owner = nil end
 local anew = expected ~= '' and expected ~= server
 if anew then position = '0' end
 
---- fragment begin page
+--- fragment tell page
+-- The `texts` of `names`: none where it does not fit, false where a value was evicted.
+local found = 0
 reply[said + 1], reply[said + 2], reply[said + 3] = position, server, anew and 1 or 0
-reply[said + 4] = 0
-local told_at, bytes = said + 4, 0
+local told_at = said + 4
 said = told_at
-
---- fragment tell entry
--- A value that was evicted is none.
-if text then
-  reply[said + 1], reply[said + 2] = name, text == true and 1 or text
-  said = said + 2
-  reply[told_at] = reply[told_at] + 1
+for j = 1, #names do
+  local text = texts[names[j]]
+  if text ~= false then
+    reply[said + 1], reply[said + 2] = names[j], text or 1
+    said, found = said + 2, found + 1
+  end
 end
+reply[told_at] = found
+--@ take room

@@ -4,14 +4,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis::Cmd;
 
-use super::{options::MAX_TIMEOUT, transact::Transact};
-use crate::request::{MAX_NAMES, MAX_PARTS, MAX_RECORDS, MAX_WRITERS};
+use super::options::MAX_TIMEOUT;
+use crate::{
+    index::{
+        SEGMENT,
+        segments::{MARK, OCCURRENCE},
+    },
+    limits::{
+        MAX_BYTES, MAX_HOPS, MAX_MATCHED_BYTES, MAX_NAMES, MAX_PARTS, MAX_PIECES, MAX_RECORD_BYTES, MAX_RECORDS,
+        MAX_VALUES, MAX_WRITERS, PIECE_BYTES,
+    },
+};
 
 const WRITERS_LIFE_MS: u64 = 600_000;
 const _: () = assert!(WRITERS_LIFE_MS as u128 >= 2 * MAX_TIMEOUT.as_millis(), "a deadline is not half as far ahead");
 
 /// The numbers that the scripts know by name.
-const NUMBERS: [(&str, u64); 11] = [
+pub(super) const NUMBERS: [(&str, u64); 21] = [
     // As many writers a bucket remembers in any case, until all are forgotten. Of more it forgets those whose
     // deadlines are over.
     ("FEW_WRITERS", 64),
@@ -28,11 +37,22 @@ const NUMBERS: [(&str, u64); 11] = [
     // What a page asks of Redis, which gives some more than it is asked for.
     ("MOST_SCANNED", MAX_RECORDS - 100),
     ("MOST_PARTS", MAX_PARTS),
+    ("MOST_VALUES", MAX_VALUES),
+    ("ROOM_PIECES", MAX_PIECES),
+    ("ROOM_BYTES", MAX_BYTES),
+    ("PIECE_BYTES", PIECE_BYTES),
+    ("LONGEST_RECORD", MAX_RECORD_BYTES),
+    ("MOST_HOPS", MAX_HOPS),
     // So many names in a set of keys that are none are told from keys where it matters how many there are.
     ("STRANGERS", 1000),
-    // Records that are read at a time: the first time, and at most.
+    // Records that are read at a time: the first time, and later. How long one is Redis tells only by reading it, so
+    // that all but the first of them may be read in vain.
     ("FIRST_STEP", 8),
-    ("LAST_STEP", 256),
+    ("LAST_STEP", 16),
+    ("MATCHED_BYTES", MAX_MATCHED_BYTES),
+    ("SEGMENT", SEGMENT),
+    ("MARK_BYTES", MARK as u64),
+    ("OCCURRENCE_BYTES", OCCURRENCE as u64),
 ];
 
 /// One script. Its keys are always the bucket's four (see `layout.rs`), or the registry alone.
@@ -95,45 +115,4 @@ pub(super) fn filled(text: &str, meaning: impl Fn(&str) -> Option<String>) -> St
         None => format!("{line}\n"),
     };
     text.lines().map(line).collect()
-}
-
-/// All of a store's scripts.
-pub(super) struct Scripts {
-    pub(super) transact: Transact,
-    pub(super) delete: Script,
-    pub(super) list: Script,
-    pub(super) export: Script,
-    pub(super) import: Script,
-    pub(super) weigh: Script,
-    pub(super) mark: Script,
-}
-
-impl Scripts {
-    pub(super) fn new(most_shapes: usize) -> Self {
-        Self {
-            transact: Transact::new(most_shapes),
-            delete: Script::new(include_str!("delete.lua")),
-            list: Script::new(include_str!("list.lua")),
-            export: Script::new(include_str!("export.lua")),
-            import: Script::new(include_str!("import.lua")),
-            weigh: Script::new(include_str!("weigh.lua")),
-            mark: Script::new(include_str!("mark.lua")),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, list, export, import, weigh, mark } = Scripts::new(1);
-        for script in [&transact.general, &delete, &list, &export, &import, &weigh, &mark] {
-            assert!(!script.text().contains("--@"), "{}", script.text());
-            for (name, _) in NUMBERS {
-                assert!(!script.text().contains(name), "{name}");
-            }
-        }
-    }
 }

@@ -23,10 +23,14 @@ if not string.find(name, ':', 1, true)
   and (byte(name) ~= UNDERSCORE or not (string.find(name, '^__') and string.find(name, '__$'))) then
 
 --- fragment place of part
--- Of a `field` of the metadata: the `place` of the log or map that it names, if it names one, behind the base.
+-- Of a `field` of the metadata: the `place` of the log, map or index that it names, if it names one, behind the base.
 local kind, part = string.sub(field, 1, 4), string.sub(field, 5)
 local place = kind == 'map:' and '__map.' .. part .. '__'
   or kind == 'log:' and (part == 'history' and '__history__' or '__log.' .. part .. '__')
+if kind == 'inde' and string.sub(field, 5, 6) == 'x:' then
+  kind, part = 'index:', string.sub(field, 7)
+  place = '__index.' .. part .. '__'
+end
 
 --- fragment addresses
 -- The `addresses` of all that a bucket has, found by its metadata and its set of keys, whatever it is; and the

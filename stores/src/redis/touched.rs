@@ -11,6 +11,7 @@ pub(super) struct Touched<'a> {
     /// But for the values.
     pub(super) maps: Names<'a>,
     pub(super) leases: Names<'a>,
+    pub(super) indexes: Names<'a>,
     /// Of values. Those that are set come first.
     pub(super) keys: Names<'a>,
     pub(super) set_count: u64,
@@ -50,7 +51,9 @@ impl<'a> Touched<'a> {
                 Operation::ResetLog(reset) => touched.appended(&reset.log, &reset.marks),
                 Operation::Lease(lease) => touched.leases.insert(&lease.lease),
                 Operation::Describe(_) => touched.whole = true,
-                Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_) => {}
+                Operation::Post(post) => touched.indexes.insert(&post.index),
+                Operation::Unpost(unpost) => touched.indexes.insert(&unpost.index),
+                Operation::Match(step) => touched.indexes.insert(&step.index),
             }
         }
         touched

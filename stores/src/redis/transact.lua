@@ -11,7 +11,8 @@
 -- declares are numbers, put in by script.rs.
 --
 -- What a transaction can make Redis do at one go is bounded: counts and lengths are looked at before names,
--- values and records are read. Only what removes and renews a bucket as a whole takes as long as that is large.
+-- values and records are read, and what all operations read comes out of one `room`. Only what removes and renews a
+-- bucket as a whole takes as long as that is large, and of ours no bucket has more than MOST_VALUES keys of values.
 --
 -- No functions: they are made anew in every run, and cost as much as a call. Numbers as arguments of `call` are
 -- dear, too, and so is a table in the reply: what can stay the text that it came as does, and the reply is flat.
@@ -19,8 +20,8 @@
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- The stamp is the transaction's number and, behind a point, the deadline.
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
--- How many logs, maps (but for the values), leases and keys of values the operations speak of; where their names are
--- among the arguments, those of the first three as fields of the metadata; the opening, and whether it renews, whether
+-- How many logs, maps (but for the values), leases, indexes and keys of values the operations speak of, and how many of
+-- those keys, the first ones, they set; where their names are among the arguments, those of the first four as fields of the metadata; the opening, and whether it renews, whether
 -- anything is written, the time to live slides, the set of all keys is touched.
 --@ shape
 local base = string.sub(meta, 1, -9) -- without `__meta__`
@@ -30,12 +31,12 @@ local UNDERSCORE = 95
 -- Openings, statuses and failures, as encode.rs and decode.rs number them.
 local LIFE, CREATE, CREATE_NEW = 1, 2, 3 -- 0: whatever is there; 4: replace it
 local APPLIED, REPEATED, ABSENT, EXPIRED, EXISTS, ANOTHER_LIFE, UNMET = 0, 1, 2, 3, 4, 5, 6
-local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL, TOO_MANY_PARTS =
-  10, 11, 12, 13, 14, 15, 16, 17
+local WRONG_TYPE, NOT_A_COUNTER, COUNTER_OVERFLOW, INVALID_POSITION, TOO_MANY_RECORDS, LATE, FULL, TOO_MANY_PARTS,
+  TOO_MANY_VALUES, TOO_DEEP, NOT_ABOVE = 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 
 -- Step 1: open. ------------------------------------------------------------------------------------
 
-local part_count, fields = log_count + map_count + lease_count, nil
+local part_count, fields = log_count + map_count + lease_count + index_count, nil
 if part_count == 0 then fields = try('HMGET', meta, 'created_at', 'sliding_ms')
 elseif part_count == 1 then fields = try('HMGET', meta, 'created_at', 'sliding_ms', ARGV[parts_at + 1])
 else
@@ -95,11 +96,14 @@ end
 -- Step 2: probe. -----------------------------------------------------------------------------------
 -- Operations speak of parts and keys by number, so that each is looked at once. `members` tells with 1 which
 -- keys are in the bucket. A log that the metadata does not know has no `first`, such a map is not `known`: what is
--- stored under its name is not seen, and goes when it comes into being. `coming` parts do so in this transaction.
+-- stored under its name is not seen, and goes when it comes into being; likewise an index. `coming` parts do so in this
+-- transaction.
 -- `held` is the set of all keys, if it is not large, as long as nothing has changed it. Others can put names into it
--- that are no keys.
+-- that are no keys. The set is `dated` once it has been given the bucket's expiry.
 
-local logs, maps, leases, members, held, coming = {}, {}, {}, {}, nil, 0
+local logs, maps, leases, indexes, members, held, coming, dated = {}, {}, {}, {}, {}, nil, 0, false
+-- What is left to read: entries and records, bytes of them, and places in lists that Redis goes past on its way.
+local room, room_bytes, hops, matched_bytes = ROOM_PIECES, ROOM_BYTES, MOST_HOPS, MATCHED_BYTES
 for j = 1, log_count do
   local field = ARGV[parts_at + j]
   local log = { field = field, named = exists and fields[2 + j], length = 0 }
@@ -128,6 +132,18 @@ end
 for j = 1, lease_count do
   local at = log_count + map_count + j
   leases[j] = { field = ARGV[parts_at + at], text = exists and fields[2 + at] }
+end
+for j = 1, index_count do
+  local at = log_count + map_count + lease_count + j
+  local field = ARGV[parts_at + at]
+  local index = { field = field, hash = base .. '__index.' .. sub(field, 7) .. '__', next = 0, documents = 0, terms = 0, length = 0 }
+  local next, documents, terms = string.match(exists and fields[2 + at] or '', '^(%d+) (%d+) (%d+)$')
+  if next then
+    index.known, index.next, index.documents, index.terms = true, tonumber(next), tonumber(documents), tonumber(terms)
+    local length = try('HLEN', index.hash)
+    if type(length) == 'table' then index.is_wrong = true else index.length = length end
+  end
+  indexes[j] = index
 end
 
 if exists then
@@ -159,7 +175,7 @@ end
 local stale = nil
 local parts = coming > 0 and exists and call('HLEN', meta) or 0
 if coming > 0 and parts + coming > MOST_PARTS then
-  local all = exists and call('HGETALL', meta) or {}
+  local all = exists and call('HSCAN', meta, '0', 'COUNT', '1000')[2] or {}
   local history = exists and call('EXISTS', base .. '__history__') or 0
   parts, stale = history, {}
   for j = 1, #all, 2 do
@@ -168,9 +184,17 @@ if coming > 0 and parts + coming > MOST_PARTS then
       lasts = (tonumber(string.match(all[j + 1], '^%d+')) or 0) > now
       if not lasts then stale[#stale + 1] = all[j] end
     end
-    if lasts or kind == 'map:' or (kind == 'log:' and (all[j] ~= 'log:history' or history == 0)) then parts = parts + 1 end
+    if lasts or kind == 'map:' or kind == 'inde' or (kind == 'log:' and (all[j] ~= 'log:history' or history == 0)) then parts = parts + 1 end
   end
   if parts + coming > MOST_PARTS then return { TOO_MANY_PARTS, now, 'parts' } end
+end
+
+if exists and not repeated then
+  local created = 0
+  for slot = 1, set_count do
+    if members[slot] ~= 1 then created = created + 1 end
+  end
+  if created > 0 and call('SCARD', keys) + created > MOST_VALUES then return { TOO_MANY_VALUES, now, 'values' } end
 end
 
 local listed

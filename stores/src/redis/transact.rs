@@ -1,5 +1,5 @@
 //! The scripts of transactions, put together from `transact.lua` and the steps in `operations.lua`, `values.lua`,
-//! `maps.lua` and `logs.lua`.
+//! `maps.lua`, `logs.lua` and `indexes.lua`.
 //!
 //! Transactions of one shape (the same steps with the same limits; see `encode.rs`) share a script that holds
 //! the shape, so that it is neither sent nor interpreted again and again: the steps' code, one after the
@@ -9,6 +9,9 @@
 //! one for their shape, a store has only so many at a time and makes only so many in its life, and when it has them
 //! all, a new one has to have been asked for more often of late than one of them. Nothing becomes part of a script
 //! but what is written in this directory, and numbers.
+
+#[cfg(test)]
+mod tests;
 
 use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
 
@@ -24,14 +27,16 @@ pub(super) const MOST_SHAPES: usize = 64;
 const SHORT: usize = 64;
 /// Arguments before those that the shape is about: writer, stamp, deadline, and what is wanted.
 const LEADING: u64 = 4;
-/// What begins a request after those: flags, and how many logs, maps, leases and keys of values it names.
-const HEADER: u64 = 5;
+/// What begins a request after those: flags, how many logs, maps, leases, indexes and keys of values it names, and how
+/// many of those keys it sets.
+const HEADER: u64 = 7;
 /// The code of all steps.
 const STEPS: &str = concat!(
     include_str!("operations.lua"),
     include_str!("values.lua"),
     include_str!("maps.lua"),
-    include_str!("logs.lua")
+    include_str!("logs.lua"),
+    include_str!("indexes.lua")
 );
 
 pub(super) struct Transact {
@@ -54,7 +59,9 @@ impl Transact {
     }
 
     pub(super) fn choose(&self, parts: &[Part]) -> Chosen {
-        if parts.len() <= SHORT {
+        // These change another number of fields each time: no shape of theirs comes again.
+        let changes_fields = |part: &Part| matches!(part, Part::Step("post" | "unpost"));
+        if parts.len() <= SHORT && !parts.iter().any(changes_fields) {
             let shape: Vec<_> = parts.iter().filter_map(|part| part.fixed()).collect();
             if let Some(script) = self.shapes.script(shape, |shape| Script::new(&self.steps.straight(shape))) {
                 return Chosen { script, holds_shape: true };
@@ -83,6 +90,7 @@ enum Parameter {
     Log,
     Map,
     Lease,
+    Index,
     Limit(&'static str),
     Number(&'static str),
     Text(&'static str),
@@ -100,6 +108,7 @@ impl Parameter {
             None if text == "log" => Self::Log,
             None if text == "map" => Self::Map,
             None if text == "lease" => Self::Lease,
+            None if text == "index" => Self::Index,
             None if text == "keys" => Self::Keys,
             None => Self::Texts,
         }
@@ -125,7 +134,7 @@ impl Steps {
         }
         for step in &mut steps {
             for code in [&mut step.probe, &mut step.apply] {
-                *code = filled(code, |name| fragments.get(name).map(|text| (*text).to_owned()));
+                *code = with_fragments(code, &fragments);
             }
         }
         Self { steps }
@@ -133,7 +142,7 @@ impl Steps {
 
     /// The script for any transaction.
     fn looped(&self) -> String {
-        let counted = ["flags", "log_count", "map_count", "lease_count", "key_count"];
+        let counted = ["flags", "log_count", "map_count", "lease_count", "index_count", "key_count", "set_count"];
         let mut header = String::new();
         for (name, index) in counted.iter().zip(LEADING + 1..) {
             _ = writeln!(header, "local {name} = tonumber(ARGV[{index}])");
@@ -143,7 +152,7 @@ impl Steps {
             "local opening, writes, sliding, whole, renews = \
              flags % 8, flags % 16 >= 8, flags % 32 >= 16, flags % 64 >= 32, flags >= 64\n\
              local parts_at = {}\n\
-             local keys_at = parts_at + log_count + map_count + lease_count",
+             local keys_at = parts_at + log_count + map_count + lease_count + index_count",
             LEADING + HEADER
         );
         let branches = |code: fn(&Step) -> &str| {
@@ -164,8 +173,8 @@ impl Steps {
     /// The script for transactions of one shape.
     fn straight(&self, shape: &[Part<'static>]) -> String {
         let mut numbers = shape.iter();
-        let [flags, logs, maps, leases, keys] = [(); HEADER as usize].map(|()| number(&mut numbers));
-        let keys_at = LEADING + logs + maps + leases;
+        let [flags, logs, maps, leases, indexes, keys, set] = [(); HEADER as usize].map(|()| number(&mut numbers));
+        let keys_at = LEADING + logs + maps + leases + indexes;
         let mut arguments = Straight { numbers, next: keys_at + keys + 1 };
         let (mut probes, mut operations) = (String::new(), String::new());
         while let Some(part) = arguments.numbers.next() {
@@ -182,11 +191,17 @@ impl Steps {
         let (whole, renews) = (flags % 64 >= 32, flags >= 64);
         let header = format!(
             "local opening, writes, sliding, whole, renews = {opening}, {writes}, {sliding}, {whole}, {renews}\n\
-             local log_count, map_count, lease_count, key_count = {logs}, {maps}, {leases}, {keys}\n\
+             local log_count, map_count, lease_count, index_count = {logs}, {maps}, {leases}, {indexes}\n\
+             local key_count, set_count = {keys}, {set}\n\
              local parts_at, keys_at = {LEADING}, {keys_at}",
         );
         framed(&header, &probes, &operations)
     }
+}
+
+/// The code with the fragments that it stands on, and those with theirs.
+fn with_fragments(code: &str, fragments: &HashMap<&str, &str>) -> String {
+    filled(code, |name| fragments.get(name).map(|text| with_fragments(text, fragments)))
 }
 
 /// The frame with what belongs into it.
@@ -217,6 +232,7 @@ fn bound(parameters: &[Parameter], arguments: &mut impl Arguments) -> String {
         Parameter::Log => format!("local log = logs[{}]\n", arguments.fixed()),
         Parameter::Map => format!("local map = maps[{}]\n", arguments.fixed()),
         Parameter::Lease => format!("local lease = leases[{}]\n", arguments.fixed()),
+        Parameter::Index => format!("local index = indexes[{}]\n", arguments.fixed()),
         Parameter::Limit(name) => format!("local {name} = {}\n", arguments.fixed()),
         Parameter::Number(name) => format!("local {name} = tonumber({})\n", arguments.varying()),
         Parameter::Text(name) => format!("local {name} = {}\n", arguments.varying()),
@@ -301,141 +317,5 @@ fn number(parts: &mut slice::Iter<Part<'static>>) -> u64 {
     match parts.next() {
         Some(Part::Fixed(number)) => *number,
         _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::{
-        AppendOperation, BucketId, BucketKind, DescribeOperation, Entry, EntryState, ExistingLife, Expectation,
-        ExpectedEntry, ExpectedLog, ExpectedRoom, GetAllOperation, GetOperation, IncrementOperation, LeaseOperation,
-        LogEnd, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark, PositionedRecord,
-        PutOperation, ReadAtOperation, ReadOperation, RemoveOperation, ReplaceOldestOperation, ResetLogOperation,
-        ResetMapOperation, RewriteOperation, Span, Transaction, redis::encode::Request,
-    };
-
-    fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {
-        let opening = Opening::Existing(ExistingLife { incarnation: None, renew: true });
-        let bucket = BucketId { kind: BucketKind::Session, name: "b".into() };
-        Transaction { bucket, opening, expectations, operations }
-    }
-
-    fn put(key: &str, text: &str) -> Operation {
-        let entries = vec![Entry { key: key.into(), text: text.into() }];
-        Operation::Put(PutOperation { map_name: "values".into(), entries })
-    }
-
-    fn get(max_bytes: u64) -> Operation {
-        Operation::Get(GetOperation { map_name: "values".into(), keys: vec!["k".into(), "x".into()], max_bytes })
-    }
-
-    /// Each expectation and operation that there is: of values, or of another map.
-    fn everything(map: &str) -> Transaction {
-        let (map_name, key, log) = (|| map.to_owned(), || "k".to_owned(), || "l".to_owned());
-        let two = || vec!["x".to_owned(), "y".to_owned()];
-        let entries = || two().into_iter().map(|key| Entry { key, text: "1".into() }).collect::<Vec<_>>();
-        let marks = || vec![PositionMark { map_name: "marks".into(), key: "k".into(), record_index: 1 }];
-        let records = || vec![PositionedRecord { position: 1, text: "x".into() }];
-        let expected = ExpectedEntry { map_name: map_name(), key: key(), state: EntryState::Equal, text: "x".into() };
-        let mut transaction = transaction(
-            vec![
-                Expectation::Entry(expected),
-                Expectation::Log(ExpectedLog { log: log(), first: Some(1), next: None }),
-                Expectation::Room(ExpectedRoom { map_name: map_name(), limit: 1 }),
-            ],
-            vec![
-                Operation::Get(GetOperation { map_name: map_name(), keys: two(), max_bytes: 1 }),
-                Operation::GetAll(GetAllOperation { map_name: map_name(), max_entries: 1, max_bytes: 2 }),
-                Operation::Page(PageOperation {
-                    map_name: map_name(),
-                    cursor: String::new(),
-                    max_entries: 1,
-                    max_bytes: 2,
-                    keys_only: false,
-                }),
-                Operation::Put(PutOperation { map_name: map_name(), entries: entries() }),
-                Operation::Increment(IncrementOperation { map_name: map_name(), key: key(), amount: -1 }),
-                Operation::Remove(RemoveOperation { map_name: map_name(), keys: two() }),
-                Operation::ResetMap(ResetMapOperation { map_name: map_name(), entries: entries() }),
-                Operation::Append(AppendOperation { log: log(), records: two(), marks: marks() }),
-                Operation::Read(ReadOperation { log: log(), end: LogEnd::Newest, max_records: 2, max_bytes: 3 }),
-                Operation::ReadAt(ReadAtOperation {
-                    log: log(),
-                    spans: vec![Span { position: 1, count: 2 }],
-                    max_bytes: 3,
-                }),
-                Operation::Overflow(OverflowOperation { log: log(), limit: 1, keep: 2, max_records: 3, max_bytes: 4 }),
-                Operation::ReplaceOldest(ReplaceOldestOperation { log: log(), count: 2, records: two() }),
-                Operation::Rewrite(RewriteOperation { log: log(), records: records() }),
-                Operation::ResetLog(ResetLogOperation { log: log(), records: two(), marks: marks() }),
-                Operation::Lease(LeaseOperation { lease: log(), holder: key(), milliseconds: 1 }),
-                Operation::Describe(DescribeOperation { parts: true }),
-            ],
-        );
-        transaction.opening = Opening::Replace(NewLife { time_to_live: None });
-        transaction
-    }
-
-    #[test]
-    fn each_step_is_written_with_the_parameters_that_its_code_reads() {
-        let steps = Steps::parse(STEPS).steps;
-        let mut seen = BTreeSet::new();
-        for map in ["values", "notes"] {
-            let transaction = everything(map);
-            let request = Request::new(&transaction);
-            let is_header = |part: &&Part| !matches!(part, Part::Step(_));
-            let mut parts = request.parts().iter().skip_while(is_header).peekable();
-            while let Some(Part::Step(name)) = parts.next() {
-                let step = steps.iter().find(|step| step.name == *name).unwrap();
-                for parameter in &step.parameters {
-                    let part = parts.next().unwrap();
-                    let fits = match (parameter, part) {
-                        (Parameter::Number(_), Part::Number(_) | Part::Integer(_)) => true,
-                        (Parameter::Text(_), Part::Text(_) | Part::Integer(_) | Part::Number(_) | Part::Server(_)) => {
-                            true
-                        }
-                        (Parameter::Keys, Part::Fixed(count)) => {
-                            (0..*count).all(|_| matches!(parts.next(), Some(Part::Fixed(1..))))
-                        }
-                        (Parameter::Texts, Part::Fixed(count)) => {
-                            (0..*count).all(|_| matches!(parts.next(), Some(Part::Text(_) | Part::Number(_))))
-                        }
-                        (Parameter::Key | Parameter::Log | Parameter::Map | Parameter::Lease, Part::Fixed(1..))
-                        | (Parameter::Limit(_), Part::Fixed(_)) => true,
-                        _ => false,
-                    };
-                    assert!(fits, "{name}: {parameter:?} is {part:?}");
-                }
-                assert!(matches!(parts.peek(), None | Some(Part::Step(_))), "{name}: more than {:?}", step.parameters);
-                seen.insert(*name);
-            }
-        }
-        assert_eq!(seen, steps.iter().map(|step| step.name).collect());
-    }
-
-    #[test]
-    fn texts_never_become_part_of_a_script() {
-        let transact = Transact::new(usize::MAX);
-        let text = |key, value| {
-            let transaction = transaction(vec![], vec![put(key, value)]);
-            let chosen = transact.choose(Request::new(&transaction).parts());
-            assert!(chosen.holds_shape);
-            chosen.script
-        };
-        let script = text("key-of-mine", "' .. value-of-mine");
-        assert!(Arc::ptr_eq(&script, &text("another", "value")));
-        assert!(!script.text().contains("of-mine"));
-    }
-
-    #[test]
-    fn only_short_shapes_get_a_script() {
-        let transact = Transact::new(1);
-        let holds_shape =
-            |operations| transact.choose(Request::new(&transaction(vec![], operations)).parts()).holds_shape;
-        assert!(!holds_shape((0..20).map(|n| put(&format!("k{n}"), "1")).collect()));
-        assert!(holds_shape(vec![get(1)]));
     }
 }

@@ -12,10 +12,11 @@ for j = 1, #slots do
   lengths[j] = length
 end
 said = said + 1
-if bytes > max_bytes or found > MOST_RECORDS then
+if bytes > max_bytes or bytes > room_bytes or found > MOST_RECORDS or found > room then
   reply[said], reply[said + 1], reply[said + 2] = -1, bytes, found
   said = said + 2
 else
+  --@ take room
   reply[said] = 0
   for j = 1, #slots do
     said = said + 1
@@ -29,7 +30,7 @@ end
 local names, total, bytes, values, fits = held, nil, 0, {}, false
 if not names then
   total = call('SCARD', keys)
-  if total <= max_entries + STRANGERS then names = call('SMEMBERS', keys) end
+  if total <= max_entries + STRANGERS and room > 0 then names = call('SMEMBERS', keys) end
 end
 -- Strangers among one or two names are looked for only if those do not fit: nearly always they do.
 local strangers_left = names and #names <= 2
@@ -38,7 +39,7 @@ while names do
     --@ only keys
   end
   total, bytes, values = #names, 0, {}
-  fits = total <= max_entries
+  fits = total <= max_entries and total <= room and (total == 0 or room_bytes > 0)
   if fits and total > 0 then
     -- One or two are read at once. Of more, the lengths come first: what is over the limit is not read. A value
     -- that was evicted, or is no string, is false.
@@ -51,7 +52,7 @@ while names do
       local length = try('STRLEN', base .. names[j])
       if type(length) == 'number' then bytes = bytes + #names[j] + length end
     end
-    fits = bytes <= max_bytes
+    fits = bytes <= max_bytes and bytes <= room_bytes
     for first = 3, fits and total or 0, 4000 do
       local addresses, before = {}, first - 1
       for j = 1, math.min(4000, total - before) do addresses[j] = base .. names[before + j] end
@@ -76,28 +77,38 @@ else
   reply[said + 1], reply[said + 2], reply[said + 3] = -1, bytes, total
   said = said + 3
 end
+-- What did not fit was looked at, too.
+local found = names and total or 0
+--@ take room
 
 --- page: text position, text expected, limit most, number max_bytes, limit keys_only
 --- apply
 --@ position
+--@ limited page
 local names
-if position == '0' and (held and #held or call('SCARD', keys)) <= most then
+if position == '0' and (held and #held or call('SCARD', keys)) <= most_names then
   names = held or call('SMEMBERS', keys)
 else
-  local page = call('SSCAN', keys, position, 'COUNT', math.min(most, MOST_SCANNED))
+  local page = call('SSCAN', keys, position, 'COUNT', math.min(most_names, MOST_SCANNED))
   position, names = page[1], page[2]
 end
 --@ only keys
---@ begin page
+local texts, fitting, bytes = {}, {}, 0
 for j = 1, #names do
-  local name, length = names[j], keys_only == 0 and try('STRLEN', base .. names[j]) or 0
-  local text = true -- what can't be returned
+  local name = names[j]
+  local length = keys_only == 0 and try('STRLEN', base .. name) or 0
   if type(length) == 'number' and bytes + #name + length <= max_bytes then
-    text = keys_only == 1 and '' or call('GET', base .. name)
-    if text then bytes = bytes + #name + length end
+    bytes = bytes + #name + length
+    texts[name], fitting[#fitting + 1] = '', name
   end
-  --@ tell entry
 end
+for first = 1, keys_only == 0 and #fitting or 0, 4000 do
+  local addresses = {}
+  for j = first, math.min(first + 3999, #fitting) do addresses[#addresses + 1] = base .. fitting[j] end
+  local read = call('MGET', unpack(addresses))
+  for j = 1, #read do texts[fitting[first + j - 1]] = read[j] end
+end
+--@ tell page
 
 --- put: key, text value
 --- probe
@@ -123,9 +134,10 @@ end
 --- increment: key, text amount
 --- probe
 if exists and not repeated then
-  local value = try('GET', base .. key)
+  -- As much of it as a counter can have, and one more.
+  local value = try('GETRANGE', base .. key, '0', '20')
   if type(value) == 'table' then return { WRONG_TYPE, now, key } end
-  if not value then members[slot] = 0
+  if value == '' and (members[slot] ~= 1 or call('EXISTS', base .. key) == 0) then members[slot] = 0
   elseif members[slot] == 1 then
     --@ can be added
   end
@@ -133,7 +145,7 @@ end
 --- apply
 said = said + 1
 if not writes then
-  local value = members[slot] == 1 and try('GET', base .. key)
+  local value = members[slot] == 1 and try('GETRANGE', base .. key, '0', '20')
   reply[said] = type(value) == 'string' and value or 0
 elseif members[slot] == 1 then
   local sum = call('INCRBY', base .. key, amount)
@@ -152,7 +164,7 @@ reply[said] = 0
 if writes and members[slot] == 1 then
   reply[said] = call('UNLINK', base .. key)
   call('SREM', keys, key)
-  members[slot], held = 0, nil
+  members[slot], held, dated = 0, nil, false
 end
 
 --- clear:
@@ -172,7 +184,7 @@ if writes then
   call('UNLINK', keys)
   names = all
   --@ only keys
-  members, held = {}, {}
+  members, held, dated = {}, {}, false
 end
 said = said + 1
 reply[said] = #names
@@ -182,6 +194,7 @@ reply[said] = #names
 if expires > 0 then call('SET', base .. key, value, 'PXAT', expires) else call('SET', base .. key, value) end
 if members[slot] ~= 1 then
   call('SADD', keys, key)
-  if expires > 0 then call('PEXPIREAT', keys, expires) end
-  members[slot], held = 1, nil
+  -- The first one may have made the set.
+  if expires > 0 and not dated then call('PEXPIREAT', keys, expires) end
+  members[slot], held, dated = 1, nil, true
 end

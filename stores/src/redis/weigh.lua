@@ -1,5 +1,6 @@
 -- A digest of all that a bucket holds, and its removal if that is still what it was told to be: what is not seen by
--- the digest is not removed. One pass over the bucket, in which Redis serves nobody else. See removal.rs.
+-- the digest is not removed. One pass over the bucket, in which Redis serves nobody else. See transfer/removal.rs;
+-- transfer/digest.rs reckons the same digest: what is changed here is changed there.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local deadline, task = tonumber(ARGV[1]), ARGV[2]
@@ -47,11 +48,11 @@ for _, name in ipairs(held) do
 end
 for _, field in ipairs(candidates) do
   --@ place of part
-  if place and kind == 'map:' then
+  if place and kind ~= 'log:' then
     local entries = try('HKEYS', base .. place)
     if entries.err then return { WRONG_TYPE, now, part } end
     for _, key in ipairs(entries) do
-      parts[#parts + 1] = hash('m' .. #part .. ':' .. part .. #key .. ':' .. key .. call('HGET', base .. place, key))
+      parts[#parts + 1] = hash((kind == 'map:' and 'm' or 'i') .. #part .. ':' .. part .. #key .. ':' .. key .. call('HGET', base .. place, key))
     end
   elseif place and not seen[place] then
     seen[place] = true

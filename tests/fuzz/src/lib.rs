@@ -5,16 +5,18 @@
 
 mod entry;
 mod feed;
+mod load;
+mod messages;
 mod metadata;
 mod options;
-mod python;
 mod reply;
+mod returned;
 mod run;
 mod stored;
 mod turn;
 
 /// The store of the filter's own tests: it asserts the contract from the other side.
-#[path = "../../../guest/tests/logic/fake.rs"]
+#[path = "../../../guest/tests/logic/fake/mod.rs"]
 #[allow(dead_code, reason = "of what it offers, the rest is for the filter's tests")]
 mod fake;
 
@@ -22,15 +24,17 @@ mod fake;
 pub type Target = fn(&[u8]);
 
 /// All of them. Each has a directory of its name in `corpus/`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("metadata", metadata::holds),
+    ("messages", messages::holds),
     ("options", options::holds),
     ("entry", entry::holds),
-    ("python", python::holds),
     ("feed", feed::holds),
     ("turn", turn::holds),
     ("stored", stored::holds),
+    ("returned", returned::holds),
     ("reply", reply::holds),
+    ("load", load::holds),
 ];
 
 /// Several texts in one input: 0xff is in none.

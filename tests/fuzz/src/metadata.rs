@@ -1,9 +1,7 @@
 //! Metadata: nothing but `memory_context` changes, and JSON stays JSON.
 
-use keepline_filter::{
-    json::scan::members,
-    metadata::{Metadata, Session},
-};
+use keepline_filter::metadata::{Metadata, Session};
+use keepline_json::members;
 use serde_json::Value;
 
 use crate::{is_json, is_session, tree};

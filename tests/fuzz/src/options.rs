@@ -18,7 +18,7 @@ fn filter(text: &str) {
     match keepline_filter::Config::parse(text) {
         Ok(config) => {
             let effective = config.effective();
-            assert_eq!(keepline_filter::Config::parse(&effective), Ok(config), "{effective}");
+            assert_eq!(keepline_filter::Config::parse(&effective), Ok(config.clone()), "{effective}");
             assert!(serde_json::from_str::<Value>(&effective).unwrap().is_object());
             let life = config.time_to_live().map(|life| life.milliseconds);
             assert!(life.is_none_or(|life| (1..=3_153_600_000_000).contains(&life)), "{life:?}");

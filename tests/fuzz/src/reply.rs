@@ -58,7 +58,11 @@ fn transaction(asked: u8, reply: Value) {
             | (Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_), Outcome::Changed(_))
             | (Operation::Increment(_), Outcome::Counter(_))
             | (
-                Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_),
+                Operation::Append(_)
+                | Operation::Overflow(_)
+                | Operation::ReplaceOldest(_)
+                | Operation::Rewrite(_)
+                | Operation::ResetLog(_),
                 Outcome::Extent(_),
             )
             | (Operation::Read(_) | Operation::Overflow(_), Outcome::Records(_))

@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "of what they offer, the rest is for the harness")]
 
+#[path = "../../../harness/src/run/budget.rs"]
+pub mod budget;
 #[path = "../../../harness/src/run/entry.rs"]
 pub mod entry;
 #[path = "../../../harness/src/run/feed.rs"]
 pub mod feed;
 #[path = "../../../harness/src/run/members.rs"]
 pub mod members;
-#[path = "../../../harness/src/run/python_json.rs"]
-pub mod python_json;

@@ -15,7 +15,7 @@ const MOST: u64 = (1 << 53) - 1;
 pub fn holds(data: &[u8]) {
     let fake = Fake::new();
     let config = Config { max_history: 4, ..Config::default() };
-    let filter = Filter::new(&fake, config);
+    let filter = Filter::new(&fake, config.clone());
     filter.question(&QuestionEntry { metadata: METADATA, ..QuestionEntry::default() });
     let mut records = Vec::new();
     for part in data.split(|byte| *byte == 0xff) {
@@ -72,14 +72,14 @@ fn enrichment(fake: &Fake, filter: &Filter<&Fake>) {
     assert!(is_json(&metadata) && !metadata.contains(['\n', '\r']), "{metadata}");
     assert_eq!((reply.effect, reply.attached as usize), (Effect::Enriched, good.len()));
     let mut context = "";
-    keepline_filter::json::members(&metadata, |key, value| {
+    keepline_json::members(&metadata, |key, value| {
         if key == "\"memory_context\"" {
             context = value;
         }
     })
     .unwrap();
     let mut attached = BTreeMap::new();
-    keepline_filter::json::members(context, |key, value| {
+    keepline_json::members(context, |key, value| {
         attached.insert(key.trim_matches('"').to_owned(), value.to_owned());
     })
     .unwrap();

@@ -7,3 +7,4 @@ pub mod raw;
 pub mod requests;
 pub mod servers;
 pub mod stores;
+pub mod work;

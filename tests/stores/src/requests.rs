@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use keepline_stores::{
     AppendOperation, BucketId, BucketKind, CounterValue, DescribeOperation, Description, Entry, EntryCount, EntryState,
-    ExistingLife, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, FoundEntries, GetAllOperation, GetOperation,
-    IncrementOperation, LeaseOperation, LogEnd, LogExtent, LogRecords, LogSpans, NewLife, Opening, Operation, Outcome,
-    OverflowOperation, PageOperation, PositionMark, PositionedRecord, PutOperation, ReadAtOperation, ReadOperation,
-    RemoveOperation, ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Size, Span,
-    SpanRecords, TimeToLive, Transaction, names::VALUES,
+    ExistingLife, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, FoundEntries, FoundMatches, GetAllOperation,
+    GetOperation, IncrementOperation, IndexExtent, LeaseOperation, LogEnd, LogExtent, LogRecords, LogSpans,
+    MatchOperation, NewLife, Opening, Operation, Outcome, OverflowOperation, PageOperation, PositionMark,
+    PositionedRecord, PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
+    ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Size, Span, SpanRecords,
+    TermMatches, TimeToLive, Transaction, UnpostOperation, names::VALUES,
 };
 
 /// No limit.
@@ -344,6 +345,36 @@ pub fn lease(lease: &str, holder: &str, time: Duration) -> Operation {
     Operation::Lease(LeaseOperation { lease: lease.into(), holder: holder.into(), milliseconds })
 }
 
+/// A document of an index, with a mark that follows from its position.
+pub fn document(position: u64, terms: &[u32]) -> Posting {
+    Posting { position, mark: mark_of(position), terms: terms.to_vec() }
+}
+
+/// The mark of a [`document`].
+pub fn mark_of(position: u64) -> u16 {
+    u16::try_from(position % 60_000).unwrap() + 1
+}
+
+/// Add documents to an index.
+pub fn post(index: &str, documents: impl Into<Vec<Posting>>) -> Operation {
+    Operation::Post(PostOperation { index: index.into(), documents: documents.into() })
+}
+
+/// Take documents out of an index.
+pub fn unpost(index: &str, positions: impl Into<Vec<u64>>) -> Operation {
+    Operation::Unpost(UnpostOperation { index: index.into(), positions: positions.into() })
+}
+
+/// Look for terms among all positions.
+pub fn find(index: &str, terms: &[u32]) -> Operation {
+    find_within(index, terms, ALL, ALL)
+}
+
+/// Look for terms among the newest positions, for so many bytes of reply.
+pub fn find_within(index: &str, terms: &[u32], newest: u64, max_bytes: u64) -> Operation {
+    Operation::Match(MatchOperation { index: index.into(), terms: terms.to_vec(), newest, max_bytes })
+}
+
 /// Describe the bucket, with all its parts.
 pub fn describe() -> Operation {
     Operation::Describe(DescribeOperation { parts: true })
@@ -410,6 +441,25 @@ pub fn spans(first: u64, length: u64, spans: &[(u64, &[&str])]) -> Outcome {
     let extent = LogExtent { first, length };
     let spans = spans.iter().map(|(first, records)| SpanRecords { first: *first, records: strings(records) });
     Outcome::Spans(LogSpans { extent, spans: spans.collect() })
+}
+
+/// Where an index stands after it was written to.
+pub fn indexed(next: u64, documents: u64) -> Outcome {
+    Outcome::Indexed(IndexExtent { next, documents })
+}
+
+/// What was found in an index that stands there: marks from the first position on, and where each term occurs.
+pub fn matches((next, documents): (u64, u64), first: u64, marks: &[u16], terms: &[&[u32]]) -> Outcome {
+    let terms = terms.iter().map(|offsets| TermMatches { offsets: offsets.to_vec() }).collect();
+    Outcome::Matches(FoundMatches { extent: IndexExtent { next, documents }, first, marks: marks.to_vec(), terms })
+}
+
+/// What was found, whatever it is.
+pub fn found_in(outcome: Outcome) -> FoundMatches {
+    match outcome {
+        Outcome::Matches(found) => found,
+        other => panic!("{other:?} is nothing that was found in an index"),
+    }
 }
 
 /// What a bucket is described as.

@@ -11,15 +11,17 @@ use std::{
 
 use keepline_local_redis::{RedisCluster, RedisServer};
 use keepline_stores::{
-    BucketId, BucketKind, Deadline, Deletion, Description, Failure, ManualClock, MemoryLimits, MemoryStore, Opening,
-    Operation, Outcome, Receipt, RedisOptions, RedisStore, Status, Store, Transaction, Writer,
+    BucketId, BucketKind, Deadline, Deletion, Description, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+    ManualClock, MemoryLimits, MemoryStore, Opening, Operation, Outcome, Receipt, RedisOptions, RedisStore,
+    SessionLimitPolicy, Status, Store, Transaction, Writer,
 };
 use parking_lot::Mutex;
+use tempfile::TempDir;
 
 pub use crate::raw::RawRedis;
 use crate::{
     requests::{
-        KINDS, Named, bucket, describe, description, existing, get_all, get_all_in, read_all, transaction, unused,
+        KINDS, Named, bucket, describe, description, existing, find, get_all, get_all_in, read_all, transaction, unused,
     },
     servers,
 };
@@ -31,7 +33,7 @@ pub const MASTERS: usize = 3;
 
 /// A store, empty and nobody else's.
 pub struct StoreUnderTest {
-    /// `memory`, `redis` or `cluster`.
+    /// `memory`, `directory`, `redis` or `cluster`.
     pub name: &'static str,
     /// The store.
     pub store: Arc<dyn Store>,
@@ -41,16 +43,40 @@ pub struct StoreUnderTest {
 
 enum Backing {
     Memory(ManualClock),
+    Directory(ManualClock, TempDir),
     Redis(Box<RawRedis>),
 }
 
 impl StoreUnderTest {
     /// A store in memory whose clock stands still unless time is [passed](Self::pass_time).
     pub fn memory() -> Self {
+        Self::memory_with(SessionLimitPolicy::Refuse)
+    }
+
+    /// The same that ends sessions at its limits, which no test comes to.
+    pub fn memory_evicting() -> Self {
+        Self::memory_with(SessionLimitPolicy::Evict)
+    }
+
+    fn memory_with(session_limit_policy: SessionLimitPolicy) -> Self {
         let clock = ManualClock::new();
-        let limits = MemoryLimits { max_sessions: 1_000_000, ..MemoryLimits::default() };
+        let limits = MemoryLimits { max_sessions: 1_000_000, session_limit_policy, ..MemoryLimits::default() };
         let store = Arc::new(MemoryStore::with_clock(limits, clock.clone().into()));
         Self { name: "memory", store, backing: Backing::Memory(clock), writer: Mutex::default() }
+    }
+
+    /// A store in a directory of its own, whose clock stands still unless time is [passed](Self::pass_time). Syncs are
+    /// left out: what they are for can't be seen here.
+    pub fn directory() -> Self {
+        let (clock, directory) = (ManualClock::new(), tempfile::tempdir().unwrap());
+        let options = DirectoryOptions {
+            clock: clock.clone().into(),
+            sync: DirectorySync::Off,
+            timeout: TIMEOUT,
+            ..DirectoryOptions::default()
+        };
+        let store = Arc::new(DirectoryStore::open(directory.path(), options).unwrap());
+        Self { name: "directory", store, backing: Backing::Directory(clock, directory), writer: Mutex::default() }
     }
 
     /// A store in Redis, under a prefix of its own and as a user who may do nothing beyond it. Every short
@@ -99,15 +125,20 @@ impl StoreUnderTest {
     pub fn raw(&self) -> &RawRedis {
         match &self.backing {
             Backing::Redis(raw) => raw,
-            Backing::Memory(_) => panic!("this store is not in Redis"),
+            Backing::Memory(_) | Backing::Directory(..) => panic!("this store is not in Redis"),
         }
     }
 
     /// The configuration by which a process of its own uses the same store, as environment variables; for a store in
     /// memory, which no other process sees, one of its own.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let Backing::Redis(raw) = &self.backing else {
-            return vec![("KEEPLINE_BACKEND", "memory".into())];
+        let raw = match &self.backing {
+            Backing::Memory(_) => return vec![("KEEPLINE_BACKEND", "memory".into())],
+            Backing::Directory(_, directory) => {
+                let directory = directory.path().to_str().unwrap().to_owned();
+                return vec![("KEEPLINE_BACKEND", "directory".into()), ("KEEPLINE_DIRECTORY", directory)];
+            }
+            Backing::Redis(raw) => raw,
         };
         let options = &raw.options;
         let mut variables = vec![
@@ -132,7 +163,7 @@ impl StoreUnderTest {
     /// Let the store believe that this much time has passed.
     pub fn pass_time(&self, time: Duration) {
         match &self.backing {
-            Backing::Memory(clock) => clock.advance(time),
+            Backing::Memory(clock) | Backing::Directory(clock, _) => clock.advance(time),
             Backing::Redis(raw) => raw.pass_time(time),
         }
     }
@@ -263,11 +294,17 @@ impl StoreUnderTest {
         let maps = described.maps.iter().map(|map| (&map.map_name, get_all_in(&map.map_name)));
         let logs = described.logs.iter().map(|log| (&log.log, read_all(&log.log)));
         let values = ("values".to_owned(), get_all());
-        let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs);
+        let indexes =
+            described.indexes.iter().map(|index| (&index.index, find(&index.index, &(0..256).collect::<Vec<_>>())));
+        let reads = [(&values.0, values.1)].into_iter().chain(maps).chain(logs).chain(indexes);
         let mut contents =
             BTreeMap::from([(format!("{id:?} description"), format!("{} {:?}", receipt.incarnation, described))]);
         for (name, read) in reads {
-            let what = if matches!(read, Operation::Read(_)) { "log" } else { "map" };
+            let what = match read {
+                Operation::Read(_) => "log",
+                Operation::Match(_) => "index",
+                _ => "map",
+            };
             let outcome = self.one(id, unused(), read).await;
             contents.insert(format!("{id:?} {what} {name}"), format!("{outcome:?}"));
         }
@@ -318,29 +355,25 @@ pub fn run_in_parallel<F: Future<Output = ()>>(store: StoreUnderTest, case: impl
     runtime.block_on(case(Arc::new(store)));
 }
 
-/// One test for each store and case, `memory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so that a
-/// failure names both.
+/// One test for each store and case, `memory::…`, `directory::…`, `redis::…`, `redis_general::…` and `cluster::…`, so
+/// that a failure names both.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident,)*) => {
-        mod memory {
+        $crate::on_stores![run on memory, directory, redis, redis_general, cluster: [$($case,)*]];
+    };
+}
+
+/// The same on some stores, by one of the ways to [`run`] a case.
+#[macro_export]
+macro_rules! on_stores {
+    ($run:ident on $($store:ident),*: $cases:tt) => {
+        $($crate::on_stores!(@each $run $store $cases);)*
+    };
+    (@each $run:ident $store:ident [$($case:ident,)*]) => {
+        mod $store {
             $(#[test] fn $case() {
-                $crate::stores::run($crate::stores::StoreUnderTest::memory(), super::$case);
-            })*
-        }
-        mod redis {
-            $(#[test] fn $case() {
-                $crate::stores::run($crate::stores::StoreUnderTest::redis(), super::$case);
-            })*
-        }
-        mod redis_general {
-            $(#[test] fn $case() {
-                $crate::stores::run($crate::stores::StoreUnderTest::redis_general(), super::$case);
-            })*
-        }
-        mod cluster {
-            $(#[test] fn $case() {
-                $crate::stores::run($crate::stores::StoreUnderTest::cluster(), super::$case);
+                $crate::stores::$run($crate::stores::StoreUnderTest::$store(), super::$case);
             })*
         }
     };

@@ -10,10 +10,7 @@ use std::{
 };
 
 use keepline_stores::{Deadline, EntryState, Outcome, Status, Store, Transaction, Writer};
-use keepline_stores_tests::{
-    requests::*,
-    stores::{StoreUnderTest, run_in_parallel},
-};
+use keepline_stores_tests::{on_stores, requests::*, stores::StoreUnderTest};
 use tokio::task::JoinSet;
 
 const WRITERS: u64 = 16;
@@ -37,6 +34,44 @@ async fn all_at_once<F: Future<Output = ()> + Send + 'static>(
 async fn sent(store: &Arc<dyn Store>, writer: &Writer, transaction: &Transaction) -> (Status, Vec<Outcome>) {
     let receipt = store.transact(writer, transaction, Deadline::NEVER).await.unwrap();
     (receipt.status, receipt.outcomes)
+}
+
+/// The newest documents' terms lie in a log, and whoever sees that there are enough of them folds them into the index.
+async fn what_many_fold_into_an_index_is_there_once(s: Arc<StoreUnderTest>) {
+    all_at_once(&s, async |store, number| {
+        let mut writer = Writer::new();
+        for round in 0..20 {
+            let record = (number * 20 + round).to_string();
+            let asked = transaction("b", create(), [append("terms", &[&record]), overflow("terms", 10, 5, 64, ALL)]);
+            let (status, outcomes) = sent(&store, writer.advance(), &asked).await;
+            assert_eq!(status, Status::Applied);
+            let Outcome::Records(surplus) = &outcomes[1] else { continue };
+            let terms = |record: &String| [7, 1000 + record.parse::<u32>().unwrap()];
+            let documents = (surplus.first..).zip(&surplus.records).map(|(at, record)| document(at, &terms(record)));
+            let fold = [
+                post("recall", documents.collect::<Vec<_>>()),
+                replace_oldest::<&str>("terms", surplus.records.len() as u64, &[]),
+            ];
+            let fold = expecting("b", existing(), [log_at("terms", surplus.first, None)], fold);
+            let (status, _) = sent(&store, writer.advance(), &fold).await;
+            assert!(matches!(status, Status::Applied | Status::Unmet), "{status:?}");
+        }
+    })
+    .await;
+    let last = s.apply("b", existing(), [find("recall", &[7]), read_all("terms")]).await;
+    let Outcome::Records(left) = &last[1] else { panic!("{last:?}") };
+    let found = found_in(last[0].clone());
+    assert_eq!((found.extent.next, found.extent.documents), (left.extent.first, left.extent.first));
+    assert!(found.marks.iter().copied().eq((0..left.extent.first).map(mark_of)));
+    let mut seen: BTreeSet<_> = left.records.iter().map(|record| record.parse::<u32>().unwrap()).collect();
+    for terms in (0..320).collect::<Vec<u32>>().chunks(256) {
+        let asked: Vec<_> = terms.iter().map(|n| 1000 + n).collect();
+        let found = found_in(s.apply_one("b", find("recall", &asked)).await);
+        for (n, term) in terms.iter().zip(&found.terms) {
+            assert!(term.offsets.is_empty() || (term.offsets.len() == 1 && seen.insert(*n)), "{n}");
+        }
+    }
+    assert_eq!(seen.len(), 320);
 }
 
 async fn counters_are_exact_and_no_record_is_lost(s: Arc<StoreUnderTest>) {
@@ -133,10 +168,11 @@ async fn summaries_made_all_the_time_lose_nothing(s: Arc<StoreUnderTest>) {
                 ];
                 let (status, outcomes) = sent(&store, writer.advance(), &transaction("b", create(), operations)).await;
                 assert_eq!(status, Status::Applied);
-                let Outcome::Records(surplus) = &outcomes[2] else { panic!("{outcomes:?}") };
-                if surplus.records.len() < 2 {
-                    continue;
-                }
+                let surplus = match &outcomes[2] {
+                    Outcome::Records(surplus) if surplus.records.len() >= 2 => surplus,
+                    Outcome::Records(_) | Outcome::Extent(_) => continue,
+                    other => panic!("{other:?}"),
+                };
                 let summary = format!("sum {}", surplus.records.iter().map(|record| weight(record)).sum::<u64>());
                 let replace = replace_oldest("history", surplus.records.len() as u64, &[&summary]);
                 let fold = expecting("b", existing(), [log_at("history", surplus.first, None)], [replace]);
@@ -286,19 +322,9 @@ async fn what_all_append_under_one_expectation_is_appended_once(s: Arc<StoreUnde
     }
 }
 
-macro_rules! on_every_store_in_parallel {
-    ($($case:ident,)*) => {
-        mod memory {
-            $(#[test] fn $case() { super::run_in_parallel(super::StoreUnderTest::memory(), super::$case); })*
-        }
-        mod redis {
-            $(#[test] fn $case() { super::run_in_parallel(super::StoreUnderTest::redis(), super::$case); })*
-        }
-    };
-}
-
-on_every_store_in_parallel![
+on_stores![run_in_parallel on memory, memory_evicting, directory, redis: [
     counters_are_exact_and_no_record_is_lost,
+    what_many_fold_into_an_index_is_there_once,
     transactions_sent_twice_by_all_count_once,
     ever_new_writers_that_are_all_sent_again_later_count_once,
     summaries_made_all_the_time_lose_nothing,
@@ -306,4 +332,4 @@ on_every_store_in_parallel![
     buckets_deleted_and_created_all_the_time_are_whole_or_not_there,
     a_lease_is_held_by_one_at_a_time,
     what_all_append_under_one_expectation_is_appended_once,
-];
+]];

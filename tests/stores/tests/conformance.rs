@@ -14,6 +14,8 @@ mod bulk;
 mod exactly_once;
 #[path = "conformance/expiry.rs"]
 mod expiry;
+#[path = "conformance/indexes.rs"]
+mod indexes;
 #[path = "conformance/kit.rs"]
 mod kit;
 #[path = "conformance/listing.rs"]
@@ -22,6 +24,8 @@ mod listing;
 mod pages;
 #[path = "conformance/promises.rs"]
 mod promises;
+#[path = "conformance/redis_indexes.rs"]
+mod redis_indexes;
 #[path = "conformance/redis_layout.rs"]
 mod redis_layout;
 #[path = "conformance/redis_others.rs"]

@@ -1,4 +1,4 @@
-//! The same transactions, at random, on memory and on Redis, there with scripts for their shapes and with the
+//! The same transactions, at random, on memory, in a directory and on Redis, there with scripts for their shapes and with the
 //! general one: the same answers and the same state.
 //!
 //! `KEEPLINE_SEED` repeats a run, `KEEPLINE_ROUNDS` sets how many steps it takes.
@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, env, fmt::Debug, time::Duration};
 use fastrand::Rng;
 use keepline_stores::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, EntryState, Expectation, Failure, Opening, Operation,
-    Outcome, Receipt, Status, Transaction, Writer, request,
+    Outcome, Posting, Receipt, Status, Transaction, Writer, check,
 };
 use keepline_stores_tests::{requests::*, stores::StoreUnderTest};
 
@@ -26,6 +26,9 @@ const MAPS: [&str; 4] = ["values", "values", "notes", "map-2"];
 const HOLDERS: [&str; 2] = ["me", "you:2"];
 const KEYS: [&str; 5] = ["k", "l", "count", "n.2", "_x-"];
 const LOGS: [&str; 3] = ["history", "l", "log-2"];
+const INDEXES: [&str; 2] = ["recall", "l"];
+/// Alike in their lower bits, or in their higher ones.
+const TERMS: [u32; 7] = [0, 1, 255, 256, 257, 1 << 21, (1 << 22) - 1];
 const RECORDS: [&str; 5] = ["a", "b", "", "é\0", "a longer record of thirty bytes"];
 const VALUES: [&str; 12] = [
     "1",
@@ -45,7 +48,7 @@ const LIMITS: [u64; 9] = [0, 1, 2, 3, 5, 30, 60, 1000, ALL];
 const AMOUNTS: [i64; 8] = [1, 1, 1, -1, 0, 1_000_000, i64::MAX, i64::MIN];
 
 #[test]
-fn memory_and_redis_give_the_same_answers_and_come_to_the_same_state() {
+fn all_stores_give_the_same_answers_and_come_to_the_same_state() {
     let seed = number("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..));
     let rounds = usize::try_from(number("KEEPLINE_ROUNDS").unwrap_or(30_000)).unwrap();
     println!("KEEPLINE_SEED={seed} KEEPLINE_ROUNDS={rounds}");
@@ -123,28 +126,34 @@ enum Sent {
 struct Episode {
     rng: Rng,
     memory: Side,
+    directory: Side,
     redis: Side,
     general: Side,
     writers: Vec<Writer>,
     /// What can be sent once more.
     sent: Vec<(Writer, Sent)>,
     seen: BTreeSet<String>,
+    /// What indexes are posted at next.
+    position: u64,
 }
 
 impl Episode {
-    fn new(rng: Rng) -> Self {
+    fn new(mut rng: Rng) -> Self {
         let side = |under_test| Side { under_test, lives: Vec::new() };
         let redis = side(StoreUnderTest::redis());
         // Redis forgets no script by itself, and most transactions here have one.
         redis.under_test.raw().run::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
         Self {
-            rng,
-            memory: side(StoreUnderTest::memory()),
+            // Below its limits it makes no difference what it would do there.
+            memory: side(if rng.bool() { StoreUnderTest::memory() } else { StoreUnderTest::memory_evicting() }),
+            directory: side(StoreUnderTest::directory()),
             redis,
             general: side(StoreUnderTest::redis_general()),
+            rng,
             writers: (0..200).map(|_| Writer::new()).collect(),
             sent: Vec::new(),
             seen: BTreeSet::new(),
+            position: 0,
         }
     }
 
@@ -187,7 +196,7 @@ impl Episode {
     /// Hours, after which no writer is remembered, or a second, after which all are.
     fn pass_time(&mut self) {
         let time = self.pick(&[Duration::from_secs(1), HOUR, HOUR, 2 * HOUR, 5 * HOUR, 300 * HOUR]);
-        for side in [&self.memory, &self.redis, &self.general] {
+        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
             side.under_test.pass_time(time);
         }
     }
@@ -202,7 +211,7 @@ impl Episode {
     async fn send(&mut self, round: usize, writer: &Writer, sent: &Sent) {
         let mut answers = Vec::new();
         let mut times = Vec::new();
-        for side in [&mut self.memory, &mut self.redis, &mut self.general] {
+        for side in [&mut self.memory, &mut self.directory, &mut self.redis, &mut self.general] {
             let store = side.under_test.store.clone();
             let attempts = match sent {
                 Sent::Transaction(asked) => {
@@ -238,17 +247,17 @@ impl Episode {
         let sent_as = format!("{}th of writer {}: {sent:?}", writer.sequence(), writer.id());
         assert_same(round, &sent_as, &answers);
         // The times that they told of the same things, one store after the other.
-        let each = times.len() / 3;
+        let each = times.len() / 4;
         for at in 0..each {
-            let [memory, redis, general] = [times[at], times[at + each], times[at + 2 * each]];
-            let apart = memory.abs_diff(redis).max(memory.abs_diff(general));
-            assert!(u128::from(apart) < SLACK.as_millis(), "round {round}: {sent_as}: {memory} {redis} {general} ms");
+            let told = [times[at], times[at + each], times[at + 2 * each], times[at + 3 * each]];
+            let apart = told.iter().map(|time| time.abs_diff(told[0])).max().unwrap_or(0);
+            assert!(u128::from(apart) < SLACK.as_millis(), "round {round}: {sent_as}: {told:?} ms");
         }
     }
 
     async fn list(&mut self, round: usize) {
         let mut answers = Vec::new();
-        for side in [&self.memory, &self.redis, &self.general] {
+        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
             let mut told = Vec::new();
             for kind in KINDS {
                 let listed: BTreeSet<_> = side.under_test.list_kind(kind, 2).await.into_iter().collect();
@@ -264,8 +273,10 @@ impl Episode {
     async fn compare_states(&mut self) {
         for (kind, name) in BUCKETS {
             let mut answers = Vec::new();
-            for side in [&mut self.memory, &mut self.redis, &mut self.general] {
-                let reads = MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get));
+            for side in [&mut self.memory, &mut self.directory, &mut self.redis, &mut self.general] {
+                let found = INDEXES.map(|index| find(index, &TERMS));
+                let reads =
+                    MAPS.map(get_all_in).into_iter().chain(LOGS.map(read_all)).chain(KEYS.map(get)).chain(found);
                 let read = transaction(bucket(kind, name), unused(), reads.chain([describe()]).collect::<Vec<_>>());
                 let receipt = side.under_test.ask(&read).await;
                 let life = side.life(&receipt.incarnation);
@@ -289,7 +300,7 @@ impl Episode {
             transaction.operations.push(operation);
             // Mostly what a store takes: a place is written once, and no more records replace fewer.
             let capabilities = self.memory.under_test.store.capabilities();
-            if request::check(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
+            if check::transaction(&transaction, &capabilities).is_err() && self.rng.u32(0..200) != 0 {
                 transaction.operations.pop();
             }
         }
@@ -354,11 +365,27 @@ impl Episode {
         self.entries().into_iter().map(|(key, _)| key).collect()
     }
 
+    /// Mostly above all that there were.
+    fn documents(&mut self) -> Vec<Posting> {
+        let mut next = if self.rng.u32(0..12) == 0 { self.rng.u64(0..4000) } else { self.position };
+        let mut documents = Vec::new();
+        for _ in 0..self.rng.usize(0..12) {
+            let mut terms = TERMS.to_vec();
+            self.rng.shuffle(&mut terms);
+            terms.truncate(self.rng.usize(0..=TERMS.len()));
+            terms.sort_unstable();
+            documents.push(Posting { position: next, mark: self.rng.u16(..), terms });
+            next += self.pick(&[1, 1, 1, 2, 900]);
+        }
+        self.position = self.position.max(next);
+        documents
+    }
+
     fn operation(&mut self) -> Operation {
         let (map, key, log) = (self.pick(&MAPS), self.pick(&KEYS), self.pick(&LOGS));
         let mut limit = || self.pick(&LIMITS);
         let limits = [limit(), limit(), limit(), limit()];
-        match self.rng.u32(0..28) {
+        match self.rng.u32(0..34) {
             0 => get_within(key, limits[0]),
             1..3 => get_in(map, &self.keys(), limits[0]),
             3..5 => get_all_in_within(map, limits[0], limits[1]),
@@ -388,6 +415,18 @@ impl Episode {
             24 if self.rng.bool() => reset_log(log, &self.records(0..3)),
             24..26 => lease("work", self.pick(&HOLDERS), self.pick(&[Duration::ZERO, 11 * HOUR / 2, 501 * HOUR / 2])),
             26 => describe(),
+            27..30 => post(self.pick(&INDEXES), self.documents()),
+            30 => {
+                let first = self.position.saturating_sub(self.rng.u64(0..3000));
+                let count = self.pick(&[1, 2, 30, 2000]);
+                unpost(self.pick(&INDEXES), (first..first + count).collect::<Vec<_>>())
+            }
+            31..33 => {
+                let mut terms = TERMS;
+                self.rng.shuffle(&mut terms);
+                let (newest, max_bytes) = (self.pick(&[ALL, 0, 1, 1000, 2000]), self.pick(&[ALL, 0, 100, 4000]));
+                find_within(self.pick(&INDEXES), &terms[..self.rng.usize(0..=terms.len())], newest, max_bytes)
+            }
             _ => count(log),
         }
     }
@@ -435,6 +474,6 @@ fn comparable_failure(failure: &Failure) -> String {
 fn assert_same(round: usize, what: impl Debug, answers: &[String]) {
     assert!(
         answers.iter().all(|answer| *answer == answers[0]),
-        "round {round}: {what:?}\nmemory, Redis with scripts for shapes, Redis with the general one: {answers:#?}"
+        "round {round}: {what:?}\nmemory, a directory, Redis with scripts for shapes, Redis with the general one: {answers:#?}"
     );
 }

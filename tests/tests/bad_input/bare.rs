@@ -125,12 +125,7 @@ impl Bare {
             ("metadata", string(metadata)),
             ("turn", string(turn)),
             ("message-id", Val::Option(message_id.map(|id| Box::new(string(id))))),
-            ("question-text", none()),
-            ("activity", Val::List(Vec::new())),
-            ("status", Val::Enum("complete".into())),
-            ("question-tokens", none()),
-            ("tokens", none()),
-            ("details", string("")),
+            ("parts", Val::List(Vec::new())),
         ]);
         assert_eq!(self.call(self.answer, entry, "metadata"), none());
     }

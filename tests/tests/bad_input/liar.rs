@@ -141,7 +141,8 @@ impl Tongue<'_> {
                     matches!(outcome, Outcome::Changed(_))
                 }
                 Operation::Increment(_) => matches!(outcome, Outcome::Counter(_)),
-                Operation::Read(_) | Operation::Overflow(_) => matches!(outcome, Outcome::Records(_)),
+                Operation::Read(_) => matches!(outcome, Outcome::Records(_)),
+                Operation::Overflow(_) => matches!(outcome, Outcome::Records(_) | Outcome::Extent(_)),
                 Operation::ReadAt(_) => matches!(outcome, Outcome::Spans(_)),
                 Operation::Lease(_) => matches!(outcome, Outcome::Lease(_)),
                 Operation::Describe(_) => matches!(outcome, Outcome::Described(_)),

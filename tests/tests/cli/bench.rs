@@ -1,4 +1,4 @@
-//! The growth part of the bench gives whole tables, whole JSON and whole plots; not which figures.
+//! The parts of the bench on growth and on directories give whole tables, whole JSON and whole plots; not which figures.
 
 use std::{fs, path::Path};
 
@@ -69,6 +69,69 @@ fn grows_in_tables_json_and_plots() {
     let arguments = ["bench", "--from", report.to_str().unwrap(), "--plots", again.to_str().unwrap()];
     assert_eq!(call(&arguments, b"").ok().text(), tables);
     assert_eq!(drawn(&again), pictures);
+}
+
+#[test]
+fn measures_a_directory_by_way_of_syncing_beside_the_floor_and_leaves_nothing_behind() {
+    let disk = tempfile::tempdir_in(".").unwrap();
+    let arguments = ["bench", "--only", "directory", "--quick", "--points", "2", "--json", "--disk"];
+    let report = call(&[&arguments[..], &[disk.path().to_str().unwrap()]].concat(), b"").ok().json();
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0);
+    let conditions = report["conditions"].as_array().unwrap();
+    let place = conditions.iter().find(|condition| condition[0] == "directories").unwrap()[1].as_str().unwrap();
+    assert!(place.ends_with(fs::canonicalize(disk.path()).unwrap().to_str().unwrap()), "{place}");
+
+    let [pairs, questions, sessions, history] = &report["sections"].as_array().unwrap()[..] else { panic!("{report}") };
+    let named = |section: &Value, name: &str| -> Vec<Option<f64>> {
+        let row = section["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
+        let row = row.unwrap_or_else(|| panic!("no {name} in {section}"));
+        row["values"].as_array().unwrap().iter().map(Value::as_f64).collect()
+    };
+    let rows = [pairs, questions, sessions, history].map(|section| section["rows"].as_array().unwrap().len());
+    assert_eq!(rows, [11, 4, 2, 2]);
+    for pipes in ["1 pipe", "8 pipes", "64 pipes"] {
+        let syncs = |way: &str| named(pairs, &format!("{way}, {pipes}"))[3].unwrap();
+        assert_eq!(syncs("off"), 0.0);
+        // Each by itself: of an answer, and of the summaries. How many share one depends on how long the disk takes.
+        assert!(syncs("always") >= 1.0, "{pairs}");
+        assert!(syncs("group") > 0.0, "{pairs}");
+    }
+    assert!(named(pairs, "the same statements by SQLite alone, off, 1 thread")[2].unwrap() > 0.0);
+    for row in ["off", "group", "always"] {
+        assert!(named(questions, row).iter().all(|value| value.is_some_and(|value| value > 0.0)), "{questions}");
+    }
+    assert_eq!(named(questions, "nobody writes")[2], None);
+    for row in ["10", "100"] {
+        let values = [named(sessions, row), named(history, row)].concat();
+        assert!(values.iter().all(|value| value.is_some_and(|value| value > 0.0)), "{sessions} {history}");
+    }
+}
+
+#[test]
+fn conversations_are_measured_on_each_store() {
+    let ran = call(&["bench", "--only", "conversation", "--quick", "--json"], b"").ok();
+    let json = ran.json();
+    let sections = json["sections"].as_array().unwrap();
+    let titles: Vec<_> = sections.iter().map(|section| section["title"].as_str().unwrap()).collect();
+    for store in ["memory", "directory", "Redis"] {
+        assert!(titles.iter().any(|title| title.contains(&format!(", {store}:"))), "{titles:?}");
+    }
+    for row in sections.iter().flat_map(|section| section["rows"].as_array().unwrap()) {
+        let values = row["values"].as_array().unwrap();
+        assert!(values.iter().all(|value| value.as_f64().is_some_and(|value| value > 0.0)), "{row}");
+    }
+    // The figures that do not depend on the machine.
+    let prefixes = sections.last().unwrap()["rows"].as_array().unwrap();
+    assert_eq!(prefixes.len(), 5);
+    for (row, wanted) in prefixes.iter().zip([90.0, 90.0, 75.0, 84.0, 90.0]) {
+        assert!(row["values"][0].as_f64().unwrap() >= wanted && row["values"][1].as_f64().unwrap() < 5.0, "{row}");
+    }
+}
+
+#[test]
+fn a_disk_that_is_not_there_is_refused() {
+    let ran = call(&["bench", "--only", "directory", "--disk", "no/such/directory"], b"");
+    assert!(ran.code == 1 && ran.err.contains("can't use no/such/directory"), "{ran:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use keepline_local_redis::RedisServer;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Ran, answer, call, call_with, finish, question};
+use super::{Ran, answer, call, call_with, finish, keepline, question};
 
 fn shown(ran: &Ran) -> BTreeMap<String, (Value, String)> {
     let all = ran.json();
@@ -149,7 +149,7 @@ fn shows_no_password_wherever_it_came_from() {
 fn that_is_wrong_names_the_field_and_what_is_allowed() {
     for (set, told) in [
         ("redis_port=70000", "redis_port must be a whole number from 1 to 65535"),
-        ("backend=Redis", "Unknown backend: 'Redis'. Must be \"redis\" or \"memory\"."),
+        ("backend=Redis", "Unknown backend: 'Redis'. Must be \"redis\", \"memory\" or \"directory\"."),
         ("max_history=x", "max_history"),
         ("auto_summarize=no", "auto_summarize"),
         ("redis_url=http://x", "redis_url must be a redis:// or rediss:// URL"),
@@ -173,6 +173,63 @@ fn with_an_unknown_field_is_refused_with_the_names_of_all() {
 fn of_the_custom_profile_untouched_is_refused_before_anything_runs() {
     let ran = call(&["run", "--profile", "custom"], question("a", "1").as_bytes());
     assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains("redis_host is empty"), "{ran:?}");
+}
+
+/// With an environment and lines.
+fn pass_with(environment: &[(&str, &str)], arguments: &[&str], input: &str) -> Ran {
+    finish(keepline(arguments.iter().copied()).envs(environment.iter().copied()).spawn().unwrap(), input.as_bytes())
+}
+
+#[test]
+fn of_neurolink_stands_in_for_ours_where_the_storage_type_is_set() {
+    let redis = RedisServer::start_with(&["--requirepass", "hunter2"]).unwrap();
+    let port = redis.port().to_string();
+    let server = [("REDIS_HOST", "127.0.0.1"), ("REDIS_PORT", &*port), ("REDIS_PASSWORD", "hunter2")];
+    let all =
+        [&server[..], &[("STORAGE_TYPE", "Redis"), ("REDIS_KEY_PREFIX", "shop:"), ("REDIS_TTL", "3600")]].concat();
+
+    let ran = call_with(&all, &["config", "--json"]).ok();
+    let told = shown(&ran);
+    for (field, value, source) in [
+        ("backend", json!("redis"), "STORAGE_TYPE"),
+        ("redis_host", json!("127.0.0.1"), "REDIS_HOST"),
+        ("redis_password", json!("***"), "REDIS_PASSWORD"),
+        ("key_prefix", json!("shop"), "REDIS_KEY_PREFIX"),
+        ("session_ttl_hours", json!(1), "REDIS_TTL"),
+        ("session_ttl_mode", json!("sliding"), "REDIS_TTL"),
+        ("redis_database", json!(0), "default"),
+    ] {
+        assert_eq!(told[field], (value, source.to_owned()), "{field}");
+    }
+    assert!(!ran.text().contains("hunter2") && ran.err.is_empty(), "{ran:?}");
+
+    let input = question("anna", "1") + &answer("x");
+    assert_eq!(pass_with(&all, &["run", "--set", "on_store_error=fail"], &input).ok().text(), input);
+    assert_eq!(call_with(&all, &["session", "list"]).ok().text(), "anna\n");
+    assert_eq!(call_with(&all, &["health", "--json"]).ok().json()["backend"], json!("redis"));
+    // Ours are stronger.
+    let other = [&all[..], &[("KEEPLINE_KEY_PREFIX", "other")]].concat();
+    assert_eq!(call_with(&other, &["session", "list"]).ok().text(), "");
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = ["session", "list", "--dir", directory.path().to_str().unwrap()];
+    assert_eq!(call_with(&all, &elsewhere).ok().text(), "");
+
+    // Without it, they are another program's.
+    for environment in [server.to_vec(), [&server[..], &[("STORAGE_TYPE", "memory")]].concat()] {
+        let told = shown(&call_with(&environment, &["config", "--json"]).ok());
+        assert_eq!((&told["backend"].0, &told["redis_host"].0), (&json!("memory"), &json!("localhost")));
+    }
+}
+
+#[test]
+fn of_neurolink_that_is_wrong_is_told() {
+    let ran = call_with(&[("STORAGE_TYPE", "redis"), ("REDIS_PORT", "6379")], &["run"]);
+    assert!(ran.code == 2 && ran.err.contains("STORAGE_TYPE is redis, and nothing names the server"), "{ran:?}");
+    let ran = call_with(&[("STORAGE_TYPE", "redis"), ("REDIS_URL", "hunter2@host")], &["run"]);
+    assert!(ran.code == 2 && ran.err.contains("(REDIS_URL)") && !ran.err.contains("hunter2"), "{ran:?}");
+    let ran = call_with(&[("STORAGE_TYPE", "disk"), ("REDIS_HOST", "stray")], &["config", "--json"]).ok();
+    assert_eq!(shown(&ran)["backend"], (json!("memory"), "STORAGE_TYPE".to_owned()));
+    assert!(ran.err.contains("STORAGE_TYPE is the string") && ran.err.contains("memory is used"), "{ran:?}");
 }
 
 #[test]

@@ -11,30 +11,41 @@ use keepline_tests::programs::{self, number, until, until_it_rests};
 
 use super::{answer, context, keepline, question, signal};
 
-struct Running {
-    child: Child,
+pub(super) struct Running {
+    pub(super) child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
 impl Running {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = keepline(arguments.iter().copied()).spawn().unwrap();
+    pub(super) fn start(arguments: &[&str]) -> Self {
+        Self::of(keepline(arguments.iter().copied()))
+    }
+
+    pub(super) fn of(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, output }
     }
 
-    fn send(&mut self, text: &str) {
+    pub(super) fn send(&mut self, text: &str) {
         self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    fn line(&mut self) -> String {
+    pub(super) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line
     }
 
+    /// The exit code, in time, and what was told.
+    pub(super) fn end_with_errors(&mut self) -> (Option<i32>, String) {
+        let (code, mut told) = (self.end(), String::new());
+        self.child.stderr.as_mut().unwrap().read_to_string(&mut told).unwrap();
+        (code, told)
+    }
+
     /// The exit code, in time.
-    fn end(&mut self) -> Option<i32> {
+    pub(super) fn end(&mut self) -> Option<i32> {
         programs::end(&mut self.child)
     }
 }

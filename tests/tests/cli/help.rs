@@ -7,17 +7,35 @@ use std::{
 
 use super::call;
 
-const COMMANDS: [&str; 7] = ["run", "session", "config", "inspect", "component", "demo", "completions"];
+const COMMANDS: [&str; 10] =
+    ["run", "session", "store", "migrate", "health", "config", "inspect", "component", "demo", "completions"];
 
 #[test]
 fn is_there_for_every_command() {
     let help = call(&["--help"], b"").ok();
     assert!(help.text().contains("Exit codes:") && help.text().contains("KEEPLINE_<FIELD>"));
+    assert!(help.text().contains("--dir PATH"), "how sessions are kept comes first: {}", help.text());
     for command in COMMANDS {
         assert!(help.text().contains(command), "{command}");
         assert!(call(&[command, "--help"], b"").ok().text().contains("Usage: keepline"));
     }
-    for command in ["list", "show", "create", "delete", "put", "get", "keys", "clear", "increment", "history"] {
+    for command in ["check", "compact", "backup", "repair"] {
+        assert!(call(&["store", command, "--help"], b"").ok().text().contains("Usage: keepline store"));
+    }
+    for command in [
+        "list",
+        "show",
+        "create",
+        "delete",
+        "put",
+        "get",
+        "keys",
+        "clear",
+        "increment",
+        "upkeep",
+        "history",
+        "clear-all",
+    ] {
         assert!(call(&["session", command, "--help"], b"").ok().text().contains("Usage: keepline session"));
     }
 }

@@ -129,15 +129,15 @@ fn of_a_new_object_cut_the_answer_from_the_question_before() {
 }
 
 #[test]
-fn with_a_text_that_is_no_string_are_remembered_as_the_node_does() {
+fn with_a_text_that_is_no_string_are_remembered_as_json_text() {
     for (text, remembered) in [
-        (r#"{"a":[1,2.0,"é"]}"#, r#"{"a": [1, 2.0, "\u00e9"]}"#),
+        (r#"{"a":[1, 2.50,"é"]}"#, r#"{"a":[1, 2.50,"é"]}"#),
         ("null", ""),
         ("true", "true"),
         (r#""half \ud83d""#, "half \u{fffd}"),
         (r#""\ude00\ud83d \ud83d\ude00""#, "\u{fffd}\u{fffd} 😀"),
         ("NaN", "NaN"),
-        ("[NaN,-Infinity]", "[NaN, -Infinity]"),
+        ("[NaN,-Infinity]", "[NaN,-Infinity]"),
     ] {
         let input = format!(
             "{{\"lane\":\"answers\",\"text\":{text},\"metadata\":{{\"session_id\":\"a\"}}}}\n{}",

@@ -1,5 +1,5 @@
-//! `keepline migrate` carries sessions from a single server to a cluster and back, whatever is in them, and
-//! goes on where it was broken off.
+//! `keepline migrate` carries sessions between servers, clusters and directories, whatever is in them, and goes on where it
+//! was broken off.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -12,6 +12,10 @@ use super::{Ran, call_with, finish, keepline, signal};
 
 #[path = "migrate/apart.rs"]
 mod apart;
+#[path = "migrate/directory.rs"]
+mod directory;
+#[path = "migrate/directory_trouble.rs"]
+mod directory_trouble;
 #[path = "migrate/removal.rs"]
 mod removal;
 #[path = "migrate/scan.rs"]
@@ -219,7 +223,7 @@ fn says_what_is_missing() {
     let nothing_else = migrate(&server, &["--to=backend=redis"]);
     assert!(nothing_else.code == 2 && nothing_else.err.contains("source and target are the same"), "{nothing_else:?}");
     let memory = migrate(&server, &["--to=backend=memory"]);
-    assert!(memory.code == 2 && memory.err.contains("needs Redis on both sides"), "{memory:?}");
+    assert!(memory.code == 2 && memory.err.contains("exists only within a process"), "{memory:?}");
     let nowhere = migrate(&server, &[]);
     assert!(nowhere.code == 2 && nowhere.err.contains("--to"), "{nowhere:?}");
     let no_cluster = migrate(&server, &["--to=redis_cluster=true"]);

@@ -38,7 +38,7 @@ fn are_told_why_a_command_failed() {
         (&["config", "--config", file], 2, "configuration", "key_prefix"),
         (&["config", "--config", "/does/not/exist.json"], 2, "configuration", "/does/not/exist.json"),
         (&["inspect", "/does/not/exist.wasm"], 3, "plugin", "/does/not/exist.wasm"),
-        (&["migrate", "--to", "redis_database=1"], 2, "usage", "needs Redis on both sides"),
+        (&["migrate", "--to", "redis_database=1"], 2, "usage", "exists only within a process"),
         (&["migrate"], 2, "usage", "--to"),
         (&["bench", "--points", "x"], 2, "usage", "--points"),
     ] {

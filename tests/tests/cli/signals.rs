@@ -288,3 +288,15 @@ fn the_demo_ends_with_its_server() {
 fn the_benchmark_ends_with_its_server() {
     ends_with_its_server(&["bench", "--quick"]);
 }
+
+#[test]
+fn the_benchmark_of_directories_leaves_none_behind() {
+    let disk = tempfile::tempdir().unwrap();
+    let there = || fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let arguments = ["bench", "--only", "directory", "--quick", "--disk", disk.path().to_str().unwrap()];
+    let mut child = keepline(arguments).stdout(Stdio::null()).spawn().unwrap();
+    until("its stores are open", || there().iter().any(|made| made.join("always/keepline.db").exists()).then_some(()));
+    signal(&child, "-TERM");
+    assert_eq!(end(&mut child), Some(1));
+    assert!(there().is_empty(), "{:?}", there());
+}

@@ -48,7 +48,7 @@ async fn a_store_that_never_answers_does_not_hold_up_an_entry() {
     assert!(began.elapsed() >= 2 * SHORT);
     for passed in [question, answer] {
         assert_eq!((passed.effect, problem_code(&passed), &passed.metadata), (Effect::Failed, "timed-out", &None));
-        assert!(problem_message(&passed).contains("did not answer within the time for this entry"), "{passed:?}");
+        assert!(problem_message(&passed).contains("did not answer before the deadline"), "{passed:?}");
     }
     let error = in_time(node.sessions.put("s", "a", "1")).await.unwrap_err();
     assert_eq!(error.code, SessionErrorCode::Store(FailureCode::TimedOut));
@@ -161,7 +161,7 @@ async fn after_the_deadline_no_further_transaction_is_begun() {
     let store: Arc<dyn Store> = gate.clone();
     let short = |options: &mut Options| options.entry_timeout = SHORT;
     let mut node = Node::of(loaded(HOSTILE), &store, "{}", short).await.unwrap();
-    let passed = in_time(node.pipe.question("store 10", "{}")).await.unwrap();
+    let passed = in_time(node.pipe.question("store 10", r#"{"session_id":"s1"}"#)).await.unwrap();
     assert_eq!((passed.effect, gate.arrived().len()), (Effect::Passed, 1));
 }
 
@@ -174,7 +174,7 @@ async fn an_answer_is_stored_though_its_summary_is_not_made_in_time_and_the_next
     }
     // Three answers, and what was to summarise the third one's history.
     assert_eq!((gate.arrived().len(), gate.at_work()), (4, 0));
-    assert!(node.log.of("keepline.store").iter().any(|line| line.contains("not summarized")));
+    assert!(node.log.of("plugin: keepline.store").iter().any(|line| line.contains("not summarized")));
     gate.open();
     assert_eq!(node.history("s").await.len(), 6);
     assert_eq!(node.say("s", "x").await.effect, Effect::Stored);

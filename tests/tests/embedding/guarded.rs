@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use keepline::{
-    FilterOptions, Keepline, Memory, Options, TtlMode,
+    FilterOptions, Keepline, KeeplineError, Memory, Options, TtlMode,
     pipe::{Effect, ProblemCode},
     store::{
-        Deadline, Failure, FailureCode, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions, RedisStore,
-        Store, Transaction, Writer,
+        BreakerState, Deadline, Failure, FailureCode, ManualClock, MemoryLimits, MemoryStore, Receipt, RedisOptions,
+        RedisStore, Store, Transaction, Writer,
     },
 };
 use keepline_local_redis::RedisServer;
@@ -17,6 +17,8 @@ use keepline_tests::{
     lanes::{Node, metadata_of, plugin},
 };
 use parking_lot::Mutex;
+
+use super::PATIENCE;
 
 /// What the store does in place of its work.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +37,10 @@ struct Moody {
 
 #[async_trait]
 impl Between for Moody {
+    fn before(&self) -> Result<(), Failure> {
+        self.answer()
+    }
+
     async fn transact(
         &self,
         store: &dyn Store,
@@ -43,23 +49,114 @@ impl Between for Moody {
         deadline: Deadline,
     ) -> Result<Receipt, Failure> {
         *self.asked.lock() += 1;
+        self.answer()?;
+        store.transact(writer, transaction, deadline).await
+    }
+}
+
+impl Moody {
+    fn answer(&self) -> Result<(), Failure> {
         let mood = *self.mood.lock();
         match mood {
-            Mood::Works => store.transact(writer, transaction, deadline).await,
+            Mood::Works => Ok(()),
             Mood::Fails => Err(Failure::new(FailureCode::Unavailable, "", "nobody is there")),
             Mood::Panics => panic!("as it was told to"),
         }
     }
 }
 
+fn moody_store() -> Arc<With<Moody>> {
+    Arc::new(With::new(Arc::new(MemoryStore::default()), Moody::default()))
+}
+
 async fn moody() -> (Node, Arc<With<Moody>>) {
-    let store = Arc::new(With::new(Arc::new(MemoryStore::default()), Moody::default()));
+    // Longer than the test, so that nobody looks whether it is back.
+    moody_with(Duration::from_secs(3600), |_| {}).await
+}
+
+async fn moody_with(cooldown: Duration, change: impl FnOnce(&mut Options)) -> (Node, Arc<With<Moody>>) {
+    let store = moody_store();
     let guarded: Arc<dyn Store> = store.clone();
     let change = |options: &mut Options| {
-        // Longer than the test, so that nobody looks whether it is back.
-        (options.breaker.failures, options.breaker.cooldown) = (3, Duration::from_secs(3600));
+        (options.breaker.failures, options.breaker.cooldown) = (3, cooldown);
+        change(options);
     };
     (Node::with(&guarded, "{}", change).await, store)
+}
+
+#[tokio::test]
+async fn health_is_how_an_entry_would_find_the_store() {
+    let (mut node, store) = moody().await;
+    let health = node.keepline.health(None).await;
+    assert!(health.is_good() && health.breaker == BreakerState::Closed, "{health:?}");
+    *store.mood.lock() = Mood::Fails;
+    let failure = node.keepline.health(None).await.problem.unwrap();
+    assert_eq!((failure.code, &*failure.message), (FailureCode::Unavailable, "nobody is there"));
+    for _ in 0..2 {
+        assert_eq!(node.ask("s").await.effect, Effect::Failed);
+    }
+    // The look was the first of three failures in a row.
+    *store.mood.lock() = Mood::Works;
+    let health = node.keepline.health(None).await;
+    assert_eq!((health.is_good(), health.breaker), (false, BreakerState::Open));
+    let metrics = node.keepline.metrics().store;
+    assert_eq!((metrics.succeeded, metrics.failed, metrics.left_alone, metrics.consecutive_failures), (1, 3, 1, 4));
+}
+
+#[tokio::test]
+async fn a_store_that_is_back_is_found_without_an_entry() {
+    let change = |options: &mut Options| options.probe_interval = Some(Duration::from_millis(20));
+    let (mut node, store) = moody_with(Duration::from_millis(50), change).await;
+    *store.mood.lock() = Mood::Fails;
+    while node.keepline.metrics().store.breaker != BreakerState::Open {
+        assert_eq!(node.ask("s").await.effect, Effect::Failed);
+    }
+    *store.mood.lock() = Mood::Works;
+    let asked = node.keepline.counters();
+    let closed = async {
+        while node.keepline.metrics().store.breaker != BreakerState::Closed {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.unwrap();
+    assert_eq!(node.keepline.counters(), asked);
+    assert_eq!(node.ask("s").await.effect, Effect::Resumed);
+}
+
+#[tokio::test]
+async fn an_outage_is_logged_before_an_entry_meets_it_and_so_is_its_end() {
+    let change = |options: &mut Options| options.probe_interval = Some(Duration::from_millis(20));
+    let (node, store) = moody_with(Duration::from_millis(20), change).await;
+    let told = async |lines: usize| {
+        let told = async {
+            while node.log.of("keepline.store").len() < lines {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap();
+        node.log.of("keepline.store")
+    };
+    *store.mood.lock() = Mood::Fails;
+    assert_eq!(told(1).await, ["the store can't be used, as found while idle: nobody is there"]);
+    *store.mood.lock() = Mood::Works;
+    assert_eq!(told(2).await[1], "the store can be used again");
+}
+
+#[tokio::test]
+async fn a_store_that_is_required_has_to_be_there_at_the_start() {
+    let store = moody_store();
+    for (require_store, mood, is_made) in
+        [(true, Mood::Works, true), (true, Mood::Fails, false), (true, Mood::Panics, false), (false, Mood::Fails, true)]
+    {
+        *store.mood.lock() = mood;
+        let mut options = Options::default();
+        options.require_store = require_store;
+        match Keepline::new(plugin(), store.clone(), options).await {
+            Ok(_) => assert!(is_made, "{mood:?}"),
+            Err(KeeplineError::StoreUnusable(_)) => assert!(!is_made, "{mood:?}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -72,7 +169,7 @@ async fn a_store_that_fails_time_after_time_is_left_alone() {
     }
     assert_eq!(*store.asked.lock(), 3, "nobody asks a store that is down");
     let metrics = node.keepline.metrics();
-    assert_eq!((metrics.store.left_alone, metrics.store.is_left_alone), (47, Some(true)));
+    assert_eq!((metrics.store.left_alone, metrics.store.breaker), (47, BreakerState::Open));
     assert_eq!(metrics.store.failures().find(|(code, _)| *code == FailureCode::Unavailable).unwrap().1, 3);
     assert_eq!((metrics.entries.failed, metrics.questions.count(), metrics.answers.count()), (50, 50, 0));
 }
@@ -117,7 +214,7 @@ async fn one_clock_drives_the_store_and_the_histories() {
 }
 
 #[tokio::test]
-async fn tenants_share_instances_and_connections_and_nothing_else() {
+async fn tenants_share_connections_and_a_number_of_instances_and_nothing_else() {
     let server = RedisServer::start().unwrap();
     let options = RedisOptions { port: server.port(), key_prefix: "one".into(), ..RedisOptions::default() };
     let one = RedisStore::new(options).unwrap();
@@ -136,7 +233,7 @@ async fn tenants_share_instances_and_connections_and_nothing_else() {
     }
     assert_eq!(first.counters().stored, 2, "entries are counted for all");
     assert_eq!((first.metrics().store.calls, second.metrics().store.calls), (2, 2));
-    assert_eq!((first.metrics().instances_at_work, first.metrics().instances_idle), (0, 1));
+    assert_eq!((first.metrics().instances_at_work, first.metrics().instances_idle), (0, 2), "each its own");
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let keys: Vec<String> = redis::cmd("KEYS").arg("*:s:last_answer").query(&mut connection).unwrap();
     assert_eq!(keys.len(), 2);

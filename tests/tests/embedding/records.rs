@@ -9,7 +9,7 @@ use keepline::{
     store::{MemoryStore, Store},
 };
 use keepline_tests::{
-    guests::HOSTILE,
+    guests::{self, HOSTILE},
     lanes::{Node, untouched},
 };
 
@@ -33,7 +33,7 @@ fn activity(output: &str) -> ToolActivity {
 }
 
 async fn told(pipe: &mut Pipe, answer: Answer<'_>) -> String {
-    pipe.reply(Answer { text: "tell me", ..answer }, None).await.unwrap().metadata.unwrap()
+    guests::told(&pipe.reply(Answer { text: "tell me", ..answer }, None).await.unwrap()).unwrap()
 }
 
 fn assert_tells(told: &str, parts: &[&str]) {
@@ -68,11 +68,10 @@ async fn what_is_known_of_an_answer_reaches_the_plugin() {
             r#"metadata: "{\"a\":1}""#,
             r#"turn: "mine""#,
             r#"message-id: Some("a-1")"#,
-            r#"question-text: Some("What?")"#,
+            r#"QuestionPart { text: "What?", tokens: Some(3) }"#,
             r#"output: Some("sunny")"#,
             r#"error: Some("no wind")"#,
             "AnswerStatus::Incomplete",
-            "question-tokens: Some(3)",
             "tokens: Some(4294967295)",
             r#"details: "{\"model\":\"m\"}""#,
         ],
@@ -80,7 +79,7 @@ async fn what_is_known_of_an_answer_reaches_the_plugin() {
     assert!(all.find("sunny") < all.find("no wind"));
     // What is not known is none.
     node.pipe.open();
-    let none = ["message-id: None", "question-text: None", "activity: []", "AnswerStatus::Complete", "tokens: None"];
+    let none = ["message-id: None", "parts: []"];
     assert_tells(&told(&mut node.pipe, Answer::default()).await, &none);
 }
 
@@ -91,16 +90,16 @@ async fn a_turn_comes_with_its_answers_to_a_plugin_that_wants_turns() {
     node.pipe.tool(activity("sunny"));
     let later = [activity("windy")];
     let first = told(&mut node.pipe, Answer { activity: &later, ..Answer::default() }).await;
-    assert_tells(&first, &[r#"question-text: Some("What?")"#, "sunny", "windy"]);
+    assert_tells(&first, &[r#"QuestionPart { text: "What?", tokens: None }"#, "sunny", "windy"]);
     assert!(first.find("sunny") < first.find("windy"));
     // Once: what comes next goes on from there.
     let second = told(&mut node.pipe, Answer::default()).await;
-    assert_tells(&second, &["question-text: None", "activity: []"]);
+    assert_tells(&second, &["parts: []"]);
     // Nor does anything of it reach the next question's.
     node.pipe.tool(activity("rainy"));
     node.pipe.question("And now?", "{}").await.unwrap();
     let third = told(&mut node.pipe, Answer::default()).await;
-    assert_tells(&third, &[r#"question-text: Some("And now?")"#, "activity: []"]);
+    assert_tells(&third, &[r#"parts: [TurnPart::Question(QuestionPart { text: "And now?", tokens: None })]"#]);
 }
 
 #[tokio::test]
@@ -108,15 +107,15 @@ async fn of_a_turn_that_nobody_wants_nothing_is_kept() {
     let mut node = telling("{}", |_| {}).await;
     node.pipe.question("What?", "{}").await.unwrap();
     node.pipe.tool(activity("sunny"));
-    assert_tells(&told(&mut node.pipe, Answer::default()).await, &["question-text: None", "activity: []"]);
+    assert_tells(&told(&mut node.pipe, Answer::default()).await, &["parts: []"]);
 }
 
 #[tokio::test]
 async fn tools_that_talk_without_end_do_not_fill_the_host() {
     let mut node = telling("turns", |options| options.max_entry_bytes = 2000).await;
     node.pipe.question("What?", "{}").await.unwrap();
-    for _ in 0..1000 {
-        node.pipe.tool(activity(&"x".repeat(500)));
+    for number in 0..1000 {
+        node.pipe.tool(activity(&format!("{number:0500}")));
     }
     let all = told(&mut node.pipe, Answer::default()).await;
     assert_eq!(all.matches("call-1").count(), 3, "{}", all.len());

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -13,14 +12,14 @@ use std::{
 
 use futures::{FutureExt, future::join_all};
 use keepline::{
-    CodeCache, KeeplineError, Plugin, PluginError, Sandbox,
+    KeeplineError, Plugin, PluginError, Sandbox,
     pipe::Effect,
     plugin::BUNDLED,
     store::{MemoryStore, Store},
 };
 use keepline_tests::{
-    guests::{HOSTILE, core_guest},
-    lanes::{Node, metadata_of, operations_told, plugin, untouched},
+    guests::{HOSTILE, core_guest, told},
+    lanes::{self, Node, metadata_of, operations_told, plugin, untouched},
     stores::{StoreUnderTest, run_in_parallel},
     watch::in_own_process,
 };
@@ -28,9 +27,8 @@ use keepline_tests::{
 use super::{Gate, begin};
 
 fn sandbox() -> Sandbox {
-    let mut sandbox = Sandbox::default();
+    let mut sandbox = lanes::sandbox();
     sandbox.cpu_time = Duration::from_millis(200);
-    sandbox.cache = CodeCache::At(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled"));
     sandbox
 }
 
@@ -121,6 +119,11 @@ fn nothing_is_lost_or_fails_on_the_memory_store() {
 }
 
 #[test]
+fn nothing_is_lost_or_fails_in_a_directory() {
+    run_in_parallel(StoreUnderTest::directory(), nothing_is_lost_or_fails);
+}
+
+#[test]
 fn nothing_is_lost_or_fails_on_redis() {
     run_in_parallel(StoreUnderTest::redis(), nothing_is_lost_or_fails);
 }
@@ -131,12 +134,12 @@ async fn a_call_under_way_is_finished_by_the_plugin_that_it_began_with() {
     let store: Arc<dyn Store> = gate.clone();
     let node = Node::of(loaded(HOSTILE), &store, "{}", |_| {}).await.unwrap();
     let mut pipe = node.keepline.pipe();
-    let mut call = pipe.question("bucket s", "{}").boxed_local();
+    let mut call = pipe.question("bucket s", r#"{"session_id":"s"}"#).boxed_local();
     begin([&mut call]).await;
     node.keepline.replace_plugin(plugin()).await.unwrap();
     gate.open();
     // Only the hostile one answers like that.
-    assert_eq!(call.await.unwrap().metadata.as_deref(), Some("done"));
+    assert_eq!(told(&call.await.unwrap()).as_deref(), Some("done"));
     // And never again: to the bundled one this is a question without a session.
     let passed = pipe.question("served", "{}").await.unwrap();
     assert!(untouched(Effect::Passed, &passed), "{passed:?}");
@@ -148,7 +151,7 @@ async fn a_turn_of_one_plugin_does_no_harm_in_another() {
     assert_eq!(node.ask("s").await.effect, Effect::Resumed);
     node.keepline.replace_plugin(loaded(HOSTILE)).await.unwrap();
     // It tells the turn that it was given.
-    let told = node.reply("nothing").await.metadata.unwrap();
+    let told = told(&node.reply("nothing").await).unwrap();
     assert!(told.starts_with("k1:s"), "{told}");
 
     for turn in ["", "k1:", "k1:a b", "k2:s", "garbage ~", "{}", &"x".repeat(4096)] {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use futures::FutureExt;
 use keepline::{Keepline, OnStoreError, Options, pipe::Effect, store::Store};
 use keepline_tests::{
-    guests::HOSTILE,
+    guests::{HOSTILE, told},
     lanes::{KeptLog, Node, metadata_of, problem_code, untouched},
 };
 
@@ -117,9 +117,9 @@ async fn a_question_whose_plugin_was_stopped_ends_the_turn() {
     let mut pipe = keepline.pipe();
     for misdeed in ["trap", "loop", "turn-of 4097"] {
         pipe.question("turn mine", "{}").await.unwrap();
-        assert_eq!(pipe.answer("nothing", "{}").await.unwrap().metadata.as_deref(), Some("mine"));
+        assert_eq!(told(&pipe.answer("nothing", "{}").await.unwrap()).as_deref(), Some("mine"));
         assert_eq!(problem_code(&pipe.question(misdeed, "{}").await.unwrap()), "plugin");
-        assert_eq!(pipe.answer("nothing", "{}").await.unwrap().metadata.as_deref(), Some(""), "{misdeed}");
+        assert_eq!(told(&pipe.answer("nothing", "{}").await.unwrap()).as_deref(), Some(""), "{misdeed}");
     }
 }
 

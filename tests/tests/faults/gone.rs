@@ -20,11 +20,32 @@ async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
     assert!(dead_since.elapsed() < Duration::from_secs(10), "{:?}", dead_since.elapsed());
     assert_eq!(node.counters().failed, 200);
     // Few lines, however many entries.
-    assert!((1..=10).contains(&node.log.of("keepline.store").len()));
+    assert!((1..=10).contains(&node.log.of("plugin: keepline.store").len()));
     server.restart().unwrap();
     until("memory", async || node.say("s1", "after").await.effect == Effect::Stored).await;
     assert!(node.memory("s1").await.unwrap().contains("\"after\""));
     assert_answers(&node, "s1", 1).await;
+}
+
+#[tokio::test]
+async fn a_redis_that_is_back_is_found_without_an_entry() {
+    let mut server = servers::start();
+    let timeout = Duration::from_millis(300);
+    let store = store(RedisOptions { store_timeout: timeout, ..options(server.port()) });
+    let probed = |options: &mut keepline::Options| options.probe_interval = Some(Duration::from_millis(50));
+    let mut node = Node::with(&store, "{}", probed).await;
+    assert!(node.keepline.health(None).await.is_good());
+    server.kill();
+    until("an open circuit", async || {
+        assert_forwarded(&node.say("s1", "lost").await, &["unavailable", "timed-out"]);
+        node.keepline.metrics().store.breaker == BreakerState::Open
+    })
+    .await;
+    let health = node.keepline.health(None).await;
+    assert_eq!((health.is_good(), health.breaker), (false, BreakerState::Open), "{health:?}");
+    server.restart().unwrap();
+    until("a closed circuit", async || node.keepline.metrics().store.breaker == BreakerState::Closed).await;
+    assert_eq!(node.say("s1", "after").await.effect, Effect::Stored);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::*;
 async fn use_all_of(options: &RedisOptions) {
     let store = store(options.clone());
     let mut writer = Writer::new();
-    store.check().await.unwrap();
+    let _ = store.check().await;
     let everything = [
         expecting("b", create(), [room_within(9)], [put("a", "1"), increment("n", 1), append("history", &["1", "2"])]),
         transaction("b", create(), [put("a", "2"), increment("n", 1), get("a"), get_all()]),
@@ -14,6 +14,7 @@ async fn use_all_of(options: &RedisOptions) {
         transaction("b", existing(), [append("turns", &["1", "2", "3"]), overflow("history", 1, 1, 9, 99)]),
         transaction("b", existing(), [rewrite("turns", 1, "x"), read_newest("turns", 9, 99)]),
         transaction("b", existing(), [replace_oldest("turns", 2, &["y"]), replace_oldest("history", 1, &["z"])]),
+        transaction("b", existing(), [replace_oldest("turns", 2, &["y", "z"])]),
         transaction("b", existing(), [page("values", "", 9, ALL), page_of_keys("values", "", 9), describe()]),
         expecting("b", existing(), [room_within(9)], [remove("a"), put("c", "1"), get("n")]),
         transaction("b", existing(), [remove_all()]),
@@ -59,7 +60,7 @@ async fn use_all_of(options: &RedisOptions) {
     }
     // As the target of a migration.
     let opened = || RedisStore::new(options.clone()).unwrap();
-    let transfer = Transfer { from: opened(), to: opened(), overwrite: false };
+    let transfer = Transfer { from: Arc::new(opened()), to: Arc::new(opened()), overwrite: false };
     let _ = transfer.arrival(&session("b"), None).await;
     for name in ["b", "replaced"] {
         let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
@@ -106,6 +107,7 @@ async fn the_least_permissions_suffice_for_everything() {
     let server = RedisServer::start().unwrap();
     let mut connection = raw(&server);
     let options = tenant(&mut connection, server.port(), "filter", "mine", &[]);
+    store(options.clone()).check().await.unwrap();
     use_all_of(&options).await;
     let elsewhere = RedisOptions { database: 1, ..options.clone() };
     redis::cmd("ACL").arg("SETUSER").arg(servers::user_rules("filter", &elsewhere)).exec(&mut connection).unwrap();

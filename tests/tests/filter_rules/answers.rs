@@ -23,7 +23,7 @@ async fn an_answer_is_stored_and_counted_in_one_transaction(given: Given) {
         );
         node.store.calls();
     }
-    assert_eq!(node.log.take()[0], "keepline.session: Stored answer in session s1");
+    assert_eq!(node.log.take()[0], "plugin: keepline.session: Stored answer in session s1");
 }
 
 async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) {
@@ -46,7 +46,7 @@ async fn an_answer_that_can_not_be_counted_is_stored_all_the_same(given: Given) 
         let told = problem_message(&passed);
         assert!(told.starts_with("Answer in session s1 stored without answer_count: "), "{told}");
         // The host lets a few of one kind pass.
-        let warned = if number < 3 { vec![format!("keepline.value: {told}")] } else { vec![] };
+        let warned = if number < 3 { vec![format!("plugin: keepline.value: {told}")] } else { vec![] };
         assert_eq!(node.log.take(), warned);
         assert_eq!(
             node.memory("s1").await.unwrap(),
@@ -79,7 +79,7 @@ async fn what_others_broke_in_a_session_does_not_stop_the_rest_of_an_answer() {
         let passed = node.reply("two").await;
         assert_eq!((passed.effect, problem_code(&passed)), (Effect::Stored, "wrong-type"), "{name}");
         assert!(problem_message(&passed).starts_with(&format!("Answer in session s1 stored without {broken}: ")));
-        assert_eq!(node.log.take(), [format!("keepline.value: {}", problem_message(&passed))]);
+        assert_eq!(node.log.take(), [format!("plugin: keepline.value: {}", problem_message(&passed))]);
         assert_eq!(node.memory("s1").await.unwrap(), memory);
         let kept: String = given.raw().on("HGET", name, &["not"]);
         assert_eq!(kept, "ours");

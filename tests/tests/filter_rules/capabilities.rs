@@ -68,7 +68,7 @@ async fn a_store_that_counts_as_it_likes_is_told_once_and_used() {
         let told = node.log.take();
         assert_eq!(told.len(), 1, "{told:?}");
         stores_and_attaches(&mut node).await;
-        assert!(node.log.take().iter().all(|line| line.starts_with("keepline.session: ")));
+        assert!(node.log.take().iter().all(|line| line.starts_with("plugin: keepline.session: ")));
     }
     // Of one that lacks nothing that counts, nothing is told.
     let store = without(|told| (told.durable, told.leases, told.indexes) = (false, false, false));

@@ -26,7 +26,10 @@ async fn an_answer_over_the_value_limit_is_neither_stored_nor_counted(given: Giv
         assert_eq!(problem_code(&passed), "limit");
         assert_eq!(problem_message(&passed), "Answer in session s1 is over max_value_bytes (10)");
         if warned == 0 {
-            assert_eq!(node.log.warnings(), ["keepline.limit: Answer in session s1 is over max_value_bytes (10)"]);
+            assert_eq!(
+                node.log.warnings(),
+                ["plugin: keepline.limit: Answer in session s1 is over max_value_bytes (10)"]
+            );
         }
     }
     assert_eq!(node.memory("s1").await.unwrap(), r#"{"answer_count":1,"last_answer":"12345678"}"#);
@@ -53,7 +56,7 @@ async fn of_an_enrichment_over_its_limit_what_fits_is_attached(given: Given) {
     assert_eq!(passed.metadata, Some(expected));
     let told = "Memory of session s1 is over max_context_bytes (59); left out 2 keys: 'a', 'd'";
     assert_eq!(problem_message(&passed), told);
-    assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
+    assert_eq!(node.log.warnings(), [format!("plugin: keepline.limit: {told}")]);
     assert!(node.store.calls() <= 4);
     assert_eq!(node.reply("y").await.effect, Effect::Stored);
 
@@ -79,7 +82,7 @@ async fn an_enrichment_of_which_nothing_fits_is_left_out(given: Given) {
     assert_eq!(problem_code(&passed), "limit");
     let told = "Memory of session s1 is over max_context_bytes (30); left out 1 keys: 'key'";
     assert_eq!(problem_message(&passed), told);
-    assert_eq!(node.log.warnings(), [format!("keepline.limit: {told}")]);
+    assert_eq!(node.log.warnings(), [format!("plugin: keepline.limit: {told}")]);
     // Its answers are stored all the same.
     assert_eq!(node.reply("x").await.effect, Effect::Stored);
 }
@@ -92,7 +95,7 @@ async fn a_session_with_too_many_keys_takes_no_answer(given: Given) {
     let passed = node.say("s1", "x").await;
     assert_eq!(passed.effect, Effect::Limited);
     assert_eq!(problem_message(&passed), "Answer in session s1 finds no room within max_keys (3)");
-    assert_eq!(node.log.warnings(), ["keepline.limit: Answer in session s1 finds no room within max_keys (3)"]);
+    assert_eq!(node.log.warnings(), ["plugin: keepline.limit: Answer in session s1 finds no room within max_keys (3)"]);
     assert_eq!(node.memory("s1").await.unwrap(), r#"{"a":1,"b":2}"#);
     assert_eq!(node.history("s1").await.len(), 2);
 
@@ -146,7 +149,7 @@ async fn the_operator_meets_the_same_limits(given: Given) {
     assert_eq!(refused, refusal(Code::Limit, "Session 's1' holds max_keys (2) keys"));
     assert_eq!(node.history("s1").await.len(), 2);
     assert_eq!(
-        node.log.of("keepline.limit"),
+        node.log.of("plugin: keepline.limit"),
         ["Value of 6 bytes is over max_value_bytes (5)", "Session 's1' holds max_keys (2) keys"]
     );
 

@@ -42,7 +42,7 @@ async fn an_answer_that_is_sent_again_counts_once(given: Given) {
     let metadata = r#"{"session_id":"s1","message_id":"m-1"}"#;
     assert!(untouched(Effect::Repeated, &node.answer("other words", metadata).await));
     assert_eq!(node.store.calls(), 1);
-    assert_eq!(node.log.take(), ["keepline.session: Answer already stored in session s1"]);
+    assert_eq!(node.log.take(), ["plugin: keepline.session: Answer already stored in session s1"]);
     // As a record, in the turn of a question, on another pipe, and by another host.
     let entry = Answer { text: "other words", metadata: "{}", message_id: Some("m-1"), ..Answer::default() };
     node.ask("s1").await;
@@ -196,7 +196,7 @@ async fn a_host_that_ends_between_an_answer_and_its_tidying_loses_nothing_and_th
     for id in 0..1010 {
         assert_eq!(send(&mut node.pipe, &format!("m-{id}")).await, Effect::Stored);
     }
-    assert!(node.log.of("keepline.store")[0].starts_with("Old message ids of session s1 not forgotten: "));
+    assert!(node.log.of("plugin: keepline.store")[0].starts_with("Old message ids of session s1 not forgotten: "));
     // Nothing is forgotten before its time.
     for id in [0, 500, 1009] {
         assert_eq!(send(&mut node.pipe, &format!("m-{id}")).await, Effect::Repeated);

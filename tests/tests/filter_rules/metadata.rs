@@ -35,7 +35,7 @@ async fn metadata_that_are_no_object_pass_untouched(given: Given) {
         assert!(untouched(Effect::Passed, &node.answer("x", metadata).await), "{metadata}");
     }
     assert_eq!(node.store.calls(), 0);
-    assert_eq!(node.log.take()[0], "keepline.session: No JSON object in question metadata: no session");
+    assert_eq!(node.log.take()[0], "plugin: keepline.session: No JSON object in question metadata: no session");
 }
 
 async fn metadata_that_nobody_can_read_carry_no_memory_when_it_is_to_be_stripped(given: Given) {
@@ -158,7 +158,7 @@ async fn huge_metadata_are_no_danger(given: Given) {
     );
     let long = format!("{{\"session_id\":\"{}\"}}", "s".repeat(3 << 20));
     assert_eq!(node.question(&long).await.effect, Effect::Ignored);
-    let line = node.log.of("keepline.session").pop().unwrap();
+    let line = node.log.of("plugin: keepline.session").pop().unwrap();
     assert!(line.len() < 1000, "{}", line.len());
 }
 

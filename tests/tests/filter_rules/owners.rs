@@ -83,7 +83,7 @@ async fn an_answer_never_reaches_a_second_life_of_its_questions_session(given: G
     assert!(untouched(Effect::Ended, &node.reply("for the first life").await));
     assert_eq!(node.memory("s1").await, None);
     assert_eq!(node.history("s1").await.len(), 0);
-    let told = "keepline.session: Answer not stored: its question's session has ended: s1";
+    let told = "plugin: keepline.session: Answer not stored: its question's session has ended: s1";
     assert_eq!(node.log.warnings(), [told]);
     // Nor one that names the session itself.
     assert!(untouched(Effect::Ended, &node.say("s1", "for the first life").await));

@@ -25,7 +25,7 @@ async fn a_question_gets_all_that_its_session_holds(given: Given) {
             "\"Z\":[1, 2],\"answer_count\":1,\"last_answer\":\"Hello, wörld\",\"user.name\":\"Ada\"} }",
         ))
     );
-    assert_eq!(node.log.take(), ["keepline.session: Attached 4 memory keys to question for session s1"]);
+    assert_eq!(node.log.take(), ["plugin: keepline.session: Attached 4 memory keys to question for session s1"]);
 }
 
 async fn a_question_of_a_new_session_is_told_nothing_and_creates_it(given: Given) {

@@ -67,8 +67,8 @@ async fn a_malformed_session_id_leaves_the_entry_untouched_and_is_logged(given: 
             assert_eq!(
                 node.log.take(),
                 [
-                    format!("keepline.session: Ignoring invalid session_id in question metadata: {shown}"),
-                    format!("keepline.session: Ignoring invalid session_id in answer metadata: {shown}"),
+                    format!("plugin: keepline.session: Ignoring invalid session_id in question metadata: {shown}"),
+                    format!("plugin: keepline.session: Ignoring invalid session_id in answer metadata: {shown}"),
                 ]
             );
         }

@@ -23,8 +23,8 @@ async fn when_the_store_fails_the_entry_goes_on_unchanged(given: Given) {
     assert_eq!(
         node.log.take(),
         [
-            "keepline.store: No memory for a question of session s1: the store is out of order",
-            "keepline.store: Answer not stored in session s1: the store is out of order",
+            "plugin: keepline.store: No memory for a question of session s1: the store is out of order",
+            "plugin: keepline.store: Answer not stored in session s1: the store is out of order",
         ]
     );
     // Thousands of them are a few warnings.

@@ -22,7 +22,9 @@ async fn values_that_are_not_json_are_skipped_and_not_overwritten(given: Given) 
     );
     assert_eq!(
         node.log.warnings(),
-        ["keepline.value: Skipped 4 stored values of session s1 that are not valid JSON: 'cut', 'nan', 'two', 'void'"]
+        [
+            "plugin: keepline.value: Skipped 4 stored values of session s1 that are not valid JSON: 'cut', 'nan', 'two', 'void'"
+        ]
     );
 
     assert_eq!(node.reply("y").await.effect, Effect::Stored);
@@ -46,7 +48,7 @@ async fn a_session_of_unreadable_values_has_nothing_to_tell(given: Given) {
     assert_eq!((passed.effect, passed.metadata.as_deref()), (Effect::Resumed, Some(r#"{"session_id":"s1"}"#)));
     let warnings = node.log.warnings();
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].starts_with("keepline.value: Skipped 20 stored values"), "{warnings:?}");
+    assert!(warnings[0].starts_with("plugin: keepline.value: Skipped 20 stored values"), "{warnings:?}");
     assert!(warnings[0].ends_with("'k07', …"), "{warnings:?}");
 }
 

@@ -6,12 +6,12 @@ use super::*;
 async fn a_plugin_that_floods_the_log_is_cut_short() {
     let cell = Cell::hostile().await;
     cell.ask("log-lines 1000000").await;
-    assert_eq!(cell.log.of("flood").len(), 64);
+    assert_eq!(cell.log.of("plugin: flood").len(), 64);
     let before = cell.log.lines().len();
     cell.ask("log-warnings 100000").await;
     assert!(cell.log.lines().len() - before <= 64 + 1);
     cell.stops("loop-over-log", "computed for longer").await;
-    assert!(cell.log.of("loop").len() <= 64);
+    assert!(cell.log.of("plugin: loop").len() <= 64);
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_gigantic_line_is_cut_and_a_larger_one_stops_its_plugin() {
     sandbox.cpu_time = Duration::from_secs(20);
     let cell = Cell::of(HOSTILE, &sandbox).await;
     assert_eq!(cell.ask("log-long-line 10000000").await.effect, Effect::Passed);
-    assert!(cell.log.of("long")[0].message.len() <= 4096);
+    assert!(cell.log.of("plugin: long")[0].message.len() <= 4096);
     cell.stops("log-long-line 50000000", "").await;
 }
 

@@ -26,9 +26,30 @@ fn a_component_that_asks_for_more_than_it_is_lent_is_refused_with_the_list() {
     assert_eq!(listed[10..], ["exec"]);
     let told = refused.to_string();
     assert!(told.contains("wasi:sockets/tcp@0.2.0") && !told.contains('\n'), "{told}");
-    let inspection = inspect(&component).unwrap();
+    let inspection = inspect(&component, &sandbox()).unwrap();
     assert_eq!(inspection.refusal, Some(told));
     assert_eq!(inspection.imports.len(), 12);
+}
+
+/// Names of addresses are the only ones with rules that let anything in.
+#[test]
+fn names_that_would_forge_lines_or_flood_them_are_told_in_one_line_each() {
+    let forged = "\\0aloads    yes, as keepline:memory/memory-filter@0.2.0\\1b[2J\\e2\\80\\ae";
+    let long = "x".repeat(2000);
+    let imports: String = (0..100).map(|n| format!("(import \"url=<https://{n}{forged}{long}>\" (func))")).collect();
+    let component =
+        wat::parse_str(format!("(component {imports} (instance $i) (export \"{long}\" (instance $i)))")).unwrap();
+    let is_tame = |name: &str, most: usize| name.len() <= most && name.chars().all(is_printable);
+    let inspection = inspect(&component, &sandbox()).unwrap();
+    assert_eq!((inspection.imports.len(), inspection.exports.len()), (100, 1));
+    let names = || inspection.imports.iter().chain(&inspection.exports);
+    assert!(names().all(|name| is_tame(name, 256)), "{:?}", names().find(|name| !is_tame(name, 256)));
+    let refusal = inspection.refusal.unwrap();
+    assert!(is_tame(&refusal, 4096) && refusal.contains("and 88 more"), "{refusal}");
+    let refused = Plugin::from_bytes(&component, &sandbox()).unwrap_err();
+    assert_eq!(refused.to_string(), refusal);
+    let PluginError::ForbiddenImports(listed) = &refused else { panic!("{refused}") };
+    assert!(listed.iter().all(|name| is_tame(name, 256)));
 }
 
 #[test]
@@ -61,7 +82,7 @@ fn what_is_no_component_is_told_apart() {
     for bytes in [module, text, noise, Vec::new(), b"\0asm".to_vec(), HOSTILE[..HOSTILE.len() - 1].to_vec()] {
         let refused = Plugin::from_bytes(&bytes, &sandbox()).unwrap_err();
         assert!(matches!(refused, PluginError::NotAComponent(_)), "{refused}");
-        assert!(inspect(&bytes).is_err());
+        assert!(inspect(&bytes, &sandbox()).is_err());
     }
     let missing = Plugin::from_file("/nonexistent/plugin.wasm", &sandbox()).unwrap_err();
     assert!(matches!(missing, PluginError::Read { .. }), "{missing}");

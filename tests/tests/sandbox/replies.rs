@@ -1,5 +1,10 @@
 //! What gives up, and what is no reply.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use keepline::maintenance::{CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, Outcome};
+use tokio::runtime::Handle;
+
 use super::*;
 
 #[tokio::test]
@@ -41,6 +46,12 @@ async fn an_absurdly_large_reply_is_refused() {
     let cell = Cell::of(HOSTILE, &sandbox).await;
     cell.stops("reply 50000000", "").await;
     cell.stops("reply 500000000", "").await;
+    // More than may be attached, by the plugin's own options or, where they say nothing, by the contract.
+    cell.stops("reply 10000000", "bytes long, over 8").await;
+    assert_eq!(cell.told("reply 8000000").await.len(), 8_000_000);
+    let few = |options: &mut Options| options.filter = r#"{"max_context_bytes":1000000}"#.into();
+    let cell = Cell::with(HOSTILE, &sandbox, few).await.unwrap();
+    cell.stops("reply 1100000", "bytes long, over 1").await;
     assert_eq!(cell.told("reply 1000000").await.len(), 1_000_000);
 }
 
@@ -76,9 +87,9 @@ async fn whatever_a_plugin_takes_for_a_turn_is_handed_back_as_it_is() {
         let mut pipe = cell.keepline.pipe();
         pipe.question(&format!("turn {turn}"), METADATA).await.unwrap();
         let answer = pipe.answer("nothing", METADATA).await.unwrap();
-        assert_eq!(answer.metadata.as_deref(), Some(turn));
+        assert_eq!(told(&answer).as_deref(), Some(turn));
         pipe.open();
-        assert_eq!(pipe.answer("nothing", METADATA).await.unwrap().metadata.as_deref(), Some(""));
+        assert_eq!(told(&pipe.answer("nothing", METADATA).await.unwrap()).as_deref(), Some(""));
     }
 }
 
@@ -108,7 +119,8 @@ async fn tasks_beyond_their_bounds_are_no_tasks() {
         let answer = cell.keepline.pipe().answer(due, METADATA).await.unwrap();
         assert_eq!(answer.due.len(), tasks, "{due}");
     }
-    let told = cell.ask("due user/anna|fold|state").await.due;
+    let annas = r#"{"session_id":"s1","user_id":"anna"}"#;
+    let told = cell.keepline.pipe().question("due user/anna|fold|state", annas).await.unwrap().due;
     let [Task { subject, name, state }] = &told[..] else { panic!("{told:?}") };
     assert_eq!([&**subject, name, state], ["user/anna", "fold", "state"]);
 
@@ -121,6 +133,9 @@ async fn tasks_beyond_their_bounds_are_no_tasks() {
         ("due session/é|fold|", "its task's subject is not printable ASCII"),
         ("due session/s1|a\nb|", "its task's name is not printable ASCII"),
         (&format!("due {long}|fold|"), "its task's subject is over 160 bytes"),
+        ("due session/s2|fold|", "it names a task of 'session/s2', which is not of the entry that it serves"),
+        ("due user/anna|fold|", "it names a task of 'user/anna'"),
+        ("due service/s1|fold|", "it names a task of 'service/s1'"),
         (&format!("due session/s1|{long}|"), "its task's name is over 64 bytes"),
     ] {
         let cell = Cell::of(HOSTILE, &sandbox).await;
@@ -182,6 +197,34 @@ async fn a_misdeed_in_a_task_is_a_problem_of_that_step_alone() {
     }
 }
 
+/// Counts what it is asked for.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Model for Counting {
+    async fn complete(&self, _: &CompletionNeed) -> Result<Option<String>, ModelError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Some("x".into()))
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
+    let cell = Cell::hostile().await;
+    let model = Arc::new(Counting::default());
+    let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
+    let maintenance = Maintenance::new(cell.keepline.clone(), model.clone(), options, runtime);
+    for (name, state, told) in
+        [("needs", "5", "more than 16 completions"), ("needs", "0", "1000 steps"), ("state-of", "1", "1000 steps")]
+    {
+        let Outcome::Failed(problem) = maintenance.run(job(name, state).task).await else { panic!("{name}") };
+        assert!(problem.code == ProblemCode::Limit && problem.message.contains(told), "{problem:?}");
+    }
+    assert_eq!(model.0.load(Ordering::Relaxed), 16);
+    assert_eq!(maintenance.counters().others.failed, 3);
+}
+
 #[tokio::test]
 async fn what_a_plugin_tells_people_is_short_and_harmless() {
     let is_tame = |text: &str| text.len() <= 20_500 && !text.contains(|c: char| c.is_control());
@@ -197,6 +240,42 @@ async fn what_a_plugin_tells_people_is_short_and_harmless() {
         let refused = Cell::with(HOSTILE, &sandbox(), refuses).await.err().unwrap();
         let KeeplineError::Config { field, message } = refused else { panic!("{refused}") };
         assert!(is_tame(&field) && is_tame(&message), "{}", message.len());
+    }
+}
+
+#[tokio::test]
+async fn options_that_it_refuses_only_later_are_a_fault_of_its_own_told_in_one_line() {
+    let clock = ManualClock::new();
+    let now = clock.now().as_secs();
+    let mut sandbox = sandbox();
+    sandbox.isolation = Isolation::Entry;
+    let cell = Cell::with(HOSTILE, &sandbox, |options| {
+        options.clock = Arc::new(clock.clone());
+        options.filter = format!("refuse from second {}", now + 60);
+    });
+    let cell = cell.await.unwrap();
+    assert_eq!(cell.ask("hello").await.problem, None);
+    clock.advance(Duration::from_secs(60));
+    let problem = cell.ask("hello").await.problem.unwrap();
+    assert_eq!(problem.code, ProblemCode::Plugin);
+    let told = problem.message;
+    assert!(told.contains("it rejects its own options"), "{told}");
+    assert!(told.len() < 5000 && !told.contains(|c: char| c.is_control()), "{}", told.len());
+}
+
+#[tokio::test]
+async fn what_it_tells_of_its_options_is_one_object_or_nothing() {
+    let told = async |options: &str| {
+        let cell = Cell::with(HOSTILE, &sandbox(), |own| own.filter = options.to_owned()).await.unwrap();
+        cell.keepline.filter_options().to_string()
+    };
+    let sound = r#"{"a":"b"}"#;
+    assert_eq!(told(sound).await, sound);
+    let long = format!(r#"{{"a":"{}"}}"#, "b".repeat(1 << 20));
+    for forged in
+        ["", "[]", "{}\n{\"forged\":1}", "{\"a\":1\n}", "{\"a\":NaN}", "\u{feff}{}", "{\"a\":\"\u{1b}[2J\"}", &long]
+    {
+        assert_eq!(told(forged).await, "{}", "{}", forged.len());
     }
 }
 
@@ -230,14 +309,14 @@ async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
     let mut pipe = cell.keepline.pipe();
     assert_eq!(cell.told("served").await, "1");
     assert!(timeout(Duration::from_millis(30), pipe.question("loop", METADATA)).await.is_err());
-    assert_eq!(pipe.question("served", METADATA).await.unwrap().metadata.as_deref(), Some("1"));
+    assert_eq!(told(&pipe.question("served", METADATA).await.unwrap()).as_deref(), Some("1"));
 }
 
 /// Linear memory never shrinks: what one large entry took would be held as long as the instance lives.
 #[tokio::test]
 async fn an_instance_that_has_grown_far_beyond_its_start_is_not_kept() {
     let cell = Cell::hostile().await;
-    for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 10000000", "")] {
+    for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 4000000", "")] {
         let told = cell.told(entry).await;
         assert!(calls.is_empty() || told == calls, "{entry}: {told}");
     }

@@ -5,8 +5,11 @@
 
 mod apart;
 mod curve;
+mod directory;
 mod fill;
 mod load;
+mod names;
+mod plots;
 mod visitors;
 
 use std::sync::Arc;
@@ -24,12 +27,14 @@ use tokio::runtime::Runtime;
 use self::{
     apart::Apart,
     curve::{Column, Figure, Point, table, take_turns},
+    names::*,
+    plots::plots,
     visitors::{Afterwards, BareMap, BareRedis, PipeVisitor, RECORDS_OF_AN_ANSWER, Sessions},
 };
 use super::{
     contenders::{ANSWER, answer_of},
     redis::connect,
-    report::{Axis, Ink, Line, Panel, Plot, Section, figure, thousands},
+    report::{Line, Plot, Section, figure, thousands},
 };
 use crate::cli::BenchPart;
 
@@ -62,42 +67,6 @@ const SESSIONS_IN_REDIS: [u64; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
 const SIZES: [u64; 6] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Sessions of a point that is not about their number.
 const A_FEW: u64 = 8;
-
-// Series.
-const MEMORY: &str = "memory";
-const REDIS: &str = "Redis";
-const ANY: &str = "any session";
-const NEW: &str = "new sessions";
-const HOT: &str = "the same ten sessions";
-const BARE: &str = "nothing of ours";
-
-// Tables, and their columns.
-const KEYS_A_SESSION: &str = "Keys a session";
-const FOLDED: &str = "History, folded at 100 records";
-const WHOLE: &str = "History, kept whole";
-const ENTRY_SIZE: &str = "Size of an answer";
-const SESSIONS_MEMORY: &str = "Sessions, memory store";
-const SESSIONS_REDIS: &str = "Sessions, Redis";
-const MEMORY_QUESTION: &str = "memory: question µs";
-const MEMORY_ANSWER: &str = "memory: answer µs";
-const REDIS_QUESTION: &str = "Redis: question µs";
-const REDIS_ANSWER: &str = "Redis: answer µs";
-const MEMORY_A_KEY: &str = "memory: question, µs a key";
-const REDIS_A_KEY: &str = "Redis: question, µs a key";
-const MEMORY_TITLE: &str = "memory store";
-const REDIS_TITLE: &str = "Redis on loopback";
-
-// Of a table with one store.
-const QUESTION: &str = "question µs";
-const ANSWER_TO_IT: &str = "answer µs";
-const CREATION: &str = "creation µs";
-const HOT_QUESTION: &str = "same ten: question µs";
-const HOT_ANSWER: &str = "same ten: answer µs";
-const MAP_READ: &str = "bare hash table: read µs";
-const MAP_WRITE: &str = "bare hash table: write µs";
-const BARE_READS: &str = "bare reads µs";
-const BARE_WRITES: &str = "bare writes µs";
-const MIB: &str = "MiB";
 
 /// With limits out of the way: none of them is what the curves are about.
 const ROOMY: &str = r#"{"session_ttl_hours": 24, "max_keys": 10000, "max_value_bytes": 8388608,
@@ -382,134 +351,4 @@ fn label(at: u64) -> String {
 async fn used_memory(connection: &mut MultiplexedConnection) -> Result<u64> {
     let info: redis::InfoDict = redis::cmd("INFO").arg("memory").query_async(connection).await?;
     info.get("used_memory").context("Redis does not report its memory use")
-}
-
-/// What is drawn, and how.
-fn plots() -> Vec<Plot> {
-    let line = |label: &str, section: &str, column: &str, ink, dashed| Line {
-        label: label.into(),
-        section: section.into(),
-        column: column.into(),
-        ink,
-        dashed,
-    };
-    let micros = |logarithmic| Axis { title: "µs (median)".into(), logarithmic };
-    let panel = |title: &str, x: &str, y: Axis, lines| Panel {
-        title: title.into(),
-        x: Axis { title: x.into(), logarithmic: true },
-        y,
-        lines,
-    };
-    let plot = |name: &str, title: &str, panels| Plot { name: name.into(), title: title.into(), panels };
-    let lanes = |section: &str, question: &str, answer: &str| {
-        vec![line("question", section, question, Ink::Blue, false), line("answer", section, answer, Ink::Orange, false)]
-    };
-    // The same curve for both stores, with further lines.
-    let both = |x: &str, section: &str, logarithmic, memory: Vec<Line>, redis: Vec<Line>| {
-        let of_memory = lanes(section, MEMORY_QUESTION, MEMORY_ANSWER).into_iter().chain(memory);
-        let of_redis = lanes(section, REDIS_QUESTION, REDIS_ANSWER).into_iter().chain(redis);
-        vec![
-            panel(MEMORY_TITLE, x, micros(logarithmic), of_memory.collect()),
-            panel(REDIS_TITLE, x, micros(logarithmic), of_redis.collect()),
-        ]
-    };
-    let whole = |question, answer| {
-        vec![
-            line("question, kept whole", WHOLE, question, Ink::Blue, true),
-            line("answer, kept whole", WHOLE, answer, Ink::Orange, true),
-        ]
-    };
-    vec![
-        plot(
-            "growth-keys",
-            "An entry's cost by the keys of its session",
-            both(
-                "keys in the session",
-                KEYS_A_SESSION,
-                true,
-                vec![line("question, per key", KEYS_A_SESSION, MEMORY_A_KEY, Ink::Green, false)],
-                vec![line("question, per key", KEYS_A_SESSION, REDIS_A_KEY, Ink::Green, false)],
-            ),
-        ),
-        plot(
-            "growth-history",
-            "An entry's cost by the length of its session's history",
-            both(
-                "operations in the history",
-                FOLDED,
-                false,
-                whole(MEMORY_QUESTION, MEMORY_ANSWER),
-                whole(REDIS_QUESTION, REDIS_ANSWER),
-            ),
-        ),
-        plot(
-            "growth-sessions",
-            "An entry's cost by the sessions that the store holds",
-            [
-                (SESSIONS_MEMORY, MEMORY_TITLE, MAP_READ, "bare hash table"),
-                (SESSIONS_REDIS, REDIS_TITLE, BARE_READS, "bare reads"),
-            ]
-            .map(|(section, title, bare, bare_label)| {
-                let mut lines = lanes(section, QUESTION, ANSWER_TO_IT);
-                lines.push(line("creation", section, CREATION, Ink::Green, false));
-                lines.push(line("question, same ten", section, HOT_QUESTION, Ink::Blue, true));
-                lines.push(line("answer, same ten", section, HOT_ANSWER, Ink::Orange, true));
-                lines.push(line(bare_label, section, bare, Ink::Grey, true));
-                panel(title, "sessions in the store", micros(false), lines)
-            })
-            .into(),
-        ),
-        plot(
-            "growth-entry-size",
-            "An entry's cost by its size",
-            both("KiB of the answer", ENTRY_SIZE, true, Vec::new(), Vec::new()),
-        ),
-        plot(
-            "growth-pipes",
-            "Pipes side by side",
-            vec![
-                panel(
-                    "throughput",
-                    "pipes",
-                    Axis { title: "pairs a second".into(), logarithmic: true },
-                    vec![
-                        line("memory store", load::PIPES, load::MEMORY.rate, Ink::Blue, false),
-                        line("Redis", load::PIPES, load::REDIS.rate, Ink::Orange, false),
-                    ],
-                ),
-                panel(
-                    "latency of a pair",
-                    "pipes",
-                    Axis { title: "µs".into(), logarithmic: true },
-                    vec![
-                        line("memory store, p50", load::PIPES, load::MEMORY.p50, Ink::Blue, false),
-                        line("p99", load::PIPES, load::MEMORY.p99, Ink::Blue, true),
-                        line("Redis, p50", load::PIPES, load::REDIS.p50, Ink::Orange, false),
-                        line("p99", load::PIPES, load::REDIS.p99, Ink::Orange, true),
-                    ],
-                ),
-            ],
-        ),
-        plot(
-            "growth-masters",
-            "Masters of a Redis Cluster, on the same two cores",
-            vec![
-                Panel {
-                    title: "throughput of 64 pipes".into(),
-                    x: Axis { title: "masters".into(), logarithmic: false },
-                    y: Axis { title: "pairs a second".into(), logarithmic: false },
-                    lines: vec![line("Redis Cluster", load::MASTERS, load::CLUSTER.rate, Ink::Orange, false)],
-                },
-                Panel {
-                    title: "latency of a pair".into(),
-                    x: Axis { title: "masters".into(), logarithmic: false },
-                    y: Axis { title: "µs".into(), logarithmic: false },
-                    lines: vec![
-                        line("p50", load::MASTERS, load::CLUSTER.p50, Ink::Orange, false),
-                        line("p99", load::MASTERS, load::CLUSTER.p99, Ink::Orange, true),
-                    ],
-                },
-            ],
-        ),
-    ]
 }

@@ -70,6 +70,7 @@ pub enum Afterwards {
 }
 
 /// Somebody who passes a question and its answer in one session after the other.
+#[allow(clippy::large_enum_variant, reason = "a run has visitors of one kind")]
 pub enum Visitor {
     Pipe(PipeVisitor),
     BareRedis(BareRedis),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     CounterValue, Description, Entry, EntryCount, EntryPage, EntryState, Expectation, ExpectedEntry, FailureCode,
-    FoundEntries, LeaseOperation, LeaseState, LogDescription, LogEnd, LogExtent, LogRecords, LogSpans, MapDescription,
-    Operation, Outcome, PositionMark, Size, SpanRecords, names::VALUES,
+    FoundEntries, FoundMatches, IndexDescription, IndexExtent, LeaseOperation, LeaseState, LogDescription, LogEnd,
+    LogExtent, LogRecords, LogSpans, MapDescription, MatchOperation, Operation, Outcome, PositionMark, Size,
+    SpanRecords, TermMatches, names::VALUES,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -13,11 +14,58 @@ pub(super) struct Model {
     maps: BTreeMap<String, BTreeMap<String, String>>,
     /// The position of the first record, and the records.
     logs: BTreeMap<String, (u64, Vec<String>)>,
+    indexes: BTreeMap<String, Index>,
     /// Holder and end.
     leases: BTreeMap<String, (String, u64)>,
 }
 
+#[derive(Clone, Debug, Default)]
+struct Index {
+    next: u64,
+    marks: BTreeMap<u64, u16>,
+    positions: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+impl Index {
+    fn extent(&self) -> IndexExtent {
+        IndexExtent { next: self.next, documents: self.marks.len() as u64 }
+    }
+
+    fn matches(&self, step: &MatchOperation) -> FoundMatches {
+        let occurs = |term: &u32, position: &u64| self.positions.get(term).is_some_and(|at| at.contains(position));
+        let mut first = self.next;
+        let mut bytes = 0;
+        while first > self.next.saturating_sub(step.newest) {
+            let occurrences = step.terms.iter().filter(|term| occurs(term, &(first - 1))).count() as u64;
+            bytes += 2 + 4 * occurrences;
+            if bytes > step.max_bytes {
+                break;
+            }
+            first -= 1;
+        }
+        let offsets = |term| {
+            let found = (first..self.next).filter(|position| occurs(term, position));
+            found.map(|position| u32::try_from(position - first).unwrap()).collect()
+        };
+        FoundMatches {
+            extent: self.extent(),
+            first,
+            marks: (first..self.next).map(|position| self.marks.get(&position).copied().unwrap_or(0)).collect(),
+            terms: step.terms.iter().map(|term| TermMatches { offsets: offsets(term) }).collect(),
+        }
+    }
+}
+
 impl Model {
+    /// One more than the highest position that an index has had.
+    pub(super) fn next_position(&self, index: &str) -> u64 {
+        self.indexes.get(index).map_or(0, |index| index.next)
+    }
+
+    fn indexed(&self, index: &str) -> Outcome {
+        Outcome::Indexed(self.indexes.get(index).cloned().unwrap_or_default().extent())
+    }
+
     fn extent(&self, log: &str) -> LogExtent {
         let (first, records) = self.logs.get(log).cloned().unwrap_or_default();
         LogExtent { first, length: records.len() as u64 }
@@ -135,6 +183,29 @@ impl Model {
                     None => LeaseState { held: false, holder: String::new(), expires_in: 0 },
                 })
             }
+            Operation::Post(step) => {
+                if step.documents.first().is_some_and(|first| first.position < self.next_position(&step.index)) {
+                    return Err(FailureCode::Invalid);
+                }
+                for document in &step.documents {
+                    let index = self.indexes.entry(step.index.clone()).or_default();
+                    index.next = document.position + 1;
+                    index.marks.insert(document.position, document.mark);
+                    for term in &document.terms {
+                        index.positions.entry(*term).or_default().insert(document.position);
+                    }
+                }
+                self.indexed(&step.index)
+            }
+            Operation::Unpost(step) => {
+                for position in &step.positions {
+                    if let Some(index) = self.indexes.get_mut(&step.index) {
+                        index.marks.remove(position);
+                        index.positions.values_mut().for_each(|positions| _ = positions.remove(position));
+                    }
+                }
+                self.indexed(&step.index)
+            }
             _ => self.answer(operation),
         })
     }
@@ -205,7 +276,10 @@ impl Model {
                 let keep =
                     if records.len() as u64 > step.limit { usize::try_from(step.keep).unwrap() } else { usize::MAX };
                 records.truncate(records.len().saturating_sub(keep));
-                self.found(&step.log, fit(records, step.max_records, step.max_bytes))
+                match fit(records, step.max_records, step.max_bytes) {
+                    found if found.is_empty() => Outcome::Extent(self.extent(&step.log)),
+                    found => self.found(&step.log, found),
+                }
             }
             Operation::ReadAt(read) => {
                 let all: BTreeMap<_, _> = self.records(&read.log).into_iter().collect();
@@ -223,18 +297,27 @@ impl Model {
                 }
                 Outcome::Spans(LogSpans { extent: self.extent(&read.log), spans: spans.into_values().collect() })
             }
+            Operation::Match(step) => {
+                Outcome::Matches(self.indexes.get(&step.index).cloned().unwrap_or_default().matches(step))
+            }
             Operation::Describe(step) => {
                 let others = self.maps.iter().filter(|(name, map)| *name != VALUES && !map.is_empty());
                 let maps =
                     others.map(|(name, map)| MapDescription { map_name: name.clone(), entries: map.len() as u64 });
                 let logs = self.logs.keys().map(|log| LogDescription { log: log.clone(), extent: self.extent(log) });
+                let indexes = self.indexes.iter().map(|(name, index)| IndexDescription {
+                    index: name.clone(),
+                    extent: index.extent(),
+                    bytes: (4 * index.marks.len() + 3 * index.positions.values().map(BTreeSet::len).sum::<usize>())
+                        as u64,
+                });
                 Outcome::Described(Description {
                     time_to_live: None,
                     expires_in: None,
                     values: entries(VALUES).count() as u64,
                     maps: maps.filter(|_| step.parts).collect(),
                     logs: logs.filter(|_| step.parts).collect(),
-                    indexes: vec![],
+                    indexes: indexes.filter(|_| step.parts).collect(),
                 })
             }
             other => panic!("{other:?} writes"),

@@ -1,5 +1,6 @@
 //! A plugin that misbehaves. What it does is told by the first word of a question's text; the rest of the
-//! text is the argument. Anything else passes, as through a filter that has nothing to add.
+//! text is the argument. Anything else passes, as through a filter that has nothing to add. What it tells of a deed is
+//! the member `told` of a question's metadata, and the problem `told` of an answer.
 
 #[allow(unsafe_code, missing_docs, clippy::all, reason = "generated")]
 mod bindings {
@@ -9,14 +10,17 @@ mod bindings {
 }
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 
 use bindings::Component;
 use bindings::exports::keepline::memory::filter::{
     AnswerEntry, AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionEntry, QuestionReply, Task,
 };
 use bindings::exports::keepline::memory::maintenance::{self, CompletionNeed, Job, Need, Progress, Purpose, Step};
-use bindings::exports::keepline::memory::sessions;
+use bindings::exports::keepline::memory::{sessions, transcripts, users};
 use bindings::keepline::memory::key_value::{
     AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, Failure, GetAllOperation, GetOperation,
     LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
@@ -27,6 +31,10 @@ use bindings::wasi::logging::logging::{Level, log};
 
 /// How many entries this instance has served: what a well-behaved filter would not keep.
 static SERVED: AtomicU64 = AtomicU64::new(0);
+/// The text of the last entry: what it would like to tell others.
+static OVERHEARD: Mutex<String> = Mutex::new(String::new());
+/// Whose memory it works on, unless it is after another's.
+const OWN: &str = "s1";
 
 impl Guest for Component {
     fn configure(options: String, _: Level) -> Result<Configured, ConfigProblem> {
@@ -38,6 +46,12 @@ impl Guest for Component {
         }
         if let Some(length) = options.strip_prefix("refuse at length ") {
             return Err(ConfigProblem { field: absurd(length), message: absurd(length) });
+        }
+        // It took them once.
+        if let Some(second) = options.strip_prefix("refuse from second ") {
+            if wall_clock::now().seconds >= size(second) as u64 {
+                return Err(ConfigProblem { field: String::new(), message: absurd("1000000") });
+            }
         }
         let wants_turns = options == "turns";
         Ok(Configured { effective: options, wants_vectors: false, wants_tokens: false, wants_turns })
@@ -61,8 +75,11 @@ impl Guest for Component {
                 reply.problem = Some(Problem { code: absurd(length), message: absurd(length) });
             }
             Some(("due", what)) => reply.due = tasks(what),
-            _ => reply.metadata = do_it(&entry.text),
+            // Anything at all in place of the metadata.
+            Some(("return", metadata)) => reply.metadata = Some(metadata.to_owned()),
+            _ => reply.metadata = do_it(&entry.text).map(|told| with_told(&entry.metadata, &told)),
         }
+        *OVERHEARD.lock().unwrap() = entry.text;
         reply
     }
 
@@ -72,8 +89,14 @@ impl Guest for Component {
         let mut reply = AnswerReply { metadata: None, effect: Effect::Passed, due: Vec::new(), problem: None };
         match entry.text.split_once(' ') {
             Some(("due", what)) => reply.due = tasks(what),
-            Some(("tell", _)) => reply.metadata = Some(format!("{entry:?}")),
-            _ => reply.metadata = do_it(&entry.text).or(Some(entry.turn)),
+            Some(("return", metadata)) => reply.metadata = Some(metadata.to_owned()),
+            deed => {
+                let message = match deed {
+                    Some(("tell", _)) => format!("{entry:?}"),
+                    _ => do_it(&entry.text).unwrap_or(entry.turn),
+                };
+                reply.problem = Some(Problem { code: "told".into(), message });
+            }
         }
         reply
     }
@@ -134,6 +157,11 @@ fn do_it(text: &str) -> Option<String> {
             black_box(capabilities());
         },
         "compute" => compute(number),
+        // Neither part is long; the call of the store is refused or not.
+        "spin-and-list" => (0..number).for_each(|_| {
+            (0..20_000_000_u64).for_each(|turn| drop(black_box(turn)));
+            black_box(list_buckets(BucketKind::Session, "", 1).is_ok());
+        }),
         // Memory.
         "allocate" => {
             let mut kept = Vec::new();
@@ -155,24 +183,49 @@ fn do_it(text: &str) -> Option<String> {
         "log-warnings" => (0..number).for_each(|line| log(Level::Warn, &format!("context-{line}"), "a warning")),
         "log-errors" => (0..64).for_each(|_| log(Level::Error, argument, "not the host's own")),
         "log-long-line" => log(Level::Info, "long", &"x".repeat(number)),
+        "log-debug" => (0..64).for_each(|_| log(Level::Debug, "flood", &"\u{1b}".repeat(number))),
         "log-raw" => log(Level::Info, argument, argument),
         // The store.
         "store-for-ever" => loop {
-            black_box(put("forever", vec![value("a", "1")]).is_ok());
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
         },
         "store" => (0..number).for_each(|_| {
-            black_box(put("several", vec![value("a", "1")]).is_ok());
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
         }),
         "store-and-compute" => (0..3).for_each(|_| {
             compute(number);
-            black_box(put("several", vec![value("a", "1")]).is_ok());
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
         }),
+        // So many transactions: of a megabyte each, or of 5,000 keys.
+        "write" => {
+            let megabyte = "1".repeat(1 << 20);
+            (0..number).for_each(|n| drop(black_box(put(OWN, vec![value(&format!("w{n}"), &megabyte)]))));
+        }
+        "write-keys" => (0..number).for_each(|_| {
+            let entries = (0..5000).map(|key| Entry { key: format!("k{key}"), text: "1".into() }).collect();
+            let put_all = Operation::Put(PutOperation { map_name: "values".into(), entries });
+            black_box(put(OWN, vec![put_all]).is_ok());
+        }),
+        // A megabyte is stored once, and read in so many transactions.
+        "read" => {
+            let megabyte = "1".repeat(1 << 20);
+            let stored = put(OWN, vec![value("a", &megabyte)]);
+            drop(megabyte);
+            if stored.is_err() {
+                return tell(stored);
+            }
+            let read = |_| match transact(&create(OWN, vec![Operation::Get(get("a"))])).map(|told| told.outcomes) {
+                Ok(outcomes) => usize::from(matches!(outcomes.first(), Some(Outcome::Entries(_)))),
+                Err(_) => 0,
+            };
+            return Some((0..number).map(read).sum::<usize>().to_string());
+        }
         "operations" => {
-            return tell(put("many", (0..number).map(|key| value(&format!("k{key}"), "1")).collect()));
+            return tell(put(OWN, (0..number).map(|key| value(&format!("k{key}"), "1")).collect()));
         }
         "records" => {
             let append = AppendOperation { log: "history".into(), records: vec!["1".into(); number], marks: vec![] };
-            return tell(put("many", vec![Operation::Append(append)]));
+            return tell(put(OWN, vec![Operation::Append(append)]));
         }
         // A little is stored once, and asked for again and again.
         "get-again" => return read_again(Operation::Get(get("a")), number),
@@ -202,7 +255,7 @@ fn do_it(text: &str) -> Option<String> {
             let read = ReadAtOperation { log: "history".into(), spans, max_bytes: u64::MAX };
             return read_again(Operation::ReadAt(read), 1);
         }
-        "big-value" => return tell(put("big", vec![value("a", &"1".repeat(number))])),
+        "big-value" => return tell(put(OWN, vec![value("a", &"1".repeat(number))])),
         // Several transactions at a time.
         "each" => {
             let transactions: Vec<_> =
@@ -210,40 +263,23 @@ fn do_it(text: &str) -> Option<String> {
             return tell_each(transact_each(&transactions));
         }
         "each-twice" => {
-            let (once, other) = (create("each-twice", vec![value("a", "1")]), create("each-other", vec![]));
-            return tell_each(transact_each(&[once.clone(), other, once]));
+            let once = create(OWN, vec![value("a", "1")]);
+            return tell_each(transact_each(&[once.clone(), once]));
         }
-        // So many bytes in each of as many buckets as can be asked together, and all of them read at a time.
-        "each-fill" => {
-            let text = "1".repeat(number);
-            let fill = |n| put(&format!("big-{n}"), vec![value("a", &text)]);
-            return tell((0..128).try_for_each(fill));
+        // Its own and another's.
+        "each-beside" => {
+            let (own, other) = (create(OWN, vec![value("a", "1")]), create(argument, vec![value("a", "1")]));
+            return tell_each(transact_each(&[own, other]));
         }
-        "each-get" => {
-            let get = |n| create(&format!("big-{n}"), vec![Operation::Get(get("a"))]);
-            let attempts = transact_each(&(0..128).map(get).collect::<Vec<_>>());
-            let lengths = attempts.iter().map(|attempt| match attempt {
-                Attempt::Receipt(receipt) => match &receipt.outcomes[..] {
-                    [Outcome::Entries(found)] => found.entries.iter().map(|entry| entry.text.len()).sum(),
-                    [Outcome::Oversize(_)] => 0,
-                    other => panic!("{other:?}"),
-                },
-                Attempt::Failure(failure) => panic!("{failure:?}"),
-            });
-            return Some(lengths.sum::<usize>().to_string());
-        }
-        "each-get-all" => {
-            let get = |n| create(&format!("each-{n}"), vec![Operation::GetAll(get_all())]);
-            return tell_each(transact_each(&(0..number).map(get).collect::<Vec<_>>()));
-        }
+        "each-own" => return tell_each(transact_each(&[create(OWN, vec![value("a", "1")])])),
         // Names.
         "bucket" => return tell(put(argument, vec![value("a", "1")])),
-        "key" => return tell(put("names", vec![value(argument, "1")])),
-        "token" => return tell(put("names", vec![put_into("notes", argument, "1")])),
-        "map" => return tell(put("names", vec![put_into(argument, "a", "1")])),
+        "key" => return tell(put(OWN, vec![value(argument, "1")])),
+        "token" => return tell(put(OWN, vec![put_into("notes", argument, "1")])),
+        "map" => return tell(put(OWN, vec![put_into(argument, "a", "1")])),
         "log" => {
             let append = AppendOperation { log: argument.into(), records: vec!["1".into()], marks: vec![] };
-            return tell(put("names", vec![Operation::Append(append)]));
+            return tell(put(OWN, vec![Operation::Append(append)]));
         }
         "delete" => return tell(delete_bucket(&session(argument), None, u32::MAX).map(|_| ())),
         "describe" => {
@@ -256,6 +292,7 @@ fn do_it(text: &str) -> Option<String> {
         "list" => return tell(list_buckets(BucketKind::Session, argument, u32::MAX).map(|_| ())),
         // Replies.
         "reply" => return Some("x".repeat(number)),
+        "overheard" => return Some(OVERHEARD.lock().unwrap().clone()),
         "served" => return Some(SERVED.load(Ordering::Relaxed).to_string()),
         _ => {}
     }
@@ -303,12 +340,12 @@ fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {
 fn read_again(read: Operation, times: usize) -> Option<String> {
     let megabyte = "1".repeat(1 << 20);
     let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()], marks: vec![] };
-    let stored = put("again", vec![value("a", &megabyte), Operation::Append(append)]);
+    let stored = put(OWN, vec![value("a", &megabyte), Operation::Append(append)]);
     drop(megabyte);
     if stored.is_err() {
         return tell(stored);
     }
-    tell(put("again", vec![read; times]))
+    tell(put(OWN, vec![read; times]))
 }
 
 fn get(key: &str) -> GetOperation {
@@ -321,6 +358,23 @@ fn get_all() -> GetAllOperation {
 
 fn size(number: &str) -> usize {
     number.parse().unwrap_or(0)
+}
+
+/// Metadata with one more member.
+fn with_told(metadata: &str, told: &str) -> String {
+    let before = metadata.trim_end().strip_suffix('}').unwrap_or("{");
+    let comma = if before.trim_end().ends_with('{') { "" } else { "," };
+    let mut out = format!("{before}{comma}\"told\":\"");
+    out.reserve(told.len() + 2);
+    for c in told.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push_str("\"}");
+    out
 }
 
 /// Long, and nothing that a terminal should see.
@@ -359,6 +413,7 @@ impl sessions::Guest for Component {
         Err(none())
     }
     fn list_sessions(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
+        let cursor = do_it(&cursor).unwrap_or(cursor);
         Ok(sessions::SessionPage { sessions: vec![String::new(); limit as usize], cursor })
     }
     fn delete(_: String) -> Result<sessions::SessionDeleted, sessions::SessionProblem> {
@@ -382,6 +437,55 @@ impl sessions::Guest for Component {
     fn history(record: String, _: Option<u64>, limit: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
         let (session, entries) = (String::new(), vec![record; limit as usize]);
         Ok(sessions::HistoryPage { session, entries, first: 0, oldest: 0, next: 0 })
+    }
+}
+
+type Refused<T> = Result<T, sessions::SessionProblem>;
+
+/// Nor for these.
+impl transcripts::Guest for Component {
+    fn describe(_: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
+        Err(none())
+    }
+    fn messages(_: transcripts::Transcript, _: transcripts::MessageQuery) -> Refused<transcripts::MessagePage> {
+        Err(none())
+    }
+    fn content(_: transcripts::Transcript, _: u64, _: u64, _: u32) -> Refused<transcripts::MessageContent> {
+        Err(none())
+    }
+    fn rewrite(_: transcripts::Transcript, _: u64, _: Option<String>) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn clear(_: transcripts::Transcript, _: Option<u64>) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn set_messages(
+        _: transcripts::Transcript,
+        _: Vec<String>,
+        _: Option<u64>,
+    ) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn register(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TranscriptRegistered> {
+        Err(none())
+    }
+    fn set_title(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TitleSet> {
+        Err(none())
+    }
+}
+
+impl users::Guest for Component {
+    fn values(_: String, _: Option<String>) -> Refused<users::UserValues> {
+        Err(none())
+    }
+    fn put(_: String, _: String, _: Option<String>) -> Refused<users::UserValueStored> {
+        Err(none())
+    }
+    fn list_sessions(_: String, _: Option<u64>, _: u32) -> Refused<users::UserSessions> {
+        Err(none())
+    }
+    fn forget(_: String) -> Refused<users::UserForgotten> {
+        Err(none())
     }
 }
 

@@ -23,6 +23,9 @@ fn harmless() -> Vec<Operation> {
         reset_log("n", &["new"]),
         lease("work", "other", HOUR),
         lease("more", "me", HOUR),
+        post("i", [document(2, &[1, 9])]),
+        unpost("j", [0]),
+        post("new", [document(0, &[1])]),
         get_all(),
     ]
 }
@@ -44,6 +47,10 @@ fn failing() -> Vec<(Operation, FailureCode)> {
         (append_marked("other", &["1"], &[("marks", "x", 0)]), FailureCode::Invalid),
         (put("new", "1"), FailureCode::Invalid),
         (append("l", &["1"]), FailureCode::Invalid),
+        (post("k", [document(1, &[1])]), FailureCode::Invalid),
+        (post("k", [document(3, &[2, 1])]), FailureCode::Invalid),
+        (unpost("i", [0]), FailureCode::Invalid),
+        (find("i", &(0..257).collect::<Vec<_>>()), FailureCode::TooLarge),
     ]
 }
 
@@ -59,6 +66,9 @@ async fn seeded(s: &StoreUnderTest) {
         put_in("notes", &[("k", "1"), ("text", "t")]),
         put_in("reset", &[("y", "1")]),
         lease("work", "me", 2 * HOUR),
+        post("i", [document(0, &[1, 2]), document(1, &[2])]),
+        post("j", [document(0, &[1, 2]), document(1, &[2])]),
+        post("k", [document(1, &[1, 2])]),
     ];
     s.apply("b", create_for(HOUR), operations).await;
 }

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use keepline_stores::{Operation, Outcome, Status};
 use keepline_stores_tests::{on_every_store, requests::*, stores::StoreUnderTest};
 
-const MANY: usize = 20_000;
+/// One less than a bucket can have of values.
+const MANY: usize = 19_999;
 /// As many entries and records as an answer may have.
 const MOST: usize = 10_000;
 
@@ -111,12 +112,13 @@ async fn a_log_takes_thousands_of_records_at_once_and_gives_10_000(s: Arc<StoreU
     let lengths: Vec<_> = middle.spans.iter().map(|span| span.records.len()).collect();
     assert_eq!((lengths, &middle.spans[1].records[..]), (vec![9000, 1000], &all[..1000]));
 
-    let fewer: Vec<_> = (0..MOST).map(|n| format!("summary {n}")).collect();
-    assert_eq!(s.apply_one("b", replace_oldest("l", 15_000, &fewer)).await, extent(5000, 14_999));
-    let now: Vec<_> = fewer.iter().chain(&all[15_000..]).collect();
+    let fewer: Vec<_> = (0..5000).map(|n| format!("summary {n}")).collect();
+    assert_eq!(s.apply_one("b", replace_oldest("l", ALL, &fewer)).await, extent(5000, 14_999));
+    let now: Vec<_> = fewer.iter().chain(&all[MOST..]).collect();
     assert_eq!(s.apply_one("b", read_all("l")).await, records((5000, 14_999), 5000, &now[..MOST]));
     let newest = s.apply_one("b", read_newest("l", 4999, ALL)).await;
     assert_eq!(newest, records((5000, 14_999), 15_000, &now[MOST..]));
+    assert_eq!(s.apply_one("b", replace_oldest("l", ALL, &["one"])).await, extent(14_999, 5000));
     assert_eq!(s.apply_one("b", replace_oldest("l", ALL, &["one"])).await, extent(19_998, 1));
     assert_eq!(s.apply_one("b", append("l", &all)).await, extent(19_998, many + 1));
     assert_eq!(s.apply_one("b", reset_log("l", &all)).await, extent(39_998, many));
@@ -154,10 +156,10 @@ async fn thousands_of_expectations_marks_and_spans_are_looked_at(s: Arc<StoreUnd
     expectations.push(absent("k"));
     expectations.push(log_at("l", 1, None));
     assert_eq!(s.ask(&expecting("b", existing(), expectations, [])).await.unmet, Some(9001));
-    let backwards: Vec<_> = (0..9000).rev().map(|position| (position, 1)).collect();
+    let backwards: Vec<_> = (6000..9000).rev().map(|position| (position, 1)).collect();
     let Outcome::Spans(read) = s.apply_one("b", read_at("l", &backwards, ALL)).await else { panic!("no spans") };
     assert!(read.spans.iter().zip(&backwards).all(|(span, asked)| span.records == [asked.0.to_string()]));
-    assert_eq!(read.spans.len(), 9000);
+    assert_eq!(read.spans.len(), 3000);
 }
 
 on_every_store![

@@ -13,6 +13,8 @@ macro_rules! topics {
         }
 
         topics!(memory: $($topic,)*);
+        topics!(memory_evicting: $($topic,)*);
+        topics!(directory: $($topic,)*);
         topics!(redis: $($topic,)*);
         topics!(redis_general: $($topic,)*);
         topics!(cluster: $($topic,)*);
@@ -35,6 +37,7 @@ topics![
     exactly_once,
     expectations,
     expiry,
+    indexes,
     leases,
     limits,
     logs,

@@ -14,7 +14,7 @@ async fn a_store_says_what_it_can_promise_and_that_it_is_well(s: Arc<StoreUnderT
         durable,
         listing: true,
         leases: true,
-        indexes: false,
+        indexes: true,
     };
     assert_eq!(s.store.capabilities(), all);
     s.store.check().await.unwrap();

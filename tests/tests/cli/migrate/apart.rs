@@ -33,7 +33,7 @@ fn one_server_under_two_names_is_refused_and_keeps_everything() {
     ] {
         for more in [&["--delete"][..], &["--delete", "--overwrite"], &["--overwrite"], &[]] {
             let refused = migrate(&server, &[&[&*other], more].concat());
-            assert_refused(&refused, 2, "source and target are the same sessions of the same Redis");
+            assert_refused(&refused, 2, "source and target are the same store, even if they are addressed differently");
             assert_eq!(dump(&server), before, "{other}");
         }
     }
@@ -55,7 +55,7 @@ fn one_cluster_by_other_nodes_is_refused_and_keeps_everything() {
         "--delete".to_owned(),
     ];
     let refused = call_with(&[("KEEPLINE_BACKEND", "redis")], &texts(&source));
-    assert_refused(&refused, 2, "source and target are the same sessions");
+    assert_refused(&refused, 2, "source and target are the same store");
     assert!(migrate(&from, &texts(&to)).ok().text().contains("3 already there"));
 }
 

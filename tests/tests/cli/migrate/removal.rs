@@ -1,8 +1,8 @@
 //! What a migration deletes, and what it says of what it has copied.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use keepline::store::{Arrival, Deadline, RedisOptions, RedisStore, Removed, Store, Transfer, Transferred};
+use keepline::store::{Arrival, Deadline, RedisOptions, RedisStore, Removed, Transfer, Transferred};
 use keepline_tests::{
     proxy::{Cut, Proxy},
     requests::{self, append, create, put, put_in, transaction, unused},
@@ -11,8 +11,9 @@ use keepline_tests::{
 
 use super::*;
 
-fn store(server: &RedisServer) -> RedisStore {
-    RedisStore::new(RedisOptions { url: Some(server.url().into()), ..RedisOptions::default() }).unwrap()
+fn store(server: &RedisServer) -> Arc<RedisStore> {
+    let options = RedisOptions { url: Some(server.url().into()), ..RedisOptions::default() };
+    Arc::new(RedisStore::new(options).unwrap())
 }
 
 /// A session with some of everything, and a transfer of it that was made.
@@ -85,7 +86,8 @@ async fn a_removal_whose_answer_is_lost_is_told_as_done() {
     let mut transfer = carried(&from, &to).await;
     let proxy = Proxy::start(from.port()).await;
     let url = format!("redis://127.0.0.1:{}", proxy.port());
-    transfer.from = RedisStore::new(RedisOptions { url: Some(url.into()), ..RedisOptions::default() }).unwrap();
+    let options = RedisOptions { url: Some(url.into()), ..RedisOptions::default() };
+    transfer.from = Arc::new(RedisStore::new(options).unwrap());
     transfer.from.transact(&new_writer(), &transaction("s", unused(), []), Deadline::NEVER).await.unwrap();
     proxy.cut_next(Cut::BeforeReply);
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Done);

@@ -21,7 +21,7 @@ fn sessions_that_the_list_has_lost_are_found_by_scan_and_not_spoken_for_without(
     assert_eq!(told(&blind), hint);
     send(&from, &[b"SADD", b"rr:memory:__sessions__", b"listed"]);
     let partly = migrate(&from, &[&target]).ok();
-    let claim = "1 sessions copied; all that the source lists is in the target, with the same contents\n";
+    let claim = "1 session copied; all that the source lists is in the target, with the same contents\n";
     assert_eq!(told(&partly), claim);
 
     let found = migrate(&from, &[&target, "--scan"]).ok();

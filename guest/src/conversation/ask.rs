@@ -1,0 +1,327 @@
+//! The questions' lane of a conversation: one transaction reads what the window is made of.
+//!
+//! Promises that its cost is bounded by the window, not by the conversation, and one wait for the store: a second one
+//! only for a branch that lies further back than what was read. What can't be read in the transcript is passed over and
+//! told. Refuses a session of another user.
+
+use std::borrow::Cow;
+
+use keepline_json as json;
+
+use super::look::{Seen, Wanted};
+use super::options::{Form, Options};
+use super::record::{Record, integer};
+use super::render;
+use super::scope::{self, Said};
+use super::state::{Fork, State};
+use super::step;
+use super::thread::{Branches, Read, Thread};
+use super::turns::{Turn, turns};
+use super::window::{Item, Limits, Window, window};
+use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, tokens, trace};
+use crate::filter::{Effect, Filter, Problem, QuestionEntry, QuestionReply};
+use crate::log;
+use crate::metadata::Metadata;
+use crate::names::token;
+use crate::store::{Failure, FailureCode, Host, LogRecords, Opening};
+
+/// The least budget that an entry may ask for.
+const BUDGET_MIN: u64 = 64;
+/// What a summary says, and how far it reaches.
+pub(super) struct Summary<'a> {
+    pub text: Cow<'a, str>,
+    /// The last position that it holds.
+    pub to: u64,
+    /// What the thread weighs up to there.
+    pub total: u64,
+}
+
+impl<'a> Summary<'a> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let (mut words, mut to, mut total) = (None, None, None);
+        json::members(text, |key, raw| {
+            if json::key_is(key, "text") {
+                words = json::string(raw);
+            } else if json::key_is(key, "to") {
+                to = integer(raw);
+            } else if json::key_is(key, "total") {
+                total = integer(raw);
+            }
+        })?;
+        Some(Self { text: words?, to: to?, total: total? })
+    }
+}
+
+impl<H: Host> Filter<H> {
+    /// A question of a session.
+    pub(crate) fn converse(
+        &self,
+        options: &Options,
+        session: &str,
+        entry: &QuestionEntry<'_>,
+        metadata: &Metadata<'_>,
+        reply: &mut QuestionReply,
+    ) -> Result<(), Failure> {
+        let said = Said::of(entry.metadata);
+        let Ok(node) = said.node(options, session) else {
+            let message = format!("memory_mode is node, and metadata of session {session} name no node_id");
+            log::warn(&self.host, log::SESSION, &[&message]);
+            reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
+            reply.problem = options.require_node.then_some(Problem { code: "invalid", message });
+            return Ok(());
+        };
+        let bucket = scope::bucket(session, node.as_deref());
+        let only_looks = said.only_looks == Some(true);
+        let opening = match node {
+            _ if only_looks => Opening::LOOK,
+            Some(_) => scope::create_node(options),
+            None => self.config.create(),
+        };
+        let budget = said.max_context_tokens.map_or_else(|| options.budget(), |tokens| tokens.max(BUDGET_MIN));
+        let parent = said.parent.as_deref().map(token);
+        let user = said.user_id.as_deref().map(owner::name);
+        let wanted =
+            Wanted { session, user: user.as_deref(), bucket, opening, budget, parent: parent.as_deref(), only_looks };
+        let mut seen = match self.look(options, &wanted) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => {
+                let what = ["No memory for a question: session ", session, " belongs to another user"];
+                log::warn(&self.host, log::SESSION, &what);
+                reply.effect = Effect::Foreign;
+                return Ok(());
+            }
+            // What is broken is left as it is; the rest of the memory needs nothing of it.
+            Err(failure) if is_ours(&failure) && node.is_none() => {
+                let what = ["No conversation for a question of session ", session, ": ", &failure.sentence()];
+                log::warn(&self.host, log::VALUE, &what);
+                self.remember(session, metadata, reply)?;
+                reply.problem.get_or_insert_with(|| Problem::store(&failure));
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+
+        self.widen(&mut seen, bucket)?;
+        let next = seen.newest.extent.next();
+        let question = self.question_key(entry, metadata, next);
+        let target = seen.target(parent.as_deref());
+        // Who is told why turns are left out is told of all that were read.
+        let is_told = options.memory_trace || only_looks;
+        let enough = if is_told { u64::MAX } else { budget };
+        let mut read = Read::default();
+        read.add(&seen.newest);
+        let mut thread = Thread::newest_of(&read, &seen.branches, target, enough);
+        let runs = self.fetch(&seen, bucket, &thread, budget)?;
+        if !runs.is_empty() {
+            runs.iter().for_each(|run| read.add(run));
+            thread = Thread::newest_of(&read, &seen.branches, target, enough);
+        }
+        let is_newest = target == next.checked_sub(1);
+        let total = if is_newest { seen.total.max(thread.total()) } else { thread.total() };
+        if thread.unreadable > 0 {
+            let count = thread.unreadable.to_string();
+            let what = ["Passed over ", &count, " records of the transcript of ", bucket.name, " that can't be read"];
+            log::warn(&self.host, log::VALUE, &what);
+        }
+
+        let follows =
+            parent.filter(|_| target.is_some() && (seen.parent.is_some() || seen.is_head(said.parent.as_deref())));
+        let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
+        let files = step::files(said.files.as_deref());
+        let state = State {
+            session: session.into(),
+            node: node.as_deref().map(Into::into),
+            incarnation: seen.incarnation.clone().into(),
+            turn: question.turn.into(),
+            question: question.key.into(),
+            is_named: question.is_named,
+            parent: follows,
+            fork,
+            total,
+            files,
+            session_life: seen.session_life.take().filter(|life| !life.is_empty()).map(Into::into),
+            is_owned: user.is_some() && seen.owner == user.as_deref().map(ToOwned::to_owned),
+            user: user.as_deref().map(Into::into),
+            is_new: next == 0,
+            wants_title: seen.is_untitled || (next == 0 && !seen.has_title),
+            is_latest: seen.user.latest.as_deref() == Some(session),
+            summarized: seen.summary.as_deref().and_then(Summary::parse).map_or(0, |summary| summary.total),
+            forgotten: seen.user.forgotten.take().map(Into::into),
+            app_id: owner::listed(said.app_id.as_deref().filter(|_| node.is_some())).map(Into::into),
+            node_id: owner::listed(said.node_id.as_deref().filter(|_| node.is_some())).map(Into::into),
+        };
+        let (turn, has_room) = state.write();
+        reply.turn = turn;
+        if !has_room {
+            let what = ["Files of a question of session ", session, " not remembered: their references are too long"];
+            log::warn(&self.host, log::LIMIT, &what);
+        }
+        let Seen { incarnation, mut values, summary, branches, oldest, user, .. } = seen;
+        if said.is_read == Some(false) {
+            return Ok(());
+        }
+        if !user.join(&mut values, self.config.max_keys, self.config.max_context_bytes) {
+            let what = ["Values of the user left out of a question of session ", session, ": over a limit"];
+            log::warn(&self.host, log::LIMIT, &what);
+        }
+        self.attach(bucket, &incarnation, metadata, values, reply)?;
+
+        let target = target.unwrap_or(0);
+        let summary = summary.as_deref().and_then(Summary::parse);
+        let summary = summary.filter(|summary| {
+            !thread.is_empty()
+                && branches.hold(target, summary.to)
+                && render::summary_weight(&summary.text) <= budget / 2
+        });
+        let mut limits = Limits {
+            budget: budget - summary.as_ref().map_or(0, |summary| render::summary_weight(&summary.text)),
+            keep: options.window_keep,
+            messages: options.message_limit,
+            results: options.tool_result_tokens,
+            reach: summary.as_ref().map(|summary| summary.to),
+        };
+        let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
+        let pinned = pinned(&oldest, &branches, target, budget);
+        limits.budget -= pinned.as_ref().map_or(0, Turn::cost);
+        let turns = turns(&thread.records(), total);
+        let continued = follows_open(&turns, &state);
+        let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
+        let mut members = loop {
+            let mut window = window(&turns, total, thread.is_whole, &limits, continued);
+            if let Some(pinned) = pinned.as_ref().filter(|turn| is_before(turn, &window)) {
+                pin(&mut window, pinned);
+            }
+            // About as many bytes as the tokens stand for.
+            let mut members = String::with_capacity(tokens::bytes_of(window.cost) + 48 * window.items.len() + 64);
+            if !window.items.is_empty() {
+                members.push_str("\"memory_messages\":");
+                match options.window_form {
+                    Form::Messages => render::push_messages(&mut members, &window.items),
+                    Form::Text => members.push_str(&render::quoted(&render::text(options, &window.items, entry.text))),
+                }
+            }
+            if let Some(summary) = &summary {
+                push_member(&mut members, "memory_summary", &render::summary(&summary.text));
+            }
+            if is_told {
+                let facts = trace::Facts {
+                    budget,
+                    total,
+                    summary_to: limits.reach,
+                    unreadable: thread.unreadable,
+                    turns: &turns,
+                    window: &window,
+                };
+                push_member(&mut members, "memory_trace", &facts.write());
+            }
+            // By bytes JSON can be longer than tokens tell.
+            if members.len() <= most || limits.budget <= BUDGET_MIN {
+                break members;
+            }
+            limits.budget /= 2;
+        };
+        if members.len() > most {
+            let message =
+                format!("Conversation left out of a question of session {session}: over max_window_bytes ({most})");
+            log::warn(&self.host, log::LIMIT, &[&message]);
+            reply.problem.get_or_insert_with(|| Problem::limit(message));
+            members.clear();
+        }
+        if !members.is_empty() {
+            reply.metadata = Some(metadata.extended(reply.metadata.take(), &members));
+            reply.effect = Effect::Enriched;
+        }
+        Ok(())
+    }
+
+    /// The turn's id, and the key of the question's message: the id that it was given, else one of ours.
+    fn question_key(&self, entry: &QuestionEntry<'_>, metadata: &Metadata<'_>, next: u64) -> Question {
+        let turn = turn_id(self.host.now_micros(), next, entry.text);
+        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
+        match id {
+            Some(id) => Question { turn, key: token(id).into_owned(), is_named: true },
+            None => Question { key: own_key(&turn), turn, is_named: false },
+        }
+    }
+}
+
+/// How a question is called.
+struct Question {
+    turn: String,
+    key: String,
+    is_named: bool,
+}
+
+/// An id for a turn: no two turns of a session have the same, unless the same was asked of the same conversation in the
+/// same microsecond.
+pub(super) fn turn_id(micros: u64, next: u64, text: &str) -> String {
+    // FNV-1a.
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{micros:x}-{next:x}-{hash:x}")
+}
+
+/// The key of a message that was given no id.
+pub(super) fn own_key(turn: &str) -> String {
+    ["t-", turn].concat()
+}
+
+/// Whether a transaction failed for what only conversations need.
+pub(super) fn is_ours(failure: &Failure) -> bool {
+    let parts = [TRANSCRIPT, SESSION, MESSAGES, BRANCHES, RESULTS];
+    let key = [HEAD, TOTAL, BYTES];
+    match failure.code {
+        FailureCode::WrongType => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
+        FailureCode::NotACounter | FailureCode::CounterOverflow => key.contains(&&*failure.subject),
+        _ => false,
+    }
+}
+
+/// The thread's first turn, of its oldest records, if it was read whole and takes no more than a quarter of the budget.
+fn pinned<'r, 'a>(
+    oldest: &'r [(u64, Record<'a>)],
+    branches: &Branches,
+    target: u64,
+    budget: u64,
+) -> Option<Turn<'r, 'a>> {
+    let (at, first) = oldest.first()?;
+    let is_first = first.begins && first.total.unwrap_or(0) == 0 && branches.hold(target, *at);
+    let records: Vec<_> = oldest.iter().map(|(at, record)| (*at, record)).collect();
+    let turn = turns(&records, 0).into_iter().next()?;
+    (is_first && !turn.is_open && turn.cost() <= budget / 4).then_some(turn)
+}
+
+/// The records up to the first that can't be read.
+fn readable(run: &LogRecords) -> impl Iterator<Item = (u64, Record<'_>)> {
+    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)))
+}
+
+fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {
+    window.items.first().is_some_and(|item| turn.first() < item.position)
+        && !window.items.iter().any(|item| item.record.turn == turn.id)
+}
+
+fn pin<'r, 'a>(window: &mut Window<'r, 'a>, turn: &Turn<'r, 'a>) {
+    let item = |&(position, record)| Item { position, record, instead: None, is_bare: false };
+    let items: Vec<Item<'r, 'a>> = turn.records.iter().map(item).collect();
+    window.cost += items.iter().map(Item::cost).sum::<u64>();
+    window.items.splice(0..0, items);
+}
+
+/// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
+fn follows_open<'r>(turns: &[Turn<'r, '_>], state: &State<'_>) -> Option<&'r str> {
+    let is_named = |id: &str| state.parent.as_deref() == Some(id) || (state.is_named && state.question == id);
+    let has = |turn: &&Turn<'_, '_>| {
+        turn.is_open && turn.records.iter().any(|(_, record)| record.id.as_deref().is_some_and(is_named))
+    };
+    turns.iter().rev().find(has).map(|turn| turn.id)
+}
+
+fn push_member(out: &mut String, name: &str, json: &str) {
+    if !out.is_empty() {
+        out.push(',');
+    }
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(json);
+}

@@ -1,0 +1,244 @@
+//! The end of a user.
+//!
+//! Promises that it begins with a tombstone, which every late writer meets, and that what is counted as left was looked at
+//! after everything else. A session or node goes only if it is the user's; one that is registered and has no owner yet is,
+//! for its first answer is on its way and has passed the tombstone's place. Nothing leaves the user's lists that was
+//! registered anew meanwhile. In the end the user's bucket begins anew, with the tombstone and a mark that nothing was left.
+//! Refuses to take another owner's.
+
+use super::activity;
+use super::owner::{self, ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER};
+use super::profile::valid_user;
+use super::{OWNER, SESSION};
+use crate::config::{KEYS_BYTES, MAX_KEYS};
+use crate::history;
+use crate::names::is_session;
+use crate::reply::{self, Found, Outcomes};
+use crate::sessions::{Answer, Sessions, store_problem};
+use crate::store::{
+    Bucket, BucketKind, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, Receipt, Status, Transaction,
+    VALUES,
+};
+
+/// What one call deletes: sessions, and nodes.
+const BATCH: usize = 32;
+/// Of the map of what there is once of a user: when nothing of them was left.
+const ERASED: &str = "erased";
+/// How often to look again at what was registered meanwhile, and at how many of that.
+const TRIES: u32 = 8;
+const ANEW: u64 = 1000;
+const ANEW_BYTES: u64 = 1 << 20;
+
+/// How far a user is forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserForgotten {
+    /// Deleted by this call.
+    pub sessions: u64,
+    /// Deleted by this call.
+    pub nodes: u64,
+    /// Entries that are left in the user's lists.
+    pub remaining: u64,
+}
+
+/// What leaves the user's lists.
+struct Gone {
+    sessions: Vec<Entry>,
+    nodes: Vec<Entry>,
+}
+
+impl<H: Host> Sessions<H> {
+    /// Forget a user, a batch of sessions and nodes at a time.
+    pub fn forget_user(&self, user: &str) -> Answer<UserForgotten> {
+        let name = valid_user(user)?;
+        self.forget(&name).map_err(|failure| store_problem(&name, &failure))
+    }
+
+    fn forget(&self, name: &str) -> Result<UserForgotten, Failure> {
+        let stamp = history::timestamp(self.host().now_micros());
+        let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
+        let operations = [
+            Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
+            Operation::ResetMap { map: VALUES },
+            Operation::ResetLog { log: ACTIVITY },
+            page(NODES),
+            page(SESSIONS),
+        ];
+        let receipt = self.of_bucket(name, Opening::Create { time_to_live: None }, &[], &operations)?;
+        let mut outcomes = applied(receipt)?;
+        for _ in 0..2 {
+            outcomes.changed()?;
+        }
+        // Whatever is registered or noted from here on moves it.
+        let mut next = outcomes.extent()?.next();
+        let (mut nodes, mut sessions) = (outcomes.keys()?.keys, outcomes.keys()?.keys);
+        // Stores give about as many as they are asked for.
+        nodes.truncate(BATCH);
+        sessions.truncate(BATCH);
+        let mut done = UserForgotten::default();
+        let get = |map, keys| Operation::GetSome { map, keys, max_bytes: KEYS_BYTES };
+        let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
+        let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
+        let mut outcomes = applied(self.of_bucket(name, Opening::LOOK, &[], &operations)?)?;
+        let (Found::Entries(nodes), Found::Entries(sessions)) = (outcomes.entries()?, outcomes.entries()?) else {
+            return Err(Failure::out_of_turn());
+        };
+        let mut gone = Gone { sessions: sessions.entries, nodes: nodes.entries };
+        // Nodes first: whose they are, their session may know.
+        for node in &gone.nodes {
+            self.forget_node(name, node, &mut done)?;
+        }
+        for session in &gone.sessions {
+            self.forget_session(name, session, &mut done)?;
+        }
+        for _ in 0..TRIES {
+            if let Some(remaining) = self.unlist(name, &gone, &expected(&stamp, next))? {
+                done.remaining = remaining;
+                break;
+            }
+            // They came back: that stays in the lists, for the next call. Or somebody else forgets them.
+            done.remaining = 1;
+            next = self.keep_what_came_back(name, &mut gone, next)?;
+        }
+        if done.remaining == 0 {
+            let operations = [
+                Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
+                Operation::Put { map: USER, key: ERASED, text: &stamp },
+            ];
+            // Unless somebody forgets them anew, or they came back: that is told by the next call.
+            self.of_bucket(name, Opening::Replace, &expected(&stamp, next), &operations)?;
+        }
+        Ok(done)
+    }
+
+    /// Take what is gone from the user's lists, and count what is left. None: it is not as expected.
+    fn unlist<'g>(&self, name: &str, gone: &'g Gone, expectations: &[Expectation<'_>]) -> Result<Option<u64>, Failure> {
+        let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
+        let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
+        let count = |map| Operation::PageKeys { map, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+        let operations = [
+            Operation::Remove { map: NODES, keys: &nodes },
+            Operation::Remove { map: SESSIONS, keys: &sessions },
+            count(NODES),
+            count(SESSIONS),
+            count(VALUES),
+        ];
+        let receipt = self.of_bucket(name, Opening::LOOK, expectations, &operations)?;
+        if receipt.status == Status::Unmet {
+            return Ok(None);
+        }
+        let mut outcomes = applied(receipt)?;
+        for _ in 0..2 {
+            outcomes.changed()?;
+        }
+        let mut remaining = 0;
+        for _ in 0..3 {
+            let page = outcomes.keys()?;
+            remaining += page.keys.len() as u64 + u64::from(!page.cursor.is_empty());
+        }
+        Ok(Some(remaining))
+    }
+
+    /// Whatever was registered since a position is not gone; where the list stands now.
+    fn keep_what_came_back(&self, name: &str, gone: &mut Gone, since: u64) -> Result<u64, Failure> {
+        let (log, end) = (ACTIVITY, LogEnd::Newest);
+        let read = [Operation::Read { log, end, max_records: ANEW, max_bytes: ANEW_BYTES }];
+        let run = applied(self.of_bucket(name, Opening::LOOK, &[], &read)?)?.records()?;
+        let back: Vec<String> = run.records.iter().filter_map(|record| activity::session_of(record)).collect();
+        let is_known = run.first <= since.max(run.extent.first) && back.len() == run.records.len();
+        gone.sessions.retain(|entry| is_known && !back.contains(&entry.key));
+        gone.nodes.retain(|entry| is_known && !back.contains(&entry.text));
+        Ok(run.extent.next())
+    }
+
+    /// Delete a node if it is this user's: by its own owner or, without one, by that of its session, if that is there.
+    fn forget_node(
+        &self,
+        user: &str,
+        Entry { key: node, text: session }: &Entry,
+        done: &mut UserForgotten,
+    ) -> Result<(), Failure> {
+        if !is_session(node) || !is_session(session) {
+            return Ok(());
+        }
+        let own = self.owner_of(Bucket { kind: BucketKind::Node, name: node })?;
+        let owner = if own.is_some() { own } else { self.owner_of(Bucket::session(session))? };
+        if owner.is_none_or(|owner| owner == user) {
+            done.nodes += u64::from(self.remove_bucket(BucketKind::Node, node, None)?);
+        }
+        Ok(())
+    }
+
+    /// Delete a session, and its nodes, if it is this user's, or about to be.
+    fn forget_session(
+        &self,
+        user: &str,
+        Entry { key: session, text: entry }: &Entry,
+        done: &mut UserForgotten,
+    ) -> Result<(), Failure> {
+        if !is_session(session) {
+            return Ok(());
+        }
+        let operations = [
+            Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 },
+            Operation::PageKeys { map: NODES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES },
+        ];
+        let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
+        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+        let mut receipt = reply::transact(self.host(), &look)?;
+        if !receipt.is_applied() {
+            return Ok(());
+        }
+        let life = std::mem::take(&mut receipt.incarnation);
+        let mut outcomes = Outcomes::of(receipt);
+        let Found::Entries(owner) = outcomes.entries()? else { return Ok(()) };
+        let is_theirs = match owner.entries.first() {
+            Some(owner) => owner.text == user,
+            None => owner.unreadable.is_empty() && activity::is_about(entry, &life),
+        };
+        if !is_theirs {
+            return Ok(());
+        }
+        for node in outcomes.keys()?.keys.iter().filter(|node| is_session(node)) {
+            done.nodes += u64::from(self.remove_bucket(BucketKind::Node, node, None)?);
+        }
+        let life = Some(&*life).filter(|life| !life.is_empty());
+        done.sessions += u64::from(self.remove_bucket(BucketKind::Session, session, life)?);
+        Ok(())
+    }
+
+    fn owner_of(&self, bucket: Bucket<'_>) -> Result<Option<String>, Failure> {
+        reply::text_of(self.host(), bucket, SESSION, OWNER)
+    }
+
+    /// Whether there was such a bucket.
+    fn remove_bucket(&self, kind: BucketKind, name: &str, incarnation: Option<&str>) -> Result<bool, Failure> {
+        let deletion = reply::delete(self.host(), Bucket { kind, name }, incarnation, 0)?;
+        Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
+    }
+
+    fn of_bucket(
+        &self,
+        name: &str,
+        opening: Opening<'_>,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+    ) -> Result<Receipt, Failure> {
+        reply::transact(self.host(), &Transaction { bucket: owner::bucket(name), opening, expectations, operations })
+    }
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {
+    if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Failure::out_of_turn()) }
+}
+
+/// Nobody has begun to forget them since, and nothing was registered or noted.
+fn expected(stamp: &str, next: u64) -> [Expectation<'_>; 2] {
+    [
+        Expectation::Equal { map: USER, key: FORGOTTEN, text: stamp },
+        Expectation::Log { log: ACTIVITY, first: None, next: Some(next) },
+    ]
+}

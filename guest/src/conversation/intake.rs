@@ -1,0 +1,189 @@
+//! What of a text is stored, and what is not worth it.
+//!
+//! Promises that only what is stored is changed, never what passes: thoughts are cut out, patterns replaced, and what is
+//! too long is cut, in this order. Refuses to cut a character in two.
+
+use std::borrow::Cow;
+
+use super::options::Options;
+use crate::names;
+
+/// Why an answer is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skip {
+    Blank,
+    Marker,
+    Short,
+    /// The entry asked for it.
+    SwitchedOff,
+}
+
+impl Skip {
+    /// As a problem's code.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Blank => "blank",
+            Self::Marker => "marker",
+            Self::Short => "too-short",
+            Self::SwitchedOff => "switched-off",
+        }
+    }
+
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Blank => "it is blank",
+            Self::Marker => "it is one of skip_markers",
+            Self::Short => "it is shorter than min_message_length",
+            Self::SwitchedOff => "its metadata say so",
+        }
+    }
+}
+
+/// A text as it is stored.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Taken<'a> {
+    pub text: Cow<'a, str>,
+    pub is_cut: bool,
+}
+
+/// Why an answer is not stored, if it isn't. With tools at work it is, whatever it says.
+pub(crate) fn skip(options: &Options, answer: &str, has_activity: bool) -> Option<Skip> {
+    let text = answer.trim();
+    if has_activity {
+        None
+    } else if text.is_empty() {
+        Some(Skip::Blank)
+    } else if options.skip_markers.iter().any(|marker| marker.trim() == text) {
+        Some(Skip::Marker)
+    } else if length_below(text, options.min_message_length) {
+        Some(Skip::Short)
+    } else {
+        None
+    }
+}
+
+/// Whether a text has fewer characters. One of four times as many bytes has not.
+fn length_below(text: &str, characters: u64) -> bool {
+    let limit = usize::try_from(characters).unwrap_or(usize::MAX);
+    text.len() < limit.saturating_mul(4) && text.chars().count() < limit
+}
+
+/// A message's text as it is stored.
+pub(crate) fn take<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
+    let mut text = Cow::Borrowed(text);
+    if is_answer
+        && options.strip_thinking
+        && let Some(without) = without_thoughts(&text)
+    {
+        text = Cow::Owned(without);
+    }
+    text = redacted(options, text);
+    let is_cut = options.max_message_length > 0 && cut(&mut text, options.max_message_length);
+    Taken { text, is_cut }
+}
+
+/// With all patterns replaced.
+pub(crate) fn redacted<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
+    for pattern in &options.redact {
+        if let Some(replaced) = pattern.replaced(&text) {
+            text = Cow::Owned(replaced);
+        }
+    }
+    text
+}
+
+/// Leave as many characters; whether there were more.
+fn cut(text: &mut Cow<'_, str>, characters: u64) -> bool {
+    let limit = usize::try_from(characters).unwrap_or(usize::MAX);
+    if text.len() <= limit {
+        return false;
+    }
+    let Some((at, _)) = text.char_indices().nth(limit) else { return false };
+    match text {
+        Cow::Borrowed(whole) => *whole = whole.get(..at).unwrap_or_default(),
+        Cow::Owned(whole) => whole.truncate(at),
+    }
+    true
+}
+
+/// Without `<think>…</think>`; one that doesn't end goes to the end of the text. None: there is none.
+fn without_thoughts(text: &str) -> Option<String> {
+    const OPEN: &str = "<think>";
+    const CLOSE: &str = "</think>";
+    let (before, mut rest) = names::split_once(text, OPEN)?;
+    let mut out = before.to_owned();
+    // Thoughts may hold another beginning, which is a part of them.
+    while let Some((_, after)) = names::split_once(rest, CLOSE) {
+        let after = if out.trim().is_empty() { after.trim_start() } else { after };
+        match names::split_once(after, OPEN) {
+            Some((kept, more)) => {
+                out.push_str(kept);
+                rest = more;
+            }
+            None => {
+                out.push_str(after);
+                break;
+            }
+        }
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::redact::Pattern;
+
+    #[test]
+    fn thoughts_are_cut_out() {
+        for (before, after) in [
+            ("<think>hm</think>\n\nYes.", "Yes."),
+            ("A<think>x<think>y</think>B</think>C", "AB</think>C"),
+            ("A <think>x</think> B <think>y</think> C", "A  B  C"),
+            ("A<think>x", "A"),
+            ("<think></think>", ""),
+        ] {
+            assert_eq!(without_thoughts(before).as_deref(), Some(after), "{before}");
+        }
+        assert_eq!(without_thoughts("</think> a"), None);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_is_told_with_the_reason() {
+        let options = Options { min_message_length: 3, ..Options::default() };
+        for (answer, has_activity, expected) in [
+            (" \n", false, Some(Skip::Blank)),
+            ("", true, None),
+            (" [generation was interrupted]\n", false, Some(Skip::Marker)),
+            ("[generation was interrupted]", true, None),
+            ("no", false, Some(Skip::Short)),
+            ("yes", false, None),
+            ("äöü", false, None),
+            ("äö", false, Some(Skip::Short)),
+        ] {
+            assert_eq!(skip(&options, answer, has_activity), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn texts_are_cut_between_characters_and_marked() {
+        let options = Options { max_message_length: 3, ..Options::default() };
+        for (before, after, is_cut) in [("äöü", "äöü", false), ("äöüß", "äöü", true), ("🎉🎉🎉🎉", "🎉🎉🎉", true)]
+        {
+            let taken = take(&options, before, false);
+            assert_eq!((&*taken.text, taken.is_cut), (after, is_cut));
+        }
+        let options = Options { max_message_length: 0, ..Options::default() };
+        assert_eq!(take(&options, &"x".repeat(20_000), false).text.len(), 20_000);
+    }
+
+    #[test]
+    fn what_is_redacted_is_so_before_it_is_cut() {
+        let redact = Pattern::parse("sk-{w6+}").into_iter().collect();
+        let options = Options { max_message_length: 12, strip_thinking: true, redact, ..Options::default() };
+        let said = "<think>sk-1234567</think>a sk-1234567 and more";
+        assert_eq!(take(&options, said, true).text, "a [redacted]");
+        // A question's own are its user's words.
+        assert_eq!(take(&options, "<think>no", false).text, "<think>no");
+    }
+}

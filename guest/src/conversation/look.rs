@@ -1,0 +1,257 @@
+//! What a question reads of a conversation.
+//!
+//! Promises one wait: the transcript, the session's owner and the user's values come together. A second one, for what an
+//! old branch holds beyond the newest records, only where it is needed. Refuses to read more than a window may need.
+
+use super::options::Options;
+use super::record::integer;
+use super::thread::{Branches, Thread};
+use super::{BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, tokens};
+use crate::filter::Filter;
+use crate::log;
+use crate::names::{self, token};
+use crate::reply::{self, Found, Outcomes};
+use crate::store::{
+    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Status, Transaction, VALUES,
+};
+
+/// What is read of map `branches`: more of them than any conversation that people lead.
+const BRANCHES_MAX: u64 = 512;
+const BRANCHES_BYTES: u64 = 64 << 10;
+/// What there is once, the summary among it.
+const ONCE: [&str; 6] = [HEAD, TOTAL, SUMMARY, OWNER, TITLE, UNTITLED];
+const SESSION_BYTES: u64 = 1 << 20;
+/// Of the transcript, whatever the budget: a transaction's answers may have 16 MiB, the session's values among them.
+const READ_BYTES: u64 = 6 << 20;
+/// More records than a step has (`step`), with both messages.
+const STEP_RECORDS: u64 = 4096;
+/// What is read to find the first turn.
+const PIN_RECORDS: u64 = 32;
+const PIN_BYTES: u64 = 64 << 10;
+
+/// What is to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub session: &'a str,
+    /// The name of the user's bucket.
+    pub user: Option<&'a str>,
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub budget: u64,
+    /// The key of the message that the question follows.
+    pub parent: Option<&'a str>,
+    /// Whether buckets are found as they are, and left so.
+    pub only_looks: bool,
+}
+
+/// What was read in the first transaction.
+pub(super) struct Seen {
+    pub incarnation: String,
+    /// The session's, if that is another bucket.
+    pub session_life: Option<String>,
+    pub values: Found,
+    pub head: Option<String>,
+    pub total: u64,
+    pub summary: Option<String>,
+    pub owner: Option<String>,
+    pub has_title: bool,
+    /// A title is due, or was and did not come about.
+    pub is_untitled: bool,
+    pub user: owner::Seen,
+    pub branches: Branches,
+    pub newest: LogRecords,
+    /// Where the message is that the question follows.
+    pub parent: Option<u64>,
+    pub oldest: Option<LogRecords>,
+}
+
+impl<H: Host> Filter<H> {
+    /// Read what the window may need, in one wait. None: the session is another user's.
+    pub(super) fn look(&self, options: &Options, wanted: &Wanted<'_>) -> Result<Option<Seen>, Failure> {
+        let Wanted { session, user, bucket, opening, budget, parent, only_looks } = *wanted;
+        let crate::Config { max_keys, max_context_bytes, .. } = self.config;
+        let mut operations = vec![
+            Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
+            Operation::GetSome { map: SESSION, keys: &ONCE, max_bytes: SESSION_BYTES },
+            Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
+            Operation::Read {
+                log: TRANSCRIPT,
+                end: LogEnd::Newest,
+                max_records: records_of(options, budget),
+                max_bytes: bytes_of(budget),
+            },
+        ];
+        if let Some(key) = parent {
+            operations.push(Operation::Get { map: MESSAGES, key, max_bytes: 32 });
+        }
+        if options.pin_first_turn {
+            let end = LogEnd::Oldest;
+            let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
+            operations.push(pin);
+        }
+        // A node has its session's owner. That is opened, too, so that the node can be registered in it.
+        let is_node = bucket.kind != BucketKind::Session;
+        let mine = user.map(owner::owned_by);
+        let expectations = mine.as_slice();
+        let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
+        let (opened, opening) =
+            (Bucket::session(session), if only_looks { Opening::LOOK } else { self.config.create() });
+        let check = [Operation::GetSome { map: SESSION, keys: &[OWNER], max_bytes: 256 }];
+        if is_node {
+            let expectations = mine.as_slice();
+            transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
+        }
+        let reads = owner::reads(max_keys, max_context_bytes);
+        if let Some(name) = user {
+            let (bucket, opening) = (owner::bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
+            transactions.push(Transaction { bucket, opening, expectations: &[], operations: &reads });
+        }
+        let mut receipts = match &*transactions {
+            [one] => vec![reply::transact(&self.host, one)],
+            several => reply::transact_each(&self.host, several),
+        }
+        .into_iter();
+        let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+        let mut receipt = next()?;
+        let of_session = if is_node { Some(next()?) } else { None };
+        if receipt.status == Status::Unmet || of_session.as_ref().is_some_and(|of| of.status == Status::Unmet) {
+            return Ok(None);
+        }
+        if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
+            let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
+            return Err(if only_looks { missing() } else { Failure::out_of_turn() });
+        }
+        let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
+        let mut owner = None;
+        if let Some(of_session) = of_session
+            && let Found::Entries(mut found) = Outcomes::of(of_session).entries()?
+        {
+            owner = found.entries.pop().map(|entry| entry.text);
+        }
+        let of_user = if user.is_some() { next().and_then(owner::Seen::of) } else { Ok(owner::Seen::default()) };
+        let user = of_user.unwrap_or_else(|failure| {
+            let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
+            log::warn(&self.host, log::STORE, &what);
+            owner::Seen::default()
+        });
+        let incarnation = std::mem::take(&mut receipt.incarnation);
+        let mut outcomes = Outcomes::of(receipt);
+        let values = outcomes.entries()?;
+        let mut once = match outcomes.entries()? {
+            Found::Entries(found) => found.entries,
+            Found::Oversize { .. } => Vec::new(),
+        };
+        let mut take = |key: &str| {
+            let at = once.iter().position(|entry| entry.key == key)?;
+            Some(once.swap_remove(at).text)
+        };
+        let (head, total, summary) = (take(HEAD), take(TOTAL), take(SUMMARY));
+        let owner = if is_node { owner } else { take(OWNER) };
+        let (has_title, is_untitled) = (take(TITLE).is_some(), take(UNTITLED).is_some());
+        let branches = match outcomes.entries()? {
+            Found::Entries(found) => Branches::of(&found.entries),
+            Found::Oversize { .. } => Branches::default(),
+        };
+        let newest = outcomes.records()?;
+        let mut position = None;
+        if parent.is_some()
+            && let Found::Entries(found) = outcomes.entries()?
+        {
+            let marked = found.entries.first().and_then(|entry| integer(&entry.text));
+            position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
+        }
+        let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
+        let total = total.as_deref().and_then(integer).unwrap_or(0);
+        let parent = position;
+        Ok(Some(Seen {
+            incarnation,
+            session_life,
+            values,
+            head,
+            total,
+            summary,
+            owner,
+            has_title,
+            is_untitled,
+            user,
+            branches,
+            newest,
+            parent,
+            oldest,
+        }))
+    }
+
+    /// Read more of the transcript where not even its newest turn was read whole.
+    pub(super) fn widen(&self, seen: &mut Seen, bucket: Bucket<'_>) -> Result<(), Failure> {
+        let LogRecords { extent, records, .. } = &seen.newest;
+        if records.len() as u64 >= extent.length || records.iter().any(|record| begins(record)) {
+            return Ok(());
+        }
+        let (log, end) = (TRANSCRIPT, LogEnd::Newest);
+        let read = Operation::Read { log, end, max_records: STEP_RECORDS, max_bytes: READ_BYTES };
+        let opening = Opening::life(&seen.incarnation);
+        let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        if receipt.is_applied() {
+            let extent = *extent;
+            let mut newest = Outcomes::of(receipt).records()?;
+            // What was written meanwhile is not what the rest was read with.
+            newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
+            seen.newest = LogRecords { extent, ..newest };
+        }
+        Ok(())
+    }
+
+    /// Read what of an old branch was not among the newest records: what is missing of its `thread`.
+    pub(super) fn fetch(
+        &self,
+        seen: &Seen,
+        bucket: Bucket<'_>,
+        thread: &Thread<'_>,
+        budget: u64,
+    ) -> Result<Vec<LogRecords>, Failure> {
+        let weight = thread.weight();
+        let is_plain = thread.count() == seen.newest.records.len() as u64;
+        let Some(missing) = thread.missing.filter(|_| !is_plain && weight < budget) else { return Ok(Vec::new()) };
+        let spans = seen.branches.spans(missing, seen.newest.extent.first, SPAN_RECORDS);
+        let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: bytes_of(budget - weight) };
+        let opening = Opening::life(&seen.incarnation);
+        let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        if !receipt.is_applied() {
+            return Ok(Vec::new());
+        }
+        Outcomes::of(receipt).spans()
+    }
+}
+
+/// Whether a turn begins with a record. In none of its texts these characters stand like that.
+fn begins(record: &str) -> bool {
+    names::find(record, "\"begins\":true").is_some()
+}
+
+impl Seen {
+    pub(super) fn is_head(&self, parent: Option<&str>) -> bool {
+        parent.is_some_and(|parent| self.head.as_deref() == Some(&*token(parent)))
+    }
+
+    /// The record that the question follows: its parent's, unless that is the newest message or unknown.
+    pub(super) fn target(&self, parent: Option<&str>) -> Option<u64> {
+        let newest = self.newest.extent.next().checked_sub(1).filter(|_| self.newest.extent.length > 0);
+        let is_head = parent.is_some() && parent == self.head.as_deref();
+        self.parent.filter(|_| !is_head).or(newest)
+    }
+}
+
+/// Records of an old branch that are read at most.
+const SPAN_RECORDS: u64 = 2048;
+
+/// Records that a window of so many messages may consist of, with those of tools.
+fn records_of(options: &Options, budget: u64) -> u64 {
+    (options.message_limit * 4).min(budget / tokens::MESSAGE).clamp(16, 10_000)
+}
+
+/// Bytes of the records that make up a window: texts, and what is around them.
+fn bytes_of(budget: u64) -> u64 {
+    (budget * 7 + (8 << 10)).min(READ_BYTES)
+}

@@ -1,0 +1,261 @@
+//! Messages, found for people and tools.
+//!
+//! Promises what is stored, oldest first, on one thread or on all, and that a call looks at a bounded part of it and says
+//! where to go on. Refuses to guess where a thread leads: it is followed as questions follow it.
+
+use std::ops::RangeInclusive;
+
+use super::desk::Transcript;
+use super::record::{Kind, Record, integer, role_name};
+use super::thread::{Branches, Read, Thread};
+use super::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
+use crate::names::{repr, token};
+use crate::reply::Found;
+use crate::sessions::{Answer, Code, SessionProblem, Sessions};
+use crate::store::{Failure, Host, LogExtent, LogRecords, Opening, Operation, Span};
+
+/// What one call looks at.
+const LOOK_RECORDS: u64 = 2048;
+const LOOK_BYTES: u64 = 4 << 20;
+const LIMIT: u32 = 100;
+const LIMIT_MAX: u32 = 1000;
+/// Longer ones are not searched for.
+const CONTAINS_MAX: usize = 256;
+/// Characters of a part of a message.
+const PART: u32 = 50_000;
+const PART_MAX: u32 = 200_000;
+/// Of a whole result: as many as a value has at most.
+const RESULT_BYTES: u64 = 16 << 20;
+
+/// Which messages are wanted. All that is said must hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MessageQuery<'a> {
+    /// With this id.
+    pub id: Option<&'a str>,
+    /// On the way to the message with this id.
+    pub thread: Option<&'a str>,
+    /// `user`, `assistant` or `tool`.
+    pub role: Option<&'a str>,
+    /// With this text in them.
+    pub contains: Option<&'a str>,
+    /// Below this position.
+    pub before: Option<u64>,
+    /// At most so many; 0: 100.
+    pub limit: u32,
+}
+
+/// Messages, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// Position and record.
+    pub messages: Vec<(u64, String)>,
+    /// Where to go on, as `before`.
+    pub older: Option<u64>,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageContent {
+    /// What was asked for.
+    pub text: String,
+    /// Characters of the whole.
+    pub length: u64,
+}
+
+impl<H: Host> Sessions<H> {
+    /// Find messages, the newest first to be looked at.
+    pub fn messages(&self, transcript: &Transcript<'_>, query: &MessageQuery<'_>) -> Answer<MessagePage> {
+        let at = transcript.address()?;
+        if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
+            let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
+            return Err(SessionProblem::new(Code::InvalidValue, message));
+        }
+        let names: Vec<_> = [query.id, query.thread].into_iter().flatten().collect();
+        let tokens: Vec<_> = names.iter().map(|name| token(name)).collect();
+        let mut keys: Vec<&str> = tokens.iter().map(|key| &**key).collect();
+        keys.dedup();
+        let operations = [
+            super::desk::WHERE_IT_STANDS,
+            Operation::GetSome { map: MESSAGES, keys: &keys, max_bytes: 1024 },
+            Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
+        ];
+        let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::LOOK, &operations)?;
+        let extent = self.told(at.session, outcomes.records())?.extent;
+        let known = match self.told(at.session, outcomes.entries())? {
+            Found::Entries(found) => found.entries,
+            Found::Oversize { .. } => Vec::new(),
+        };
+        let branches = match self.told(at.session, outcomes.entries())? {
+            Found::Entries(found) if query.thread.is_some() => Branches::of(&found.entries),
+            Found::Entries(_) | Found::Oversize { .. } => Branches::default(),
+        };
+        let position = |name: &str| {
+            let key = token(name);
+            let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| integer(&entry.text));
+            found.filter(|at| (extent.first..extent.next()).contains(at)).ok_or_else(|| {
+                let message = format!("Session {} has no message {}", repr(at.session), repr(name));
+                SessionProblem::new(Code::NotFound, message)
+            })
+        };
+
+        let newest = match query.thread {
+            Some(name) => Some(position(name)?),
+            None => extent.next().checked_sub(1),
+        };
+        let end = match query.before {
+            Some(before) => before
+                .checked_sub(1)
+                .filter(|end| newest.is_some_and(|newest| *end <= newest))
+                .or(newest.filter(|newest| before > *newest)),
+            None => newest,
+        };
+        let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
+            return Ok(MessagePage::default());
+        };
+        let spans = match query.id {
+            Some(name) => {
+                let at = position(name)?;
+                let is_there = at <= end && (query.thread.is_none() || branches.hold(end, at));
+                if !is_there {
+                    return Ok(MessagePage::default());
+                }
+                vec![Span { position: at, count: 1 }]
+            }
+            None => branches.spans(end, extent.first, LOOK_RECORDS),
+        };
+        let runs = self.read_runs(&at, &life, &spans)?;
+        let (candidates, mut rest) = match (query.id, query.thread) {
+            (None, Some(_)) => on_thread(&runs, &branches, end),
+            (None, None) => all(&runs, extent),
+            (Some(_), _) => (all(&runs, extent).0, None),
+        };
+        let mut kept: Vec<usize> = Vec::new();
+        for (index, (_, text)) in candidates.iter().enumerate() {
+            if Record::parse(text).is_some_and(|record| query.fits(&record)) {
+                kept.push(index);
+            }
+        }
+        let limit = if query.limit == 0 { LIMIT } else { query.limit.min(LIMIT_MAX) };
+        let surplus = kept.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+        let kept = kept.get(surplus..).unwrap_or_default();
+        if surplus > 0 {
+            let next = kept.first().and_then(|first| candidates.get(first.checked_sub(1)?));
+            rest = next.map(|(position, _)| *position);
+        }
+        let found = kept.iter().filter_map(|index| candidates.get(*index));
+        let messages = found.map(|(position, text)| (*position, (*text).to_owned())).collect();
+        Ok(MessagePage { messages, older: rest.map(|position| position + 1) })
+    }
+
+    /// A message's text, or a part of it by characters.
+    pub fn content(
+        &self,
+        transcript: &Transcript<'_>,
+        position: u64,
+        offset: u64,
+        limit: u32,
+    ) -> Answer<MessageContent> {
+        let at = transcript.address()?;
+        let read = Operation::ReadAt { log: TRANSCRIPT, position, count: 1, max_bytes: LOOK_BYTES };
+        let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::LOOK, &[read])?;
+        let run = self.told(at.session, outcomes.records())?;
+        let record = run.records.first().and_then(|text| Record::parse(text));
+        let Some(record) = record.filter(|record| !record.is_removed()) else {
+            return Err(at.no_message(position));
+        };
+        let mut whole = None;
+        if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
+            let get = [Operation::Get { map: RESULTS, key, max_bytes: RESULT_BYTES }];
+            let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(&life), &get)?;
+            if let Found::Entries(mut found) = self.told(at.session, outcomes.entries())? {
+                whole = found.entries.pop().map(|entry| entry.text);
+            }
+        }
+        let text = whole.as_deref().unwrap_or_else(|| said(&record));
+        let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+        Ok(MessageContent { text: part, length: text.chars().count() as u64 })
+    }
+
+    /// Read spans, the newest first, as far as they come whole.
+    fn read_runs(&self, at: &super::desk::Address<'_>, life: &str, spans: &[Span]) -> Answer<Vec<LogRecords>> {
+        let read = |spans: &[Span]| {
+            let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: LOOK_BYTES }];
+            let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(life), &read)?;
+            let mut runs = self.told(at.session, outcomes.spans())?;
+            let mut asked = spans.iter();
+            let whole = runs.iter().take_while(|run| {
+                let end = run.first + run.records.len() as u64;
+                asked.any(|span| holds(span, run.first) && span.position + u64::from(span.count) == end)
+            });
+            let count = whole.count();
+            runs.truncate(count);
+            Ok(runs)
+        };
+        let runs = read(spans)?;
+        if !runs.is_empty() {
+            return Ok(runs);
+        }
+        // Their records are long: one by one, the newest first.
+        let Some(first) = spans.first() else { return Ok(runs) };
+        let single = (first.position..first.position + u64::from(first.count)).rev();
+        let single: Vec<Span> = single.map(|position| Span { position, count: 1 }).collect();
+        read(&single)
+    }
+
+    /// What an outcome tells, or why it can't be told.
+    pub(super) fn told<T>(&self, session: &str, outcome: Result<T, Failure>) -> Answer<T> {
+        outcome.map_err(|failure| crate::sessions::store_problem(session, &failure))
+    }
+}
+
+impl MessageQuery<'_> {
+    fn fits(&self, record: &Record<'_>) -> bool {
+        let has = |text: &str| self.contains.is_none_or(|wanted| contains(text, wanted));
+        !record.is_removed()
+            && self.role.is_none_or(|role| role == role_name(record.role))
+            && (has(said(record)) || record.tool.as_ref().is_some_and(|tool| has(&tool.name)))
+    }
+}
+
+/// The text of a message, the arguments of a call, or content that is no text.
+fn said<'r>(record: &'r Record<'_>) -> &'r str {
+    let arguments = record.tool.as_ref().and_then(|tool| tool.arguments.as_deref());
+    match arguments.filter(|_| record.kind == Kind::ToolCall) {
+        Some(arguments) => arguments,
+        None => record.parts.as_deref().unwrap_or(&record.content),
+    }
+}
+
+/// Whether a text holds another one. ASCII letters match in either case.
+fn contains(text: &str, wanted: &str) -> bool {
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    wanted.is_empty() || text.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
+}
+
+fn holds(span: &Span, position: u64) -> bool {
+    let range: RangeInclusive<u64> = span.position..=span.position + u64::from(span.count).saturating_sub(1);
+    range.contains(&position)
+}
+
+type Candidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);
+
+/// All that was read, and where it goes on.
+fn all(runs: &[LogRecords], extent: LogExtent) -> Candidates<'_> {
+    let lowest = runs.last().map(|run| run.first);
+    let runs = runs.iter().rev();
+    let found = runs.flat_map(|run| (run.first..).zip(run.records.iter().map(String::as_str)));
+    (found.collect(), lowest.filter(|lowest| *lowest > extent.first).map(|lowest| lowest - 1))
+}
+
+/// What of it is on the thread that ends there, and where it goes on.
+fn on_thread<'r>(runs: &'r [LogRecords], branches: &Branches, end: u64) -> Candidates<'r> {
+    let mut read = Read::default();
+    for run in runs {
+        read.add(run);
+    }
+    let thread = Thread::of(&read, branches, Some(end));
+    let found = thread.records().into_iter().filter_map(|(position, _)| Some((position, read.text(position)?)));
+    (found.collect(), thread.missing)
+}

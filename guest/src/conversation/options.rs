@@ -1,0 +1,406 @@
+//! The options of conversations.
+//!
+//! Promises defaults under which a conversation is remembered whole and a question gets what fits into 50,000 tokens.
+//! Refuses what [`crate::config`] refuses: another type, a number out of range, a name that it doesn't know.
+
+use std::fmt::Write as _;
+
+use keepline_json as json;
+
+use super::redact::Pattern;
+use crate::config::{ConfigProblem, Reader};
+use crate::names;
+
+/// How what is remembered is attached to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As chat messages: an array.
+    Messages,
+    /// As one text, with who speaks before each message.
+    Text,
+}
+
+/// Whose transcript an entry's turns belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The session's.
+    Conversation,
+    /// That of the node that the entry names.
+    Node,
+}
+
+/// The options in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The tokens that a question gets at most, summary included. 0: derived from the two below.
+    pub max_context_tokens: u64,
+    /// The model's context window in tokens. 0: unknown.
+    pub context_window: u64,
+    /// What of it the question and its answer need. 0: 35 % of it, at most 64,000.
+    pub reserve_tokens: u64,
+    /// Bytes that a question gets at most, as JSON: window, summary and trace.
+    pub max_window_bytes: u64,
+    /// The messages of users and assistants that a question gets at most.
+    pub message_limit: u64,
+    /// The share of the budget, in percent, that stays when a full window is cut back.
+    pub window_keep: u64,
+    /// Whether the thread's first turn stays in the window.
+    pub pin_first_turn: bool,
+    /// Results of tools beyond the newest so many tokens become placeholders when a window is cut back.
+    pub tool_result_tokens: u64,
+    /// See [`Form`].
+    pub window_form: Form,
+    /// Who speaks, in a text.
+    pub human_prefix: String,
+    /// Who speaks, in a text.
+    pub assistant_prefix: String,
+    /// What the text becomes: `{{history}}` and `{{query}}` stand for it and for the question. Empty: the text itself.
+    pub query_prompt_template: String,
+    /// Whether `memory_trace` is attached.
+    pub memory_trace: bool,
+    /// Answers of fewer characters are not stored.
+    pub min_message_length: u64,
+    /// Texts of more characters are cut. 0: only those of more than 1 MiB in JSON, which always are.
+    pub max_message_length: u64,
+    /// Whether `<think>…</think>` is cut out of answers.
+    pub strip_thinking: bool,
+    /// Answers that stand in for one that failed: not stored.
+    pub skip_markers: Vec<String>,
+    /// What is replaced by `[redacted]` in what is stored.
+    pub redact: Vec<Pattern>,
+    /// See [`Mode`].
+    pub memory_mode: Mode,
+    /// Whether an entry in node mode that names no node fails, instead of passing without memory.
+    pub require_node: bool,
+    /// Records that a conversation may have before the oldest turns go. 0: any number.
+    pub max_session_messages: u64,
+    /// Their bytes. 0: any number.
+    pub max_session_bytes: u64,
+    /// Whether what no longer fits is summarized.
+    pub summaries: bool,
+    /// Tokens of a summary, at most.
+    pub summary_max_tokens: u64,
+    /// What a model is asked for. Empty: a prompt of ours.
+    pub summary_prompt: String,
+    /// Whether conversations get a title.
+    pub auto_generate_titles: bool,
+    /// Characters of a title, at most.
+    pub title_max_length: u64,
+    /// Whether the first message is the title until there is a better one.
+    pub title_from_first_message: bool,
+    /// Whether a title is made anew with each summary.
+    pub update_existing_titles: bool,
+    /// What a model is asked for. Empty: a prompt of ours.
+    pub title_prompt: String,
+    /// Hours that an unused node's transcript lives; 0: for ever.
+    pub node_ttl_hours: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_context_tokens: 0,
+            context_window: 0,
+            reserve_tokens: 0,
+            max_window_bytes: LENGTH_MAX,
+            message_limit: MESSAGES_MAX,
+            window_keep: 50,
+            pin_first_turn: false,
+            tool_result_tokens: 40_000,
+            window_form: Form::Messages,
+            human_prefix: "Human".to_owned(),
+            assistant_prefix: "Assistant".to_owned(),
+            query_prompt_template: String::new(),
+            memory_trace: false,
+            min_message_length: 1,
+            max_message_length: 10_000,
+            strip_thinking: false,
+            skip_markers: vec!["[generation was interrupted]".to_owned()],
+            redact: Vec::new(),
+            memory_mode: Mode::Conversation,
+            require_node: false,
+            max_session_messages: 0,
+            max_session_bytes: 0,
+            summaries: true,
+            summary_max_tokens: 1024,
+            summary_prompt: String::new(),
+            auto_generate_titles: true,
+            title_max_length: 50,
+            title_from_first_message: true,
+            update_existing_titles: false,
+            title_prompt: String::new(),
+            node_ttl_hours: 720.0,
+        }
+    }
+}
+
+/// Without a window to derive it from.
+const BUDGET: u64 = 50_000;
+const BUDGET_MIN: u64 = 64;
+const TOKENS_MAX: u64 = 2_000_000;
+const RESERVE_MAX: u64 = 64_000;
+const MESSAGES_MAX: u64 = 500;
+const LENGTH_MAX: u64 = 8 << 20;
+const PREFIX_MAX: usize = 64;
+const TEMPLATE_MAX: usize = 16 << 10;
+/// A store's log can hold more, but nobody reads it.
+const SESSION_MAX: u64 = 1 << 40;
+const LIST_MAX: usize = 64;
+
+/// The names of all of them.
+pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window, reserve_tokens, \
+                                max_window_bytes, message_limit, window_keep, pin_first_turn, tool_result_tokens, window_form, human_prefix, \
+                                assistant_prefix, query_prompt_template, memory_trace, min_message_length, \
+                                max_message_length, strip_thinking, skip_markers, redact, memory_mode, require_node, \
+                                node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
+                                summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
+                                title_from_first_message, update_existing_titles, title_prompt";
+
+impl Options {
+    /// Set one. Whether there is one of this name.
+    pub(crate) fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem> {
+        let default = Self::default();
+        match reader.field {
+            "max_context_tokens" => self.max_context_tokens = or_zero(reader, BUDGET_MIN, TOKENS_MAX)?,
+            "context_window" => self.context_window = or_zero(reader, 256, 4 * TOKENS_MAX)?,
+            "reserve_tokens" => self.reserve_tokens = or_zero(reader, 1, 4 * TOKENS_MAX)?,
+            "max_window_bytes" => {
+                self.max_window_bytes = reader.integer(default.max_window_bytes, 1024, LENGTH_MAX)?;
+            }
+            "message_limit" => self.message_limit = reader.integer(default.message_limit, 1, MESSAGES_MAX)?,
+            "window_keep" => self.window_keep = reader.integer(default.window_keep, 10, 90)?,
+            "pin_first_turn" => self.pin_first_turn = reader.boolean(default.pin_first_turn)?,
+            "tool_result_tokens" => {
+                self.tool_result_tokens = reader.integer(default.tool_result_tokens, 0, TOKENS_MAX)?;
+            }
+            "window_form" => {
+                self.window_form =
+                    reader.choice(default.window_form, [("messages", Form::Messages), ("text", Form::Text)])?;
+            }
+            "human_prefix" => self.human_prefix = text(reader, default.human_prefix, PREFIX_MAX)?,
+            "assistant_prefix" => self.assistant_prefix = text(reader, default.assistant_prefix, PREFIX_MAX)?,
+            "query_prompt_template" => {
+                let template = text(reader, default.query_prompt_template, TEMPLATE_MAX)?;
+                let is_once = |name| {
+                    let after = names::split_once(&template, name);
+                    after.is_none_or(|(_, after)| names::find(after, name).is_none())
+                };
+                if !is_once("{{history}}") || !is_once("{{query}}") {
+                    return Err(reader.problem("a text that has {{history}} and {{query}} once each at most"));
+                }
+                self.query_prompt_template = template;
+            }
+            "memory_trace" => self.memory_trace = reader.boolean(default.memory_trace)?,
+            "min_message_length" => {
+                self.min_message_length = reader.integer(default.min_message_length, 0, LENGTH_MAX)?;
+            }
+            "max_message_length" => {
+                self.max_message_length = reader.integer(default.max_message_length, 0, LENGTH_MAX)?;
+            }
+            "strip_thinking" => self.strip_thinking = reader.boolean(default.strip_thinking)?,
+            "skip_markers" => self.skip_markers = texts(reader)?.unwrap_or(default.skip_markers),
+            "redact" => {
+                let pattern = |text: &String| Pattern::parse(text).map_err(|why| reader.problem(&why));
+                self.redact = texts(reader)?.unwrap_or_default().iter().map(pattern).collect::<Result<_, _>>()?;
+            }
+            "memory_mode" => {
+                self.memory_mode =
+                    reader.choice(default.memory_mode, [("conversation", Mode::Conversation), ("node", Mode::Node)])?;
+            }
+            "require_node" => self.require_node = reader.boolean(default.require_node)?,
+            "max_session_messages" => self.max_session_messages = or_zero(reader, 10, SESSION_MAX)?,
+            "max_session_bytes" => self.max_session_bytes = or_zero(reader, 1024, SESSION_MAX)?,
+            "summaries" => self.summaries = reader.boolean(default.summaries)?,
+            "summary_max_tokens" => {
+                self.summary_max_tokens = reader.integer(default.summary_max_tokens, 32, 32_768)?;
+            }
+            "summary_prompt" => self.summary_prompt = text(reader, default.summary_prompt, TEMPLATE_MAX)?,
+            "auto_generate_titles" => self.auto_generate_titles = reader.boolean(default.auto_generate_titles)?,
+            "title_max_length" => self.title_max_length = reader.integer(default.title_max_length, 10, 200)?,
+            "title_from_first_message" => {
+                self.title_from_first_message = reader.boolean(default.title_from_first_message)?;
+            }
+            "update_existing_titles" => self.update_existing_titles = reader.boolean(default.update_existing_titles)?,
+            "title_prompt" => self.title_prompt = text(reader, default.title_prompt, TEMPLATE_MAX)?,
+            "node_ttl_hours" => self.node_ttl_hours = reader.hours(default.node_ttl_hours)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Adds them to the members of an object that is being written.
+    pub(crate) fn write(&self, out: &mut String) {
+        out.push_str(", \"conversation\": true");
+        let form = if self.window_form == Form::Text { "text" } else { "messages" };
+        let mode = if self.memory_mode == Mode::Node { "node" } else { "conversation" };
+        for (name, number) in [
+            ("max_context_tokens", self.max_context_tokens),
+            ("context_window", self.context_window),
+            ("reserve_tokens", self.reserve_tokens),
+            ("max_window_bytes", self.max_window_bytes),
+            ("message_limit", self.message_limit),
+            ("window_keep", self.window_keep),
+            ("tool_result_tokens", self.tool_result_tokens),
+            ("min_message_length", self.min_message_length),
+            ("max_message_length", self.max_message_length),
+            ("max_session_messages", self.max_session_messages),
+            ("max_session_bytes", self.max_session_bytes),
+            ("summary_max_tokens", self.summary_max_tokens),
+            ("title_max_length", self.title_max_length),
+        ] {
+            let _ = write!(out, ", \"{name}\": {number}");
+        }
+        for (name, is_on) in [
+            ("pin_first_turn", self.pin_first_turn),
+            ("memory_trace", self.memory_trace),
+            ("strip_thinking", self.strip_thinking),
+            ("require_node", self.require_node),
+            ("summaries", self.summaries),
+            ("auto_generate_titles", self.auto_generate_titles),
+            ("title_from_first_message", self.title_from_first_message),
+            ("update_existing_titles", self.update_existing_titles),
+        ] {
+            let _ = write!(out, ", \"{name}\": {is_on}");
+        }
+        for (name, text) in [
+            ("window_form", form),
+            ("memory_mode", mode),
+            ("human_prefix", &*self.human_prefix),
+            ("assistant_prefix", &*self.assistant_prefix),
+            ("query_prompt_template", &*self.query_prompt_template),
+            ("summary_prompt", &*self.summary_prompt),
+            ("title_prompt", &*self.title_prompt),
+        ] {
+            let _ = write!(out, ", \"{name}\": ");
+            json::push_string(out, text);
+        }
+        let patterns: Vec<&str> = self.redact.iter().map(Pattern::as_str).collect();
+        let markers: Vec<&str> = self.skip_markers.iter().map(String::as_str).collect();
+        for (name, list) in [("skip_markers", markers), ("redact", patterns)] {
+            let _ = write!(out, ", \"{name}\": [");
+            for (index, text) in list.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                json::push_string(out, text);
+            }
+            out.push(']');
+        }
+        let _ = write!(out, ", \"node_ttl_hours\": {}", crate::config::in_decimal(self.node_ttl_hours));
+    }
+
+    /// The tokens that a question gets at most.
+    pub fn budget(&self) -> u64 {
+        if self.max_context_tokens > 0 {
+            return self.max_context_tokens;
+        }
+        if self.context_window == 0 {
+            return BUDGET;
+        }
+        let reserve = match self.reserve_tokens {
+            0 => (self.context_window * 35).div_ceil(100).min(RESERVE_MAX),
+            given => given,
+        };
+        (self.context_window.saturating_sub(reserve) * 4 / 5).max(BUDGET_MIN)
+    }
+}
+
+/// 0, which is what is derived, or a number in this range.
+fn or_zero(reader: &Reader<'_>, min: u64, max: u64) -> Result<u64, ConfigProblem> {
+    match reader.integer(0, 0, max) {
+        Ok(number) if number == 0 || number >= min => Ok(number),
+        _ => Err(reader.problem(&format!("0 or an integer from {min} to {max}"))),
+    }
+}
+
+fn text(reader: &Reader<'_>, default: String, max: usize) -> Result<String, ConfigProblem> {
+    if reader.raw == "null" {
+        return Ok(default);
+    }
+    match json::string(reader.raw) {
+        Some(text) if text.len() <= max => Ok(text.into_owned()),
+        _ => Err(reader.problem(&format!("a text of at most {max} bytes"))),
+    }
+}
+
+/// A list of texts, none of them empty. None: the default.
+fn texts(reader: &Reader<'_>) -> Result<Option<Vec<String>>, ConfigProblem> {
+    if reader.raw == "null" {
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    let mut is_good = true;
+    let read = json::elements(reader.raw, |raw| match json::string(raw) {
+        Some(text) if !text.is_empty() && text.len() <= TEMPLATE_MAX => list.push(text.into_owned()),
+        _ => is_good = false,
+    });
+    if read.is_none() || !is_good || list.len() > LIST_MAX {
+        return Err(reader.problem(&format!("a list of at most {LIST_MAX} texts, none of them empty")));
+    }
+    Ok(Some(list))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Config;
+
+    fn options(text: &str) -> Options {
+        let config = Config::parse(&format!("{{\"conversation\": true, {text}}}")).unwrap();
+        Options::clone(config.conversation.as_ref().unwrap())
+    }
+
+    #[test]
+    fn what_is_in_force_is_read_as_the_same() {
+        let given = r#"{"conversation": true, "max_context_tokens": 4000, "context_window": 8000, "reserve_tokens": 9,
+            "message_limit": 20, "max_window_bytes": 1024, "window_keep": 30, "pin_first_turn": true, "tool_result_tokens": 7,
+            "window_form": "text", "human_prefix": "Mensch \"x\"", "assistant_prefix": "", "memory_trace": true,
+            "query_prompt_template": "{{history}}\n{{query}}", "min_message_length": 2, "max_message_length": 0,
+            "strip_thinking": true, "skip_markers": [], "redact": ["sk-{w+}", "a\\{"], "memory_mode": "node",
+            "require_node": true, "node_ttl_hours": 0.5, "max_session_messages": 10, "max_session_bytes": 1024,
+            "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
+            "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
+            "title_prompt": "b"}"#;
+        let config = Config::parse(given).unwrap();
+        let told = config.effective();
+        assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
+        let mut names = Vec::new();
+        json::members(&told, |key, _| names.push(json::string(key).unwrap().into_owned())).unwrap();
+        for name in NAMES.split(", ") {
+            assert!(names.iter().any(|told| told == name), "{name}");
+        }
+        let default = Config::parse(r#"{"conversation": true}"#).unwrap();
+        assert_eq!(Config::parse(&default.effective()).unwrap(), default);
+    }
+
+    #[test]
+    fn mistakes_name_what_is_allowed() {
+        for (text, allowed) in [
+            (r#""max_context_tokens": 63"#, "0 or an integer from 64 to 2000000"),
+            (r#""window_keep": 0.5"#, "an integer from 10 to 90"),
+            (r#""human_prefix": 1"#, "a text of at most 64 bytes"),
+            (r#""skip_markers": "x""#, "a list of at most 64 texts"),
+            (r#""redact": ["{"]"#, "redact must be"),
+            (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),
+            (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
+            (r#""memory_mode": "graph""#, "\"conversation\" or \"node\""),
+            (r#""conversation": 1"#, "true or false"),
+        ] {
+            let problem = Config::parse(&format!("{{{text}}}")).unwrap_err();
+            assert!(problem.message.contains(allowed), "{}", problem.message);
+        }
+    }
+
+    #[test]
+    fn a_budget_is_given_or_derived() {
+        for (text, budget) in [
+            (r#""max_context_tokens": 4000, "context_window": 9999"#, 4000),
+            (r#""max_context_tokens": null"#, 50_000),
+            (r#""context_window": 200000"#, 108_800),
+            (r#""context_window": 128000"#, 66_560),
+            (r#""context_window": 8000, "reserve_tokens": 1000"#, 5600),
+            (r#""context_window": 8000, "reserve_tokens": 8000"#, 64),
+        ] {
+            assert_eq!(options(text).budget(), budget, "{text}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Users: whose a session is, and what is attached of their own.
+//!
+//! A session gets its owner with its first turn that names a user, and its registration in the user's bucket comes before
+//! that: a crash in between leaves an entry that points to a session without an owner, which does no harm. A registration
+//! expects what the question saw of the user's tombstone, so that an answer whose user was forgotten meanwhile is not
+//! stored, and one of a user who came back is. An answer without a question was not asked before any tombstone that is
+//! older than a day.
+//!
+//! Promises that no two users share a name, and that a session's memory goes to nobody but its owner and to entries that
+//! name no user. Refuses to take a session over.
+
+use std::borrow::Cow;
+
+use keepline_json::push_string;
+
+use super::activity::{self, Note};
+use super::record::integer;
+use super::state::State;
+use super::{OWNER, SESSION};
+use crate::names::{hashed, is_session};
+use crate::reply::{self, Found, Outcomes};
+use crate::store::{
+    Bucket, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, Receipt,
+    Status, Transaction, VALUES,
+};
+
+/// The map of a user's sessions: name → `{"incarnation", "at"}`.
+pub(super) const SESSIONS: &str = "sessions";
+/// The map of what there is once of a user.
+pub(super) const USER: &str = "user";
+/// When the user was forgotten; of that map.
+pub(super) const FORGOTTEN: &str = "forgotten";
+/// The log of which session was used when.
+pub(super) const ACTIVITY: &str = "activity";
+/// Of a session: the map of its nodes; of a user: that of nodes of any of their sessions.
+pub(super) const NODES: &str = "nodes";
+/// Seconds: whatever is on its way is there by then.
+const DAY: u64 = 86_400;
+/// Longer ids of nodes and apps are not listed with them.
+const ID_MAX: usize = 256;
+/// As long as a name of a bucket may be, without room for what begins a hash.
+const PLAIN_MAX: usize = 126;
+
+/// The name of a user's bucket.
+pub(super) fn name(user_id: &str) -> Cow<'_, str> {
+    if user_id.len() <= PLAIN_MAX && is_session(user_id) && !user_id.starts_with("h-") {
+        return user_id.into();
+    }
+    hashed(user_id).into()
+}
+
+pub(super) fn bucket(name: &str) -> Bucket<'_> {
+    Bucket { kind: BucketKind::User, name }
+}
+
+/// The session is nobody's, or this user's.
+pub(super) fn owned_by(name: &str) -> Expectation<'_> {
+    Expectation::AbsentOrEqual { map: SESSION, key: OWNER, text: name }
+}
+
+/// What is read of a user with a question.
+pub(super) fn reads(max_entries: u64, max_bytes: u64) -> [Operation<'static>; 3] {
+    [
+        Operation::GetAll { map: VALUES, max_entries, max_bytes },
+        Operation::Get { map: USER, key: FORGOTTEN, max_bytes: 64 },
+        Operation::Read { log: ACTIVITY, end: LogEnd::Newest, max_records: 1, max_bytes: 1024 },
+    ]
+}
+
+/// What a question sees of its user.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub values: FoundEntries,
+    /// Their values are over a limit, and not among these.
+    pub is_oversize: bool,
+    pub forgotten: Option<String>,
+    /// The session that was used last, as far as it was noted.
+    pub latest: Option<String>,
+}
+
+impl Seen {
+    /// Of a receipt of [`reads`]. A user without a bucket has nothing.
+    pub(super) fn of(receipt: Receipt) -> Result<Self, Failure> {
+        let mut seen = Self::default();
+        if !receipt.is_applied() {
+            return Ok(seen);
+        }
+        let mut outcomes = Outcomes::of(receipt);
+        match outcomes.entries()? {
+            Found::Entries(values) => seen.values = values,
+            Found::Oversize { .. } => seen.is_oversize = true,
+        }
+        if let Found::Entries(mut found) = outcomes.entries()? {
+            seen.forgotten = found.entries.pop().map(|entry| entry.text);
+        }
+        seen.latest = outcomes.records()?.records.last().and_then(|record| activity::session_of(record));
+        Ok(seen)
+    }
+
+    /// Adds the user's values to a session's, whose own go first; whether they fit.
+    pub(super) fn join(self, values: &mut Found, max_entries: u64, max_bytes: u64) -> bool {
+        let Found::Entries(own) = values else { return self.values.entries.is_empty() };
+        let is_new = |key: &str| own.entries.binary_search_by(|entry| (*entry.key).cmp(key)).is_err();
+        let added: Vec<_> = self.values.entries.into_iter().filter(|entry| is_new(&entry.key)).collect();
+        let bytes: usize = own.entries.iter().chain(&added).map(|entry| entry.key.len() + entry.text.len()).sum();
+        if self.is_oversize || bytes as u64 > max_bytes || (own.entries.len() + added.len()) as u64 > max_entries {
+            return false;
+        }
+        own.entries.extend(added);
+        own.unreadable.extend(self.values.unreadable);
+        own.entries = std::collections::BinaryHeap::from(std::mem::take(&mut own.entries)).into_sorted_vec();
+        true
+    }
+}
+
+/// What comes before a first turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Registered {
+    Done {
+        /// Whether it is time to tidy the user's list.
+        is_long: bool,
+    },
+    /// The session belongs to somebody else.
+    Foreign,
+    /// The session has ended, or its user was forgotten.
+    Ended,
+}
+
+/// Register the session, and the node, with the user; then the node with the session. `incarnation` is the session's. One
+/// wait for each of the two; two more where an answer without a question meets a tombstone.
+pub(super) fn register(
+    host: &impl Host,
+    state: &mut State<'_>,
+    incarnation: &str,
+    at: &str,
+    has_question: bool,
+) -> Result<Registered, Failure> {
+    let mut is_long = false;
+    if let Some(user) = state.user.clone().filter(|_| !state.is_owned || state.node.is_some()) {
+        let mut noted = with_user(host, state, &user, incarnation, at)?;
+        if noted.is_none() && !has_question && outlived(host, state, &user, at)? {
+            noted = with_user(host, state, &user, incarnation, at)?;
+        }
+        let Some(extent) = noted else { return Ok(Registered::Ended) };
+        is_long = activity::is_long(extent);
+    }
+    if let Some(node) = &state.node {
+        let registered = with_session(host, state, node, incarnation)?;
+        return Ok(if registered == DONE { Registered::Done { is_long } } else { registered });
+    }
+    Ok(Registered::Done { is_long })
+}
+
+const DONE: Registered = Registered::Done { is_long: false };
+
+/// Whether the user's tombstone is so old that no answer is still on its way from before it: then it is as if it had been
+/// seen.
+fn outlived(host: &impl Host, state: &mut State<'_>, user: &str, at: &str) -> Result<bool, Failure> {
+    let stamp = reply::text_of(host, bucket(user), USER, FORGOTTEN)?;
+    let seconds = |stamp: &str| stamp.split_once('.').and_then(|(whole, _)| integer(whole));
+    let age = seconds(at).zip(stamp.as_deref().and_then(seconds)).map(|(now, then)| now.saturating_sub(then));
+    state.forgotten = stamp.map(Cow::Owned);
+    Ok(age.is_some_and(|age| age >= DAY))
+}
+
+/// The user was not forgotten since this tombstone was seen, or none.
+pub(super) fn unforgotten(seen: Option<&str>) -> Expectation<'_> {
+    match seen {
+        Some(text) => Expectation::AbsentOrEqual { map: USER, key: FORGOTTEN, text },
+        None => Expectation::Absent { map: USER, key: FORGOTTEN },
+    }
+}
+
+/// Where the user's list stands then. None: the user is not there to have it.
+fn with_user(
+    host: &impl Host,
+    state: &State<'_>,
+    user: &str,
+    incarnation: &str,
+    at: &str,
+) -> Result<Option<LogExtent>, Failure> {
+    let Note { record, entry } = Note::new(&state.session, incarnation, at);
+    let records = [&*record];
+    let mut operations = vec![
+        Operation::Append { log: ACTIVITY, records: &records, marks: &[] },
+        Operation::Put { map: SESSIONS, key: &state.session, text: &entry },
+    ];
+    if let Some(node) = &state.node {
+        operations.push(Operation::Put { map: NODES, key: node, text: &state.session });
+    }
+    let expectations = [unforgotten(state.forgotten.as_deref())];
+    let (bucket, opening) = (bucket(user), Opening::Create { time_to_live: None });
+    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let receipt = reply::transact(host, &transaction)?;
+    if !receipt.is_applied() {
+        return Ok(None);
+    }
+    Outcomes::of(receipt).extent().map(Some)
+}
+
+fn with_session(host: &impl Host, state: &State<'_>, node: &str, incarnation: &str) -> Result<Registered, Failure> {
+    let mut ids = String::new();
+    for (name, id) in [("app_id", &state.app_id), ("node_id", &state.node_id)] {
+        if let Some(id) = id {
+            push_member(&mut ids, name, id);
+        }
+    }
+    ids.push_str(if ids.is_empty() { "{}" } else { "}" });
+    let mut operations = vec![Operation::Put { map: NODES, key: node, text: &ids }];
+    if let Some(user) = &state.user {
+        operations.push(Operation::Put { map: SESSION, key: OWNER, text: user });
+    }
+    let owner = state.user.as_deref().map(owned_by);
+    let incarnation = Some(incarnation).filter(|life| !life.is_empty());
+    let opening = Opening::Existing { incarnation, renew: true };
+    let (bucket, expectations) = (Bucket::session(&state.session), owner.as_slice());
+    let receipt = reply::transact(host, &Transaction { bucket, opening, expectations, operations: &operations })?;
+    Ok(match receipt.status {
+        Status::Applied | Status::Repeated => DONE,
+        Status::Unmet => Registered::Foreign,
+        _ => Registered::Ended,
+    })
+}
+
+/// A text as the next member of an object, the first one among them.
+fn push_member(out: &mut String, name: &str, text: &str) {
+    out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
+    out.push_str(name);
+    out.push_str("\":");
+    push_string(out, text);
+}
+
+/// An id that is short enough to be listed.
+pub(super) fn listed(id: Option<&str>) -> Option<&str> {
+    id.filter(|id| id.len() <= ID_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_users_share_a_bucket() {
+        let long = "x".repeat(127);
+        assert_eq!(name("anna_1"), "anna_1");
+        assert_eq!(name(&"x".repeat(126)).len(), 126);
+        let others =
+            ["anna@example.org", "h-anna", "a b", "", &long, "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq"];
+        for (index, user) in others.iter().enumerate() {
+            let hashed = name(user);
+            assert!(hashed.starts_with("h-") && hashed.len() == 54, "{user}");
+            assert!(others.iter().take(index).all(|other| name(other) != hashed));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The forms in which a window is attached: chat messages as chat APIs take them, or one text.
+//!
+//! Promises that nothing speaks as the system. A call and its result keep their id; a message's files come before its
+//! text, in order, as they were given. Refuses nothing: a window is rendered whole.
+
+use std::borrow::Cow;
+
+use keepline_json::{self as json, push_string};
+
+use super::options::Options;
+use super::record::{Kind, Role, role_name};
+use super::window::Item;
+use crate::names;
+
+/// What begins the summary as a message.
+const SUMMARY: &str = "[Summary of the conversation so far]\n";
+
+/// As an array of chat messages.
+pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
+    out.push('[');
+    let mut rest = items.iter().peekable();
+    let mut separator = "";
+    while let Some(item) = rest.next() {
+        out.push_str(separator);
+        separator = ",";
+        let is_call = item.record.kind == Kind::ToolCall;
+        out.push_str("{\"role\":\"");
+        out.push_str(role_name(item.record.role));
+        out.push('"');
+        if item.record.kind == Kind::ToolResult {
+            out.push_str(",\"tool_call_id\":");
+            push_string(out, item.record.tool.as_ref().map_or("", |tool| &tool.call_id));
+        }
+        out.push_str(",\"content\":");
+        if is_call {
+            out.push_str("null");
+        } else {
+            push_content(out, item);
+        }
+        // What a model says and the calls that it makes with it are one message.
+        if item.record.role == Role::Assistant {
+            let mut calls = is_call.then_some(item).into_iter().collect::<Vec<_>>();
+            while let Some(call) = rest.next_if(|next| next.record.kind == Kind::ToolCall) {
+                calls.push(call);
+            }
+            push_calls(out, &calls);
+        }
+        out.push('}');
+    }
+    out.push(']');
+}
+
+fn push_content(out: &mut String, item: &Item<'_, '_>) {
+    let files = item.record.files.as_deref().filter(|_| !item.is_bare);
+    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare) {
+        return out.push_str(parts);
+    }
+    let Some(files) = files else { return push_shown(out, item) };
+    out.push('[');
+    let _ = json::elements(files, |file| {
+        out.push_str("{\"type\":\"file\",\"file\":");
+        out.push_str(file);
+        out.push_str("},");
+    });
+    out.push_str("{\"type\":\"text\",\"text\":");
+    push_shown(out, item);
+    out.push_str("}]");
+}
+
+fn push_shown(out: &mut String, item: &Item<'_, '_>) {
+    match &item.instead {
+        Some(text) => push_string(out, text),
+        None => item.record.content.push_to(out),
+    }
+}
+
+fn push_calls(out: &mut String, calls: &[&Item<'_, '_>]) {
+    let mut separator = ",\"tool_calls\":[";
+    for tool in calls.iter().filter_map(|call| call.record.tool.as_ref()) {
+        out.push_str(separator);
+        separator = ",";
+        out.push_str("{\"id\":");
+        push_string(out, &tool.call_id);
+        out.push_str(",\"type\":\"function\",\"function\":{\"name\":");
+        push_string(out, &tool.name);
+        out.push_str(",\"arguments\":");
+        push_string(out, tool.arguments.as_deref().unwrap_or("{}"));
+        out.push_str("}}");
+    }
+    if separator == "," {
+        out.push(']');
+    }
+}
+
+/// As one text: who speaks, and what; tools are left out.
+pub(super) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> String {
+    let mut history = String::new();
+    for item in items.iter().filter(|item| item.record.kind == Kind::Message) {
+        let prefix = match item.record.role {
+            Role::User => &options.human_prefix,
+            Role::Assistant | Role::Tool => &options.assistant_prefix,
+        };
+        if !history.is_empty() {
+            history.push('\n');
+        }
+        history.push_str(prefix);
+        history.push_str(": ");
+        for _ in 0..images(item.record.files.as_deref().filter(|_| !item.is_bare)) {
+            history.push_str("[image]\n");
+        }
+        history.push_str(item.text());
+    }
+    if options.query_prompt_template.is_empty() {
+        return history;
+    }
+    // What is put in is not looked through: a message may hold the names, too.
+    let mut out = String::new();
+    let mut rest = &*options.query_prompt_template;
+    while let Some(at) = names::find(rest, "{{") {
+        let (before, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(before);
+        let named = [("{{history}}", &*history), ("{{query}}", query)];
+        let found = named.into_iter().find_map(|(name, text)| Some((tail.strip_prefix(name)?, text)));
+        let (after, text) = found.unwrap_or((tail.get(1..).unwrap_or_default(), "{"));
+        out.push_str(text);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn images(files: Option<&str>) -> u64 {
+    let mut count = 0;
+    let _ = json::elements(files.unwrap_or("[]"), |file| {
+        let _ = json::members(file, |key, raw| {
+            if json::key_is(key, "type") && json::string(raw).is_some_and(|kind| kind == "image") {
+                count += 1;
+            }
+        });
+    });
+    count
+}
+
+/// The summary, as a message of the user's.
+pub(super) fn summary(text: &str) -> String {
+    let mut out = String::from("{\"role\":\"user\",\"content\":");
+    push_string(&mut out, &[SUMMARY, text].concat());
+    out.push('}');
+    out
+}
+
+/// What a summary weighs as a message.
+pub(super) fn summary_weight(text: &str) -> u64 {
+    super::tokens::of_bytes(SUMMARY.len() + text.len()) + super::tokens::MESSAGE
+}
+
+/// As a JSON string.
+pub(super) fn quoted(text: &str) -> Cow<'static, str> {
+    let mut out = String::with_capacity(text.len() + 8);
+    push_string(&mut out, text);
+    out.into()
+}

@@ -1,0 +1,251 @@
+//! Messages in the place of a transcript: repaired ones, or those that another program has kept.
+//!
+//! Promises that all of them are stored or none, by the rules of those that come as entries, and that they are known for
+//! what they are: imported, and of low trust. Refuses what would not be found again: roles that nobody has, ids that come
+//! twice, parents that are not there, results of calls that nobody made.
+
+use std::collections::BinaryHeap;
+
+use super::desk::{Address, Transcript, WHERE_IT_STANDS};
+use super::locate::Located;
+use super::options::Options;
+use super::placed::{Base, Follows, Given, Placed, is_asked};
+use super::record::{Record, Role, integer};
+use super::upkeep::unchanged;
+use super::{
+    BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, scope, title,
+};
+use crate::names::repr;
+use crate::reply::{self, Found, Outcomes};
+use crate::sessions::{Answer, SessionProblem, Sessions, check_status, conflict, store_problem};
+use crate::store::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, Status, Transaction};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+/// Messages of a call; with ids, branches and whole results, pieces of its transaction, and bytes of it.
+const MESSAGES_MAX: usize = 10_000;
+const PIECES_MAX: usize = 19_900;
+const BYTES_MAX: usize = 16 << 20;
+/// What each piece counts beside its bytes.
+const PIECE_BYTES: usize = 96;
+/// What is read of an old transcript to find the message that its title was made of.
+const FIRST_BYTES: u64 = 2 << 20;
+const SESSION_BYTES: u64 = 1 << 20;
+
+impl<H: Host> Sessions<H> {
+    /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. How
+    /// many.
+    pub fn set_messages(&self, transcript: &Transcript<'_>, messages: &[String], next: Option<u64>) -> Answer<u64> {
+        let at = transcript.address()?;
+        if messages.len() > MESSAGES_MAX {
+            return Err(self.too_many(messages.len()));
+        }
+        let options = self.config().conversation.as_deref();
+        let default = Options::default();
+        let options = options.unwrap_or(&default);
+        let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
+        for text in messages {
+            given.push(Given::of(given.len(), text, &mut ids)?);
+        }
+        // Smaller than a sort.
+        let ids = BinaryHeap::from(ids).into_sorted_vec();
+        for pair in ids.windows(2) {
+            if let [(first, _), (second, index)] = pair
+                && first == second
+                && let Some(given) = given.get(*index)
+            {
+                return Err(given.bad(&["an earlier message has its id ", &repr(first), ", too"].concat()));
+            }
+        }
+        for _ in 0..TRIES {
+            let basis = self.basis(&at, options, next)?;
+            let base = Base { next: basis.next, micros: self.host().now_micros() };
+            let mut placed = Placed { ids: &ids, ..Placed::default() };
+            for given in &given {
+                let follows = self.follows(&at, &placed, &basis, given)?;
+                placed.add(options, base, given, follows)?;
+            }
+            match self.write_messages(&at, options, &placed, &basis, next.is_some())? {
+                Status::Unmet if next.is_some() => break,
+                Status::Unmet => {}
+                status => return check_status(at.session, status).map(|()| messages.len() as u64),
+            }
+        }
+        Err(conflict(at.session))
+    }
+
+    fn too_many(&self, count: usize) -> SessionProblem {
+        self.limit(format!(
+            "{count} messages are too many for one call: it takes {MESSAGES_MAX}, and 16 MiB of them. Set the first, and \
+             add the others with `next`; or import them from a file"
+        ))
+    }
+
+    fn basis(&self, at: &Address<'_>, options: &Options, next: Option<u64>) -> Answer<Basis> {
+        let operations = [
+            WHERE_IT_STANDS,
+            Operation::GetSome { map: SESSION, keys: &[HEAD, TITLE, TOTAL, REVISION], max_bytes: SESSION_BYTES },
+            Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES },
+        ];
+        let (bucket, opening) = (at.bucket(), Opening::LOOK);
+        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+        let receipt = reply::transact(self.host(), &look).map_err(|failure| store_problem(at.session, &failure))?;
+        let mut basis = Basis::default();
+        if receipt.is_applied() {
+            let mut outcomes = Outcomes::of(receipt);
+            basis.next = self.told(at.session, outcomes.records())?.extent.next();
+            if let Found::Entries(found) = self.told(at.session, outcomes.entries())? {
+                for entry in found.entries {
+                    match &*entry.key {
+                        HEAD => basis.head = Some(entry.text),
+                        TITLE => basis.title = Some(entry.text),
+                        REVISION => basis.revision = Some(entry.text),
+                        _ => basis.total = integer(&entry.text).unwrap_or(0),
+                    }
+                }
+            }
+            let oldest = self.told(at.session, outcomes.records())?.records;
+            let mut said = oldest.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
+            let first = said.next().map(|record| title::of_message(&record.content, options.title_max_length));
+            basis.has_title_of_its_own = basis.title.is_some() && basis.title != first;
+        } else if bucket.kind == BucketKind::Session || next.is_some() {
+            // A node's transcript is made by what is written to it.
+            check_status(at.session, receipt.status)?;
+        }
+        basis.is_added_to = next.is_some();
+        match next {
+            Some(next) if next != basis.next => Err(conflict(at.session)),
+            _ => Ok(basis),
+        }
+    }
+
+    /// What another message comes after; none: it is the first.
+    fn follows(&self, at: &Address<'_>, placed: &Placed<'_>, basis: &Basis, given: &Given) -> Answer<Option<Follows>> {
+        let here = placed.spots.len();
+        let newest = match placed.spots.last() {
+            Some(spot) => Some(spot.follows(basis.next + here as u64 - 1)),
+            None if basis.is_added_to && basis.next > 0 => {
+                Some(Follows { after: basis.next - 1, total: basis.total, turn: String::new() })
+            }
+            None => None,
+        };
+        let Some(parent) = given.parent.as_deref() else { return Ok(newest) };
+        if let Ok(found) = placed.ids.binary_search_by(|(id, _)| (**id).cmp(parent)) {
+            let index = placed.ids.get(found).map_or(here, |(_, index)| *index);
+            // Who asks next follows the whole turn.
+            let end = placed.spots.get(index).map(|spot| if given.role == Role::User { spot.end } else { index });
+            if let Some((end, spot)) = end.and_then(|end| Some((end, placed.spots.get(end)?))) {
+                return Ok(Some(spot.follows(basis.next + end as u64)));
+            }
+        } else if basis.is_added_to {
+            if here == 0 && basis.head.as_deref() == Some(parent) {
+                return Ok(newest);
+            }
+            let (bucket, opening) = (at.bucket(), Opening::LOOK);
+            let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
+            let found = Located::find(self.host(), &look, parent);
+            if let Some(found) = found.map_err(|failure| store_problem(at.session, &failure))? {
+                let turn = found.asked().map(|asked| asked.turn).unwrap_or_default();
+                return Ok(Some(Follows { after: found.position, total: found.total(), turn }));
+            }
+        }
+        Err(given.bad(&["its parent ", &repr(parent), " is not the id of an earlier message"].concat()))
+    }
+
+    fn write_messages(
+        &self,
+        at: &Address<'_>,
+        options: &Options,
+        placed: &Placed<'_>,
+        basis: &Basis,
+        is_added: bool,
+    ) -> Answer<Status> {
+        let records: Vec<&str> = placed.records.iter().map(String::as_str).collect();
+        let mut keys = Vec::with_capacity(placed.keys.len());
+        for (key, index) in &placed.keys {
+            let end = placed.spots.get(*index).map_or(*index, |spot| spot.end);
+            keys.push((key.clone(), (basis.next + end as u64).to_string()));
+        }
+        let entries =
+            [(MESSAGES, pairs(&keys)), (BRANCHES, pairs(&placed.branches)), (RESULTS, pairs(&placed.results))];
+        let count: usize = entries.iter().map(|(_, entries)| entries.len()).sum();
+        let expected = if is_added { keys.len() } else { 0 };
+        let bytes: usize = records.iter().map(|text| text.len()).sum();
+        let texts = entries.iter().flat_map(|(_, entries)| entries);
+        let all = bytes + texts.map(|(key, text)| key.len() + text.len()).sum::<usize>();
+        let pieces = records.len() + count + expected;
+        if pieces > PIECES_MAX || all + (pieces + 64) * PIECE_BYTES > BYTES_MAX {
+            return Err(self.too_many(records.len()));
+        }
+
+        let before = if is_added { basis.total } else { 0 };
+        let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
+        let stored = bytes.to_string();
+        let first =
+            placed.first.as_deref().filter(|_| options.auto_generate_titles && options.title_from_first_message);
+        let named = first.map(|text| title::of_message(text, options.title_max_length));
+        let mut once = vec![(TOTAL, &*total)];
+        let mut gone = vec![SUMMARY];
+        match placed.head.as_deref() {
+            Some(head) => once.push((HEAD, head)),
+            None if !is_added => gone.push(HEAD),
+            None => {}
+        }
+        if !is_added {
+            once.push((BYTES, &stored));
+            match named.as_deref() {
+                Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
+                None if !basis.has_title_of_its_own => gone.push(TITLE),
+                _ => {}
+            }
+        }
+        let mut operations = vec![
+            if is_added {
+                Operation::Append { log: TRANSCRIPT, records: &records, marks: &[] }
+            } else {
+                Operation::ReplaceLog { log: TRANSCRIPT, records: &records }
+            },
+            Operation::PutSome { map: SESSION, entries: &once },
+            Operation::Remove { map: SESSION, keys: &gone },
+            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+        ];
+        operations.extend(entries.iter().map(|(map, entries)| match is_added {
+            true => Operation::PutSome { map, entries },
+            false => Operation::ReplaceMap { map, entries },
+        }));
+        if is_added {
+            let amount = i64::try_from(bytes).unwrap_or(0);
+            operations.push(Operation::Increment { map: SESSION, key: BYTES, amount });
+        }
+        let mut expectations = vec![
+            Expectation::Log { log: TRANSCRIPT, first: None, next: Some(basis.next) },
+            unchanged(REVISION, basis.revision.as_deref()),
+            unchanged(TITLE, basis.title.as_deref()),
+        ];
+        let new = keys.iter().filter(|_| is_added);
+        expectations.extend(new.map(|(key, _)| Expectation::Absent { map: MESSAGES, key }));
+        let bucket = at.bucket();
+        let opening = if bucket.kind == BucketKind::Node { scope::create_node(options) } else { Opening::ANY };
+        let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let receipt = reply::transact(self.host(), &transaction);
+        Ok(receipt.map_err(|failure| store_problem(at.session, &failure))?.status)
+    }
+}
+
+fn pairs(entries: &[(String, String)]) -> Vec<(&str, &str)> {
+    entries.iter().map(|(key, text)| (&**key, &**text)).collect()
+}
+
+/// The transcript as it is.
+#[derive(Default)]
+struct Basis {
+    next: u64,
+    total: u64,
+    head: Option<String>,
+    title: Option<String>,
+    /// It was not made of the first message.
+    has_title_of_its_own: bool,
+    revision: Option<String>,
+    /// The messages come after those that there are.
+    is_added_to: bool,
+}

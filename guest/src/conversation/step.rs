@@ -1,0 +1,383 @@
+//! The records of one answer: what was asked, what tools did, what was said.
+//!
+//! Promises that a step is whole: it is made before anything is written, and written by one append. A call that has no
+//! result yet comes after what the model said with it, as chat APIs have it; all else in the order of events. Refuses
+//! nothing: what is too long is cut, what can't be kept is left out and told. So whatever an entry holds, its step is
+//! one that a store takes.
+
+use std::borrow::Cow;
+
+use keepline_json as json;
+
+use super::cuts;
+use super::intake::{self, Taken};
+use super::options::Options;
+use super::record::{Kind, Record, Role, Tool, container};
+use super::state::Fork;
+use super::tokens;
+use crate::filter::{AnswerEntry, ToolActivity};
+use crate::names::{hashed, token};
+
+/// Longer details, and references to files, are not kept.
+const DETAILS_MAX: usize = 64 << 10;
+/// What all texts of a step may come to, the answer's value among them. A call of the store takes 16 MiB; the rest is for
+/// names, numbers and what each record counts beside its bytes.
+const STEP_BYTES: usize = 13 << 20;
+/// A message's text, in JSON. A record may have 2 MiB.
+const MESSAGE_BYTES: usize = 1 << 20;
+/// The longest of the texts of a tool's call and its result, in JSON, and all of them together: a step is no longer than
+/// what a question reads.
+const TOOL_BYTES: usize = 256 << 10;
+const TOOLS_BYTES: usize = 2 << 20;
+/// Names of tools, and of calls, in JSON.
+const NAME_BYTES: usize = 256;
+/// Calls and results of a step.
+const ACTIVITY_MAX: usize = 1000;
+/// Texts of one of them: arguments, result, error, details.
+const ACTIVITY_TEXTS: usize = 4;
+
+/// A step as it is to be stored, wherever that will be.
+pub(super) struct Step<'a> {
+    /// The question's message, if the question is known.
+    question: Option<Record<'a>>,
+    /// What else there is, in order; never empty if there is no question.
+    rest: Vec<Record<'a>>,
+    /// Whole results: key in map `results`, text.
+    pub results: Vec<(String, Cow<'a, str>)>,
+    /// What was left out.
+    pub left_out: Vec<&'static str>,
+    /// Bytes that are left for whole results.
+    room: usize,
+    /// Bytes that each text of a tool may have.
+    tool_bytes: usize,
+}
+
+/// What is known of a step beside the entry.
+pub(super) struct About<'a> {
+    /// The turn's id.
+    pub turn: &'a str,
+    /// The key of the question's message.
+    pub question_id: &'a str,
+    /// The key of the answer's message, if it has one of its own.
+    pub answer_id: Option<&'a str>,
+    /// Seconds since 1970.
+    pub at: &'a str,
+    /// The question's text.
+    pub question: Option<&'a str>,
+    /// JSON arrays of references.
+    pub question_files: Option<&'a str>,
+    pub answer_files: Option<&'a str>,
+    /// What the thread weighed, if it is known.
+    pub total: Option<u64>,
+    /// The id of the message that the question named as the one before it.
+    pub parent: Option<&'a str>,
+    /// Bytes of the answer's value, which goes with it.
+    pub value_bytes: usize,
+}
+
+impl<'a> Step<'a> {
+    pub(super) fn new(options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) -> Self {
+        let (activity, is_cut) = kept(entry.activity);
+        let mut step = Self {
+            question: None,
+            rest: Vec::new(),
+            results: Vec::new(),
+            left_out: is_cut
+                .then_some("the activity of tools beyond the first 1,000 calls and results")
+                .into_iter()
+                .collect(),
+            room: STEP_BYTES.saturating_sub(about.value_bytes + 2 * MESSAGE_BYTES + TOOLS_BYTES),
+            tool_bytes: TOOL_BYTES.min(TOOLS_BYTES / (ACTIVITY_TEXTS * activity.len().max(1))),
+        };
+        step.question = about.question.map(|text| {
+            let taken = message(options, text, false);
+            let mut record = Record::new(about.turn, Role::User, taken.text, about.at);
+            record.id = Some(about.question_id.into());
+            record.truncated = taken.is_cut;
+            record.tokens = if taken.is_cut { None } else { entry.question_tokens.map(u64::from) };
+            record.files = about.question_files.map(Into::into);
+            weigh(record)
+        });
+
+        for pending in [false, true] {
+            for (activity, _) in activity.iter().filter(|(_, is_pending)| *is_pending == pending) {
+                step.add_activity(options, activity, about);
+            }
+            if !pending {
+                step.add_answer(options, entry, about);
+            }
+        }
+        step
+    }
+
+    fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) {
+        let taken = message(options, entry.text, true);
+        if taken.text.trim().is_empty() && about.answer_id.is_none() && !entry.activity.is_empty() {
+            return;
+        }
+        let mut record = Record::new(about.turn, Role::Assistant, taken.text, about.at);
+        record.id = about.answer_id.map(Into::into);
+        record.is_incomplete = entry.is_incomplete;
+        record.truncated = taken.is_cut;
+        record.tokens = if taken.is_cut { None } else { entry.tokens.map(u64::from) };
+        record.files = about.answer_files.filter(|files| files.len() <= DETAILS_MAX).map(Into::into);
+        if record.files.is_none() && about.answer_files.is_some() {
+            self.leave_out("references to files of more than 64 KiB");
+        }
+        self.add_details(options, &mut record, entry.details, DETAILS_MAX);
+        self.rest.push(weigh(record));
+    }
+
+    fn add_activity(&mut self, options: &Options, activity: &ToolActivity<'a>, about: &About<'a>) {
+        let (mut call_id, mut name) = (Cow::Borrowed(activity.call_id), Cow::Borrowed(activity.name));
+        if cuts::bound(&mut call_id, NAME_BYTES) {
+            call_id = hashed(activity.call_id).into();
+        }
+        cuts::bound(&mut name, NAME_BYTES);
+        let tool = Tool { call_id, name, ..Tool::default() };
+        if let Some(arguments) = activity.arguments {
+            let mut record = Record::new(about.turn, Role::Assistant, "".into(), about.at);
+            record.kind = Kind::ToolCall;
+            let mut arguments = intake::redacted(options, arguments.into());
+            record.truncated = cuts::bound_arguments(&mut arguments, self.tool_bytes);
+            record.tool = Some(Tool { arguments: Some(arguments), ..tool.clone() });
+            self.add_details(options, &mut record, activity.details, self.tool_bytes);
+            self.rest.push(weigh(record));
+        }
+        let (text, error) = match (activity.output, activity.error) {
+            (None, None) => return,
+            (output, error) => (output.or(error).unwrap_or_default(), error),
+        };
+        let text = intake::redacted(options, text.into());
+        let mut record = Record::new(about.turn, Role::Tool, "".into(), about.at);
+        record.kind = Kind::ToolResult;
+        let mut error = error.map(|error| intake::redacted(options, error.into()));
+        if let Some(error) = &mut error {
+            cuts::bound(error, self.tool_bytes);
+        }
+        let mut tool = Tool { error, ..tool };
+        if let Some(shown) = shown(options, &text, self.tool_bytes) {
+            record.truncated = true;
+            record.content = shown.into();
+            if let Some(room) = self.room.checked_sub(text.len()) {
+                self.room = room;
+                // Providers number the calls of each reply anew, so a call's id alone is none.
+                let number = self.results.len().to_string();
+                let key = token(&[about.turn, "/", &*number, "/", activity.call_id].concat()).into_owned();
+                tool.whole = Some(key.clone().into());
+                self.results.push((key, text));
+            } else {
+                self.leave_out("the whole of some results of tools");
+            }
+        } else {
+            record.content = text.into();
+        }
+        record.tool = Some(tool);
+        if activity.arguments.is_none() {
+            self.add_details(options, &mut record, activity.details, self.tool_bytes);
+        }
+        self.rest.push(weigh(record));
+    }
+
+    /// `model`, `raw`, `metadata` of the details as they are; whatever else there is as `metadata`.
+    fn add_details(&mut self, options: &Options, record: &mut Record<'a>, details: &'a str, limit: usize) {
+        if details.is_empty() {
+            return;
+        }
+        let (mut others, mut has_redacted) = (String::new(), false);
+        let mut kept = |raw: &'a str| {
+            let text = intake::redacted(options, raw.into());
+            has_redacted |= matches!(text, Cow::Owned(_));
+            text
+        };
+        let read = if details.len() > limit {
+            None
+        } else {
+            json::members(details, |key, raw| match json::string(key).as_deref() {
+                Some("model") => record.model = Some(kept(raw)),
+                Some("raw") => record.raw = Some(kept(raw)),
+                Some("metadata") if raw.starts_with('{') => record.metadata = Some(kept(raw)),
+                _ => {
+                    others.push_str(if others.is_empty() { "{" } else { "," });
+                    others.push_str(key);
+                    others.push(':');
+                    others.push_str(&kept(raw));
+                }
+            })
+        };
+        if !others.is_empty() && record.metadata.is_none() {
+            others.push('}');
+            record.metadata = Some(others.into());
+        }
+        // What patterns made of JSON may be none any more, as a number is that they replaced, and longer.
+        let parts = [&mut record.model, &mut record.raw, &mut record.metadata];
+        let mut is_whole = read.is_some();
+        for part in parts {
+            let is_bad = |json: &str| json.len() > limit || json::value(json).is_none();
+            if read.is_none() || part.as_deref().is_some_and(is_bad) {
+                is_whole &= part.take().is_none();
+            }
+        }
+        if !is_whole {
+            self.leave_out("details that are no JSON object of at most 64 KiB");
+        }
+    }
+
+    fn leave_out(&mut self, what: &'static str) {
+        if !self.left_out.contains(&what) {
+            self.left_out.push(what);
+        }
+    }
+
+    /// Whether anything is left to be stored.
+    pub(super) fn is_empty(&self) -> bool {
+        self.question.is_none() && self.rest.is_empty()
+    }
+
+    /// Whether there is a question's message.
+    pub(super) fn has_question(&self) -> bool {
+        self.question.is_some()
+    }
+
+    /// What it weighs, with its question or without.
+    pub(super) fn weight(&self, with_question: bool) -> u64 {
+        let question = self.question.iter().filter(|_| with_question);
+        question.chain(&self.rest).map(|record| record.weight).sum()
+    }
+
+    /// Its records as JSON. `begins`: the turn begins here, and with the question.
+    /// `turn`: another turn's id than that which the step was made for.
+    pub(super) fn records(
+        &self,
+        about: &About<'_>,
+        turn: Option<&str>,
+        begins: bool,
+        fork: Option<Fork>,
+    ) -> Vec<String> {
+        let question = self.question.iter().filter(|_| begins);
+        let mut records: Vec<Record<'_>> = question.chain(&self.rest).cloned().collect();
+        if let Some(first) = records.first_mut() {
+            first.begins = begins;
+            first.total = if begins { fork.map(|fork| fork.total).or(about.total) } else { None };
+            first.after = fork.map(|fork| fork.after);
+            first.parent = about.parent.map(Into::into);
+        }
+        for record in records.iter_mut().filter(|_| turn.is_some()) {
+            record.turn = turn.unwrap_or_default().into();
+        }
+        records.iter().map(Record::write).collect()
+    }
+}
+
+/// What of a tool's result its record holds. None: all of it.
+fn shown(options: &Options, text: &str, limit: usize) -> Option<String> {
+    let preview = cuts::preview(text, options.budget());
+    let mut shown = preview.as_deref().map_or(Cow::Borrowed(text), Cow::Borrowed);
+    let is_cut = cuts::bound(&mut shown, limit);
+    if is_cut { Some(shown.into_owned()) } else { preview }
+}
+
+/// A record of another program, by the rules of what comes as an entry. The whole of a tool's result, if the record holds a
+/// part of it. `Err`: what can't be kept.
+pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Option<String>, &'static str> {
+    let mut whole = None;
+    if let Some(tool) = &mut record.tool {
+        tool.whole = None;
+        if cuts::bound(&mut tool.call_id, NAME_BYTES) || cuts::bound(&mut tool.name, NAME_BYTES) {
+            return Err("the name or the call_id of its tool is longer than 256 bytes");
+        }
+        if let Some(arguments) = &mut tool.arguments {
+            let mut kept: Cow<'_, str> = intake::redacted(options, (**arguments).into()).into_owned().into();
+            record.truncated |= cuts::bound_arguments(&mut kept, TOOL_BYTES);
+            *arguments = kept.into_owned().into();
+        }
+        if let Some(error) = &mut tool.error {
+            let mut kept = intake::redacted(options, (**error).into());
+            cuts::bound(&mut kept, TOOL_BYTES);
+            *error = kept.into_owned().into();
+        }
+    }
+    if record.kind == Kind::ToolResult {
+        let text = intake::redacted(options, (*record.content).into()).into_owned();
+        record.content = match shown(options, &text, TOOL_BYTES) {
+            Some(shown) => {
+                record.truncated = true;
+                whole = Some(text);
+                shown.into()
+            }
+            None => text.into(),
+        };
+    } else {
+        let taken = message(options, &record.content, record.role != Role::User);
+        let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
+        record.truncated |= is_cut;
+        record.tokens = record.tokens.filter(|_| !is_cut);
+        record.content = text.into();
+    }
+    let parts = [
+        (&mut record.parts, MESSAGE_BYTES),
+        (&mut record.files, DETAILS_MAX),
+        (&mut record.model, DETAILS_MAX),
+        (&mut record.metadata, DETAILS_MAX),
+        (&mut record.raw, DETAILS_MAX),
+    ];
+    for (part, limit) in parts {
+        let Some(json) = part else { continue };
+        let kept = intake::redacted(options, json.replace(['\n', '\r'], " ").into()).into_owned();
+        if kept.len() > limit {
+            return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
+        }
+        if json::value(&kept).is_none() {
+            return Err("its content, files, model, metadata or raw is no JSON, or none after redact");
+        }
+        *json = kept.into();
+    }
+    Ok(whole)
+}
+
+/// As many calls and results as a step holds, and of each whether its end is still to come. Where there are more, a call
+/// whose result is not among the first ones is none of them.
+fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>, bool)>, bool) {
+    let first = activity.get(..ACTIVITY_MAX).unwrap_or(activity);
+    let is_cut = first.len() < activity.len();
+    let has_end = |activity: &ToolActivity<'_>| activity.output.is_some() || activity.error.is_some();
+    let is_pending = |(index, activity): (usize, &'e ToolActivity<'a>)| {
+        let mut later = first.iter().skip(index + 1);
+        let is_ended = has_end(activity) || later.any(|other| other.call_id == activity.call_id && has_end(other));
+        (activity, !is_ended)
+    };
+    let kept = first.iter().enumerate().map(is_pending).filter(|(_, is_pending)| !(is_cut && *is_pending));
+    (kept.collect(), is_cut)
+}
+
+/// A message's text as it is stored.
+pub(super) fn message<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
+    let mut taken = intake::take(options, text, is_answer);
+    taken.is_cut |= cuts::bound(&mut taken.text, MESSAGE_BYTES);
+    taken
+}
+
+/// With what it counts for.
+pub(super) fn weigh(mut record: Record<'_>) -> Record<'_> {
+    let tool = record.tool.as_ref().map_or(0, |tool| {
+        tokens::of_bytes(tool.name.len() + tool.call_id.len() + tool.arguments.as_ref().map_or(0, |text| text.len()))
+    });
+    let files = record.files.as_deref().map_or(0, |files| {
+        let mut count = 0;
+        let _ = json::elements(files, |_| count += 1);
+        count * tokens::IMAGE
+    });
+    record.weight = tokens::of(&record.content) + tool + files + tokens::MESSAGE;
+    record
+}
+
+/// References to files that are an array with something in it, without blanks that would break a line.
+pub(super) fn files(raw: Option<&str>) -> Option<Cow<'_, str>> {
+    let raw = container(raw?, '[')?;
+    let mut is_empty = true;
+    json::elements(&raw, |_| is_empty = false)?;
+    if is_empty || json::value(&raw).is_none() {
+        return None;
+    }
+    Some(if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], " ").into() } else { raw })
+}

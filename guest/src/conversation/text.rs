@@ -1,0 +1,86 @@
+//! A record's text, which may be copied without being read.
+//!
+//! Promises that what it appends spells the same as what it was read from, as this filter writes it. Refuses nothing: half
+//! a surrogate pair is U+FFFD.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::Deref;
+
+use keepline_json::{self as json, push_string};
+
+/// A text. One that was read stays the JSON string that it is stored as until somebody looks at it: most are copied.
+#[derive(Clone)]
+pub struct Text<'a>(Form<'a>);
+
+#[derive(Clone)]
+enum Form<'a> {
+    /// As JSON, without escapes.
+    Plain(&'a str),
+    /// As JSON, and what it spells.
+    Escaped(&'a str, OnceCell<String>),
+    Spelt(Cow<'a, str>),
+}
+
+impl<'a> Text<'a> {
+    /// None: the value is no string.
+    pub(super) fn stored(raw: &'a str) -> Option<Self> {
+        let has_escapes = raw.strip_prefix('"')?.contains('\\');
+        Some(Self(if has_escapes { Form::Escaped(raw, OnceCell::new()) } else { Form::Plain(raw) }))
+    }
+
+    /// Append it as a JSON string.
+    pub(super) fn push_to(&self, out: &mut String) {
+        match &self.0 {
+            Form::Plain(raw) => out.push_str(raw),
+            Form::Escaped(raw, _) => json::push_as_stored(out, raw),
+            Form::Spelt(text) => push_string(out, text),
+        }
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Form::Plain(raw) => raw.trim_matches('"'),
+            Form::Escaped(raw, spelt) => {
+                spelt.get_or_init(|| json::string(raw).map(Cow::into_owned).unwrap_or_default())
+            }
+            Form::Spelt(text) => text,
+        }
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Text<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self(Form::Spelt(text))
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Cow::from(text).into()
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Cow::from(text).into()
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl std::fmt::Debug for Text<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (**self).fmt(formatter)
+    }
+}

@@ -1,0 +1,201 @@
+//! Threads: which records lead to a message.
+//!
+//! A thread is found by going back from its last record, from each to the one before it in the log, and from the first
+//! of a branch to where that goes on from. So what other branches wrote in between is never met. Map `branches` knows
+//! where they begin, so that what lies far back is read by spans.
+//!
+//! Promises to end, whatever is stored: each step goes back. Refuses to guess: what is not there ends the thread, which
+//! is then known not to be whole.
+
+use keepline_json as json;
+
+use super::record::{Kind, Record, integer};
+use crate::store::{Entry, LogRecords, Span};
+
+/// Records of a log: runs of them, each with the position of its first.
+#[derive(Debug, Default)]
+pub(super) struct Read<'a> {
+    runs: Vec<(u64, &'a [String])>,
+    /// The position of the log's oldest record.
+    pub first: u64,
+}
+
+impl<'a> Read<'a> {
+    pub(super) fn add(&mut self, run: &'a LogRecords) {
+        self.first = run.extent.first;
+        self.runs.push((run.first, &run.records));
+    }
+
+    /// What was read at a position, as it is stored.
+    pub(super) fn text(&self, position: u64) -> Option<&'a str> {
+        let at = |first: u64| usize::try_from(position.checked_sub(first)?).ok();
+        self.runs.iter().find_map(|(first, records)| records.get(at(*first)?).map(String::as_str))
+    }
+}
+
+/// Where branches begin, in ascending order, and the positions that they go on from.
+#[derive(Debug, Default)]
+pub(super) struct Branches(Vec<(u64, u64)>);
+
+impl Branches {
+    pub(super) fn of(entries: &[Entry]) -> Self {
+        let read = |entry: &Entry| {
+            let mut after = None;
+            json::members(&entry.text, |key, raw| {
+                if json::key_is(key, "after") {
+                    after = integer(raw);
+                }
+            })?;
+            Some((integer(&entry.key)?, after?))
+        };
+        let mut all = Self::default();
+        for (begin, after) in entries.iter().filter_map(read) {
+            let at = all.0.partition_point(|(other, _)| *other < begin);
+            all.0.insert(at, (begin, after));
+        }
+        all
+    }
+
+    /// The last branch that begins no later.
+    fn last(&self, position: u64) -> Option<(u64, u64)> {
+        let count = self.0.partition_point(|(begin, _)| *begin <= position);
+        self.0.get(count.checked_sub(1)?).copied()
+    }
+
+    /// Where the branch goes on from that begins here.
+    pub(super) fn after(&self, position: u64) -> Option<u64> {
+        self.last(position).filter(|(begin, _)| *begin == position).map(|(_, after)| after)
+    }
+
+    /// How a branch is written.
+    pub(super) fn entry(after: u64, total: u64) -> String {
+        format!("{{\"after\":{after},\"total\":{total}}}")
+    }
+
+    /// The newest records of the thread that ends at `position`, as spans of a few each, the newest first: a store
+    /// leaves out what comes after it has enough.
+    pub(super) fn spans(&self, position: u64, oldest: u64, most: u64) -> Vec<Span> {
+        const PIECE: u64 = 16;
+        let (mut spans, mut left, mut end) = (Vec::new(), most, position);
+        while left > 0 && end >= oldest {
+            let begin = self.last(end);
+            let start = begin.map_or(oldest, |(begin, _)| begin).max(oldest);
+            let count = (end - start + 1).min(PIECE).min(left);
+            let from = end + 1 - count;
+            spans.push(Span { position: from, count: u32::try_from(count).unwrap_or(0) });
+            left -= count;
+            end = match begin {
+                _ if from > start => from - 1,
+                Some((begin, after)) if after < begin => after,
+                _ => break,
+            };
+        }
+        spans
+    }
+}
+
+impl Branches {
+    /// Whether the thread that ends at `position` holds the record at `wanted`.
+    pub(super) fn hold(&self, position: u64, wanted: u64) -> bool {
+        let mut end = position;
+        loop {
+            let begin = self.last(end);
+            if (begin.map_or(0, |(begin, _)| begin)..=end).contains(&wanted) {
+                return true;
+            }
+            match begin {
+                Some((begin, after)) if after < begin && wanted <= after => end = after,
+                _ => return false,
+            }
+        }
+    }
+}
+
+/// The records that lead to a message.
+#[derive(Debug, Default)]
+pub(super) struct Thread<'a> {
+    /// The newest first.
+    records: Vec<(u64, Record<'a>)>,
+    /// How many can't be read: they are passed over.
+    pub unreadable: u64,
+    /// Whether it begins with the thread's first record.
+    pub is_whole: bool,
+    /// If it ends where reading did: the position that would come next, if the log holds it.
+    pub missing: Option<u64>,
+}
+
+impl<'a> Thread<'a> {
+    /// All that was read of that of the record at `position`; of none, nothing.
+    pub(super) fn of(read: &Read<'a>, branches: &Branches, position: Option<u64>) -> Self {
+        Self::newest_of(read, branches, position, u64::MAX)
+    }
+
+    /// Its newest turns that weigh `enough` together. Where there are results of tools among them, all: the window may
+    /// hold more turns when it does not show those.
+    pub(super) fn newest_of(read: &Read<'a>, branches: &Branches, position: Option<u64>, enough: u64) -> Self {
+        let mut thread = Self::default();
+        let (mut weight, mut has_results) = (0_u64, false);
+        let mut next = position;
+        while let Some(at) = next {
+            if at < read.first {
+                // Retention took it: what is left is all there is.
+                break;
+            }
+            let Some(text) = read.text(at) else {
+                thread.missing = Some(at);
+                return thread;
+            };
+            let mut after = None;
+            if let Some(record) = Record::parse(text) {
+                weight = weight.saturating_add(record.weight);
+                has_results |= record.kind == Kind::ToolResult;
+                after = record.after;
+                let is_enough = record.begins && weight >= enough && !has_results;
+                thread.records.push((at, record));
+                if is_enough {
+                    return thread;
+                }
+            } else {
+                thread.unreadable += 1;
+            }
+            next = match after.or_else(|| branches.after(at)) {
+                Some(after) => Some(after).filter(|after| *after < at),
+                None => at.checked_sub(1),
+            };
+        }
+        thread.is_whole = true;
+        thread
+    }
+
+    /// Its records with their positions, oldest first.
+    pub(super) fn records(&self) -> Vec<(u64, &Record<'a>)> {
+        self.records.iter().rev().map(|(position, record)| (*position, record)).collect()
+    }
+
+    /// Whether it has none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// How many records were read for it.
+    pub(super) fn count(&self) -> u64 {
+        self.records.len() as u64 + self.unreadable
+    }
+
+    /// What its records weigh.
+    pub(super) fn weight(&self) -> u64 {
+        self.records.iter().map(|(_, record)| record.weight).sum()
+    }
+
+    /// What the thread weighs: as the newest turn that knows what came before it has it.
+    pub(super) fn total(&self) -> u64 {
+        let mut sum = 0;
+        for (_, record) in &self.records {
+            sum += record.weight;
+            if let Some(before) = record.total {
+                return before.saturating_add(sum);
+            }
+        }
+        sum
+    }
+}

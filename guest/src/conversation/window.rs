@@ -1,0 +1,357 @@
+//! The window: which turns a question gets.
+//!
+//! Promises whole turns within the budget, at least the newest, and a beginning that stays where it is while the
+//! conversation grows by a step. The beginning follows from the records alone: with the budget `B` and the step `S` (what
+//! is not kept when a full window is cut back), a thread that weighs `T > B` before the question is in epoch
+//! `e = ⌈(T − B) / S⌉`, and its window begins with the first turn that begins at `e·S` or later. So every process comes
+//! to the same beginning, without a pointer that moves. What else changes old messages (results that become
+//! placeholders) depends on the epoch too, and on records older than its beginning. Refuses to look at what a turn says.
+//!
+//! The budget by weights decides; what the host has counted, and the number of messages, are checked afterwards, and take
+//! further steps if need be: smaller ones, where otherwise less would be left than is kept when a window is cut back.
+
+use std::borrow::Cow;
+
+use keepline_json as json;
+
+use super::cuts;
+use super::record::{Kind, Record};
+use super::tokens;
+use super::turns::Turn;
+
+/// What stands for a result that is too old to be shown.
+const CLEARED: &str = "[Old result of this tool removed]";
+/// What stands for the contents of a file that were read again later.
+const READ_AGAIN: &str = "[This file is read again below]";
+/// The names of the argument that says which file is read.
+const PATHS: [&str; 5] = ["path", "file_path", "filepath", "file", "filename"];
+
+/// What decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Tokens of all messages together, at most.
+    pub budget: u64,
+    /// Percent of it that stay when a full window is cut back.
+    pub keep: u64,
+    /// Messages of users and assistants, at most.
+    pub messages: u64,
+    /// The newest results of so many tokens are shown whole.
+    pub results: u64,
+    /// The summary reaches to this position.
+    pub reach: Option<u64>,
+}
+
+/// A message as it is shown.
+#[derive(Clone, Debug)]
+pub struct Item<'r, 'a> {
+    /// Its place in the log.
+    pub position: u64,
+    /// As it is stored.
+    pub record: &'r Record<'a>,
+    /// What is shown instead of its text.
+    pub instead: Option<Cow<'r, str>>,
+    /// Without its files.
+    pub is_bare: bool,
+}
+
+impl Item<'_, '_> {
+    /// The text that is shown.
+    pub fn text(&self) -> &str {
+        self.instead.as_deref().unwrap_or(&self.record.content)
+    }
+
+    /// Its tokens as it is shown.
+    pub fn cost(&self) -> u64 {
+        if self.is_bare {
+            tokens::MESSAGE + tokens::of(self.text())
+        } else {
+            cost_with(self.record, self.instead.as_deref())
+        }
+    }
+}
+
+/// A record's tokens. By the same formula, with another text: what is left when its own is taken away, and the other.
+fn cost_with(record: &Record<'_>, instead: Option<&str>) -> u64 {
+    match instead {
+        Some(text) => record.weight.saturating_sub(tokens::of(&record.content)) + tokens::of(text),
+        None => record.cost(),
+    }
+}
+
+/// What a question gets.
+#[derive(Debug, Default)]
+pub struct Window<'r, 'a> {
+    /// Oldest first.
+    pub items: Vec<Item<'r, 'a>>,
+    /// The first turn that is shown, as an index; the number of turns if none is.
+    pub start: usize,
+    /// What the thread weighed when the window's beginning was decided; from then on its prefix is stable.
+    pub stable_since: u64,
+    /// Results that became placeholders.
+    pub cleared: u64,
+    /// Whether the newest turn had to be cut.
+    pub is_cut: bool,
+    /// Whether there are turns that neither the summary nor the window holds.
+    pub has_gap: bool,
+    /// Their tokens.
+    pub cost: u64,
+}
+
+/// The window over the turns of a thread that weighs `total`. `is_whole`: its first turn is among them. `continued`: the
+/// open turn that is shown all the same.
+pub fn window<'r, 'a>(
+    turns: &'r [Turn<'r, 'a>],
+    total: u64,
+    is_whole: bool,
+    limits: &Limits,
+    continued: Option<&str>,
+) -> Window<'r, 'a> {
+    let is_shown = |turn: &Turn<'_, '_>| turn.is_whole && (!turn.is_open || continued == Some(turn.id));
+    let Some(newest) = turns.iter().rposition(is_shown) else {
+        return Window { start: turns.len(), ..Window::default() };
+    };
+    let epoch = Epoch::of(total, limits);
+    let placeholders = placeholders(turns, &epoch, limits);
+    let begins_at = |index: usize| turns.get(index).map_or(u64::MAX, |turn| turn.begin);
+    let start_of =
+        |bound: u64| turns.iter().position(|turn| turn.begin >= bound).map_or(newest, |start| start.min(newest));
+
+    let known = if is_whole { 0 } else { turns.iter().find(|turn| turn.is_whole).map_or(0, |turn| turn.begin) };
+    let step = extended(turns, &placeholders, &epoch, limits).max(known.div_ceil(epoch.step));
+    let after_summary = limits
+        .reach
+        .map_or(0, |reach| turns.iter().position(|turn| turn.first() > reach).unwrap_or(turns.len()).min(newest));
+    // What is shown from each turn on: tokens and messages.
+    let mut shown = vec![(0, 0); newest + 1];
+    let (mut cost, mut messages) = (0, 0);
+    for (turn, from_here) in turns.iter().zip(&mut shown).rev() {
+        if is_shown(turn) {
+            cost += placeholders.cost(turn);
+            messages += turn.messages();
+        }
+        *from_here = (cost, messages);
+    }
+    let shown_from = |start: usize| shown.get(start.max(after_summary)).copied().unwrap_or_default();
+    let fits = |start| {
+        let (cost, messages) = shown_from(start);
+        cost <= limits.budget && messages <= limits.messages
+    };
+    // What is kept when it is cut back.
+    let fills = |start| {
+        let (cost, messages) = shown_from(start);
+        cost >= limits.budget * limits.keep / 100 || messages >= limits.messages * limits.keep / 100
+    };
+
+    let begin = start_of(step.saturating_mul(epoch.step));
+    let (mut by_budget, mut step) = (begin, epoch.step);
+    let is_later = !fits(begin);
+    while !fits(by_budget) && by_budget < newest {
+        // To the step at which the next turn goes. Where too little would be left, steps are smaller.
+        while !fits(by_budget) && by_budget < newest {
+            by_budget = start_of((begins_at(by_budget) + 1).div_ceil(step).saturating_mul(step)).max(by_budget + 1);
+        }
+        if !fills(by_budget) && step > 1 {
+            (by_budget, step) = (begin, step / 2);
+        }
+    }
+    let start = by_budget.max(after_summary);
+    let mut window = Window {
+        start,
+        stable_since: if is_later { total } else { epoch.full_at },
+        has_gap: limits.reach.is_some() && by_budget > after_summary,
+        cost: shown_from(start).0,
+        ..Window::default()
+    };
+    let shown = turns.iter().take(newest + 1).skip(start).filter(|turn| is_shown(turn));
+    window.items = Vec::with_capacity(shown.clone().map(|turn| turn.records.len()).sum());
+    window.items.extend(shown.flat_map(|turn| items(turn, &placeholders)));
+    if window.cost > limits.budget {
+        cut(&mut window.items, limits.budget);
+        window.cost = window.items.iter().map(Item::cost).sum();
+        window.is_cut = true;
+    }
+    let is_placeholder = |item: &&Item<'_, '_>| placeholders.get(item.position).is_some();
+    window.cleared = window.items.iter().filter(is_placeholder).count() as u64;
+    window
+}
+
+/// A stretch of the conversation in which the window's beginning stays.
+struct Epoch {
+    number: u64,
+    step: u64,
+    /// What the thread weighed at its beginning. Older records are what the epoch knows.
+    full_at: u64,
+}
+
+impl Epoch {
+    fn of(total: u64, limits: &Limits) -> Self {
+        let step = (limits.budget * (100 - limits.keep.min(99)) / 100).max(1);
+        let number = total.saturating_sub(limits.budget).div_ceil(step);
+        let full_at = if number == 0 { 0 } else { limits.budget + (number - 1) * step };
+        Self { number, step, full_at }
+    }
+}
+
+/// What stands for results that are not shown, by position.
+#[derive(Default)]
+struct Placeholders(Vec<(u64, &'static str)>);
+
+impl Placeholders {
+    fn get(&self, position: u64) -> Option<&'static str> {
+        self.0.iter().find(|(at, _)| *at == position).map(|(_, text)| *text)
+    }
+
+    /// What a turn counts for with them.
+    fn cost(&self, turn: &Turn<'_, '_>) -> u64 {
+        turn.records.iter().map(|(position, record)| cost_with(record, self.get(*position))).sum()
+    }
+}
+
+/// The results that are not shown, and what stands for them: those that read a file which is read again,
+/// and those beyond the newest ones. In the first epoch there are none.
+fn placeholders(turns: &[Turn<'_, '_>], epoch: &Epoch, limits: &Limits) -> Placeholders {
+    let mut found = Placeholders::default();
+    if epoch.number == 0 {
+        return found;
+    }
+    let mut read: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    let mut weight = 0;
+    for turn in turns.iter().rev().filter(|turn| turn.begin < epoch.full_at) {
+        for (index, (position, record)) in turn.records.iter().enumerate().rev() {
+            if record.kind != Kind::ToolResult {
+                continue;
+            }
+            let file = call_of(turn, index).and_then(|call| Some((&*call.tool.as_ref()?.name, path(call)?)));
+            let is_read_again = file.as_ref().is_some_and(|file| read.contains(file));
+            read.extend(file.filter(|_| !is_read_again));
+            let stand_in = if is_read_again { READ_AGAIN } else { CLEARED };
+            if !is_read_again {
+                weight += record.weight;
+            }
+            if (is_read_again || weight > limits.results) && stand_in.len() < record.content.len() {
+                found.0.push((*position, stand_in));
+            }
+        }
+    }
+    found
+}
+
+/// The call that a turn's record is the result of.
+fn call_of<'r, 'a>(turn: &Turn<'r, 'a>, result: usize) -> Option<&'r Record<'a>> {
+    let id = &turn.records.get(result)?.1.tool.as_ref()?.call_id;
+    let before = turn.records.get(..result)?;
+    let is_call = |record: &Record<'_>| {
+        record.kind == Kind::ToolCall && record.tool.as_ref().is_some_and(|tool| tool.call_id == *id)
+    };
+    before.iter().rev().map(|(_, record)| *record).find(|record| is_call(record))
+}
+
+/// The file that a call reads, if its arguments name one.
+fn path<'r>(call: &'r Record<'_>) -> Option<Cow<'r, str>> {
+    let mut path = None;
+    json::members(call.tool.as_ref()?.arguments.as_deref()?, |key, raw| {
+        if PATHS.iter().any(|name| json::key_is(key, name)) {
+            path = json::string(raw);
+        }
+    })?;
+    path
+}
+
+/// The step at which the window begins: the epoch's, or an earlier one if placeholders make room for it.
+fn extended(turns: &[Turn<'_, '_>], placeholders: &Placeholders, epoch: &Epoch, limits: &Limits) -> u64 {
+    if placeholders.0.is_empty() {
+        return epoch.number;
+    }
+    let shown = |turn: &Turn<'_, '_>| -> u64 {
+        let weight = |(position, record): &(u64, &Record<'_>)| {
+            placeholders.get(*position).map_or(record.weight, |text| cost_with(record, Some(text)))
+        };
+        turn.records.iter().map(weight).sum()
+    };
+    let mut number = epoch.number;
+    let mut old = turns.iter().rev().skip_while(|turn| turn.begin >= epoch.full_at).peekable();
+    let mut weight = epoch.step;
+    loop {
+        let bound = number * epoch.step;
+        while let Some(turn) = old.next_if(|turn| turn.begin >= bound) {
+            weight += shown(turn);
+        }
+        if number < epoch.number && weight > limits.budget {
+            return number + 1;
+        }
+        if number == 0 {
+            return 0;
+        }
+        number -= 1;
+    }
+}
+
+fn items<'r, 'a>(turn: &'r Turn<'r, 'a>, placeholders: &Placeholders) -> impl Iterator<Item = Item<'r, 'a>> {
+    turn.records.iter().map(|&(position, record)| {
+        let instead = placeholders.get(position).map(Cow::Borrowed);
+        Item { position, record, instead, is_bare: false }
+    })
+}
+
+/// Make one turn fit: first its results are cut, then its texts; tools that still leave no room go, and so do files.
+fn cut(items: &mut Vec<Item<'_, '_>>, budget: u64) {
+    shorten(items, budget, Kind::ToolResult);
+    if cost(items) > budget {
+        items.retain(|item| item.record.kind == Kind::Message);
+        // Steps in between said what they were about to do.
+        let last = items.len().saturating_sub(1);
+        let mut index = 0;
+        items.retain(|_| {
+            index += 1;
+            index == 1 || index == last + 1
+        });
+        for item in items.iter_mut() {
+            item.is_bare = true;
+        }
+        shorten(items, budget, Kind::Message);
+    }
+}
+
+fn cost(items: &[Item<'_, '_>]) -> u64 {
+    items.iter().map(Item::cost).sum()
+}
+
+/// Cut the longest texts of a kind to the same length, so that all items together fit.
+fn shorten(items: &mut [Item<'_, '_>], budget: u64, kind: Kind) {
+    let whole = cost(items);
+    if whole <= budget {
+        return;
+    }
+    let texts: Vec<usize> =
+        items.iter().filter(|item| item.record.kind == kind).map(|item| item.text().len()).collect();
+    let fixed: u64 = items
+        .iter()
+        .map(|item| match item.record.kind == kind {
+            true if item.is_bare => tokens::MESSAGE,
+            true => cost_with(item.record, Some("")),
+            false => item.cost(),
+        })
+        .sum();
+    let room = budget.saturating_sub(fixed);
+    let needed = |most: usize| -> u64 { texts.iter().map(|length| tokens::of_bytes(*length.min(&most))).sum() };
+    let (mut least, mut most) = (0, texts.iter().copied().max().unwrap_or(0));
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        if needed(middle) <= room {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    for item in items.iter_mut().filter(|item| item.record.kind == kind) {
+        let text = item.text();
+        // One whose text is as long as before counts by the formula, too, and no more by the host's tokens.
+        item.instead = Some(if text.len() <= least {
+            Cow::Owned(text.to_owned())
+        } else if kind == Kind::ToolResult && least >= 256 {
+            cuts::head_and_tail(text, least, usize::MAX).into()
+        } else {
+            cuts::up_to(text, least, usize::MAX).to_owned().into()
+        });
+    }
+}

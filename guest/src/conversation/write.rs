@@ -1,0 +1,315 @@
+//! A step's transaction, and what becomes of it.
+//!
+//! Promises that it holds the step's records and all that goes with them, or nothing. Where an expectation does not hold
+//! the step is placed anew, a few times; where a part of the session is broken the rest is stored without it.
+
+use super::locate::{Asked, Located};
+use super::owner;
+use super::state::Fork;
+use super::step::{About, Step};
+use super::thread::Branches;
+use super::{
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TOTAL, TRANSCRIPT, UNTITLED, retention, summary,
+    title, upkeep,
+};
+use crate::answer::Parts;
+use crate::filter::{AnswerReply, Effect, Filter, Problem, Task};
+use crate::history;
+use crate::log;
+use crate::names::{ANSWER_COUNT, LAST_ANSWER};
+use crate::reply;
+use crate::store::{
+    Bucket, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, Receipt, Status, Transaction, VALUES,
+};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+
+/// Where a step goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Whether the turn begins with it.
+    pub begins: bool,
+    /// Whether the newest message has to be the one that the turn follows.
+    pub checks_head: bool,
+    /// Where it follows another one.
+    pub fork: Option<Fork>,
+    /// The turn that it is a part of, if not the one that its question began.
+    pub turn: Option<String>,
+}
+
+/// A step to be committed.
+pub(super) struct Commit<'a> {
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub step: Step<'a>,
+    pub about: About<'a>,
+    /// Of map `messages`.
+    pub parent: Option<&'a str>,
+    /// The answer as a JSON string; none: nothing was said.
+    pub value: Option<String>,
+    /// The session's, if there is one.
+    pub owner: Option<&'a str>,
+    /// Whether the bucket becomes theirs now.
+    pub is_first: bool,
+    /// Whether it has no title yet, and is to get one.
+    pub is_untitled: bool,
+    /// The conversation's first one.
+    pub title: Option<String>,
+    pub due: Due,
+}
+
+/// What decides whether there is more to be done after a step.
+pub(super) struct Due {
+    /// What of the thread's weight its summary holds; none: not known.
+    pub summarized: Option<u64>,
+    pub threshold: u64,
+    pub summaries: bool,
+    pub title: bool,
+    pub retitles: bool,
+    pub max_records: u64,
+    pub max_bytes: u64,
+    /// Of the user's, whatever becomes of the rest.
+    pub activity: Option<Task>,
+}
+
+impl Due {
+    /// After a step that was applied.
+    fn tasks(&self, bucket: Bucket<'_>, incarnation: &str, written: &Transaction<'_>, receipt: &Receipt) -> Vec<Task> {
+        let counted = |wanted: &str| {
+            let mut answered = written.operations.iter().zip(&receipt.outcomes);
+            answered.find_map(|(operation, outcome)| match (operation, outcome) {
+                (Operation::Increment { map: SESSION, key, .. }, Outcome::Counter(value)) if *key == wanted => {
+                    u64::try_from(*value).ok()
+                }
+                (Operation::Put { map: SESSION, key, text }, _) if *key == wanted => text.parse().ok(),
+                _ => None,
+            })
+        };
+        let new = counted(TOTAL).zip(self.summarized).map_or(0, |(total, summarized)| total.saturating_sub(summarized));
+        let has_summary = self.summaries && new >= self.threshold;
+        let is_over = (self.max_bytes > 0 && counted(BYTES).is_some_and(|bytes| bytes > self.max_bytes))
+            || reply::surplus(written, receipt, TRANSCRIPT).is_some();
+        let due = [
+            (has_summary, summary::TASK),
+            (self.title || (self.retitles && has_summary), title::TASK),
+            (is_over, retention::TASK),
+        ];
+        let due = due.into_iter().filter(|(is_due, _)| *is_due);
+        let mut due: Vec<Task> = due.map(|(_, name)| upkeep::task(bucket, name, incarnation)).collect();
+        due.extend(self.activity.clone());
+        due
+    }
+}
+
+impl<H: Host> Filter<H> {
+    /// Write the step where it goes: if not where it seemed to, then where it does.
+    pub(super) fn place(&self, commit: &Commit<'_>, mut place: Place) -> AnswerReply {
+        let name = commit.bucket.name;
+        let mut parts = Parts::all();
+        for _ in 0..TRIES {
+            let wanted = match self.write_step(commit, &place, &mut parts) {
+                Ok(Written::Done(reply)) => return reply,
+                Ok(Written::Moved(why)) => why,
+                // Nothing was changed by it: a transaction is applied as a whole.
+                Err(failure) if parts.leave_out(&failure) => continue,
+                Err(failure) => return self.failed(name, &failure),
+            };
+            place = match self.elsewhere(commit, &place, wanted) {
+                Ok(Some(place)) => place,
+                Ok(None) => return self.repeated(name),
+                Err(failure) => return self.failed(name, &failure),
+            };
+        }
+        let message = format!("Answer in session {name} not stored: others kept writing in between");
+        log::warn(&self.host, log::SESSION, &[&message]);
+        AnswerReply::with(Effect::Failed, Problem { code: "other", message })
+    }
+
+    fn write_step(&self, commit: &Commit<'_>, place: &Place, parts: &mut Parts) -> Result<Written, Failure> {
+        let Commit { step, about, .. } = commit;
+        let with_conversation = parts.conversation;
+        let records = step.records(about, place.turn.as_deref(), place.begins, place.fork);
+        let bytes = i64::try_from(records.iter().map(String::len).sum::<usize>()).unwrap_or(0);
+        let records: Vec<&str> = records.iter().map(String::as_str).collect();
+        let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
+        // A question without an id of its answer names the whole turn, so far.
+        let question_index = if about.answer_id.is_none() || !place.begins || !step.has_question() { last } else { 0 };
+        let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
+        // It stays where it is if the step has a name of its own, or is one more answer.
+        let moves = place.begins || (about.answer_id.is_none() && place.fork.is_none());
+        let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
+        let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
+
+        let weight = step.weight(place.begins);
+        let fork = place.fork.map(|fork| {
+            let total = fork.total.saturating_add(weight).to_string();
+            (fork, fork.next.to_string(), Branches::entry(fork.after, fork.total), total)
+        });
+        let put = history::record("put", LAST_ANSWER, about.at);
+        let increment = history::record("increment", ANSWER_COUNT, about.at);
+        let all = [&*put, &*increment];
+        let (has_text, has_count) = (parts.text && commit.value.is_some(), parts.count && commit.value.is_some());
+        let told = all.get(usize::from(!has_text)..1 + usize::from(has_count)).filter(|_| parts.history);
+
+        let mut operations = Vec::with_capacity(10);
+        if let Some(value) = commit.value.as_deref().filter(|_| has_text) {
+            operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
+        }
+        if has_count {
+            operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
+        }
+        if commit.value.is_some() {
+            history::append(&mut operations, &self.config, told.unwrap_or_default());
+        }
+        if with_conversation {
+            operations.push(Operation::Append { log: TRANSCRIPT, records: &records, marks: &marks });
+            let head = about.answer_id.unwrap_or(about.question_id);
+            operations.push(Operation::Put { map: SESSION, key: HEAD, text: head });
+            if let Some(text) = commit.owner.filter(|_| commit.is_first) {
+                operations.push(Operation::Put { map: SESSION, key: OWNER, text });
+            }
+            match &fork {
+                Some((fork, begin, entry, total)) => {
+                    operations.push(Operation::Put { map: SESSION, key: TOTAL, text: total });
+                    if fork.after + 1 != fork.next {
+                        operations.push(Operation::Put { map: BRANCHES, key: begin, text: entry });
+                    }
+                }
+                None => {
+                    let amount = i64::try_from(weight).unwrap_or(0);
+                    operations.push(Operation::Increment { map: SESSION, key: TOTAL, amount });
+                }
+            }
+            operations.push(Operation::Increment { map: SESSION, key: BYTES, amount: bytes });
+            if commit.is_untitled {
+                operations.push(Operation::Put { map: SESSION, key: UNTITLED, text: "1" });
+            }
+            if let Some(text) = &commit.title {
+                operations.push(Operation::Put { map: SESSION, key: TITLE, text });
+            }
+            if let limit @ 1.. = commit.due.max_records {
+                let (max_records, max_bytes) = (1, 0);
+                operations.push(Operation::Overflow { log: TRANSCRIPT, limit, keep: limit, max_records, max_bytes });
+            }
+            for (key, text) in &step.results {
+                operations.push(Operation::Put { map: RESULTS, key, text });
+            }
+        }
+
+        let mut expectations = Vec::with_capacity(5);
+        expectations.extend(commit.owner.map(owner::owned_by));
+        if with_conversation {
+            expectations.extend(about.answer_id.map(|key| Expectation::Absent { map: MESSAGES, key }));
+            expectations.push(match place.begins {
+                true => Expectation::Absent { map: MESSAGES, key: about.question_id },
+                false => Expectation::Present { map: MESSAGES, key: about.question_id },
+            });
+            match (place.fork, commit.parent) {
+                (Some(fork), _) => {
+                    expectations.push(Expectation::Log { log: TRANSCRIPT, first: None, next: Some(fork.next) });
+                }
+                (None, Some(parent)) if place.checks_head => {
+                    expectations.push(Expectation::AbsentOrEqual { map: SESSION, key: HEAD, text: parent });
+                }
+                _ => {}
+            }
+        }
+        expectations.push(Expectation::Room { map: VALUES, limit: self.config.max_keys });
+        let (bucket, opening) = (commit.bucket, commit.opening);
+        let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        let name = bucket.name;
+        Ok(match receipt.status {
+            Status::Applied | Status::Repeated => {
+                history::tidy(&self.host, &self.config, &transaction, &receipt, about.at);
+                if !step.left_out.is_empty() {
+                    let what = step.left_out.join(", ");
+                    log::warn(&self.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
+                }
+                let incarnation = match opening {
+                    Opening::Existing { incarnation: Some(incarnation), .. } => incarnation,
+                    _ => &receipt.incarnation,
+                };
+                let due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+                Written::Done(AnswerReply { due, ..self.stored(name, parts.take_problem()) })
+            }
+            Status::Absent | Status::Expired | Status::AnotherLife => Written::Done(self.ended(name)),
+            Status::Unmet => match reply::unmet(&receipt, &transaction) {
+                Some(Expectation::Absent { key, .. }) if *key == about.question_id => Written::Moved(Moved::Asked),
+                Some(Expectation::Absent { .. }) => Written::Done(self.repeated(name)),
+                Some(Expectation::Present { .. }) => Written::Moved(Moved::Unknown),
+                Some(Expectation::AbsentOrEqual { key, .. }) if *key == OWNER => Written::Done(self.foreign(name)),
+                Some(Expectation::AbsentOrEqual { .. } | Expectation::Log { .. }) => Written::Moved(Moved::Head),
+                _ => Written::Done(self.no_room(name)),
+            },
+            Status::Exists => return Err(Failure::out_of_turn()),
+        })
+    }
+
+    /// Where a step goes for which an expectation did not hold. None: it is stored already.
+    fn elsewhere(&self, commit: &Commit<'_>, place: &Place, moved: Moved) -> Result<Option<Place>, Failure> {
+        let about = &commit.about;
+        let incarnation = match commit.opening {
+            Opening::Existing { incarnation, .. } => incarnation,
+            _ => None,
+        };
+        let opening = Opening::Existing { incarnation, renew: false };
+        let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
+        let linear = Place { checks_head: false, ..place.clone() };
+        Ok(Some(match (moved, place.fork) {
+            (Moved::Unknown, _) => Place { begins: true, ..place.clone() },
+            (Moved::Asked, _) => {
+                let asked = Located::find(&self.host, &look, about.question_id)?.and_then(|found| found.asked());
+                match asked {
+                    // It was removed meanwhile.
+                    None => place.clone(),
+                    Some(asked) if asked.turn == about.turn && !asked.is_answered => {
+                        Place { begins: false, fork: None, ..linear }
+                    }
+                    // The pipeline sends a turn again.
+                    Some(asked) if asked.turn != about.turn && about.answer_id.is_none() => return Ok(None),
+                    // One more answer to a question goes on from the question.
+                    Some(Asked { turn, fork: Some(fork), .. }) => {
+                        Place { begins: false, fork: Some(fork), turn: Some(turn), ..linear }
+                    }
+                    Some(_) => return Ok(None),
+                }
+            }
+            (Moved::Head, Some(fork)) => {
+                let next = Located::next(&self.host, &look)?;
+                Place { fork: Some(Fork { next, ..fork }), ..linear }
+            }
+            (Moved::Head, None) => {
+                let found = match commit.parent {
+                    Some(parent) => Located::find(&self.host, &look, parent)?,
+                    None => None,
+                };
+                let fork = found.map(|found| Fork {
+                    after: found.position,
+                    total: about.total.unwrap_or_else(|| found.total()),
+                    next: found.next,
+                });
+                // A parent that nobody knows is no reason to hide the rest.
+                Place { fork, ..linear }
+            }
+        }))
+    }
+}
+
+/// What became of a try.
+enum Written {
+    Done(AnswerReply),
+    Moved(Moved),
+}
+
+/// What did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moved {
+    /// The question is stored already.
+    Asked,
+    /// The turn that the step continues is not.
+    Unknown,
+    /// The newest message is another one.
+    Head,
+}

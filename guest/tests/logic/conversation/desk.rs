@@ -1,0 +1,308 @@
+//! What operators and tools do with conversations.
+
+use keepline_filter::conversation::{desk::Transcript, messages::MessageQuery};
+use keepline_filter::{Config, Effect, SessionProblemCode as Code, Sessions};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
+use crate::fake::{Bucket, Fake};
+
+const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+}
+
+/// Everything that a query finds, page after page: position and what was said.
+fn found(sessions: &Sessions<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, String)> {
+    let mut all = Vec::new();
+    let mut query = *query;
+    loop {
+        let page = sessions.messages(&S, &query).unwrap();
+        let said = |text: &str| serde_json::from_str::<Value>(text).unwrap()["content"].as_str().unwrap().to_owned();
+        all.splice(0..0, page.messages.iter().map(|(position, text)| (*position, said(text))));
+        let Some(older) = page.older else { return all };
+        assert!(query.before.is_none_or(|before| older < before), "it goes back");
+        query.before = Some(older);
+    }
+}
+
+fn positions(sessions: &Sessions<&Fake>, query: MessageQuery<'_>) -> Vec<u64> {
+    found(sessions, &query).into_iter().map(|(position, _)| position).collect()
+}
+
+/// Two branches: 1, 2 and 3 in a line, and 4 that goes on from 1.
+fn branched(fake: &Fake) {
+    let filter = filter(fake, "");
+    for (name, after) in [("1", None), ("2", Some("a1")), ("3", Some("a2")), ("4", Some("a1"))] {
+        assert_eq!(turn(&filter, name, after).effect, STORED);
+    }
+}
+
+#[test]
+fn messages_are_found_by_what_is_said_of_them() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = sessions(&fake);
+    let all = MessageQuery::default();
+    assert_eq!(positions(&sessions, all), [0, 1, 2, 3, 4, 5, 6, 7]);
+    for limit in 1..10 {
+        assert_eq!(positions(&sessions, MessageQuery { limit, ..all }), [0, 1, 2, 3, 4, 5, 6, 7], "{limit}");
+        assert_eq!(positions(&sessions, MessageQuery { limit, thread: Some("a4"), ..all }), [0, 1, 6, 7], "{limit}");
+    }
+    assert_eq!(positions(&sessions, MessageQuery { thread: Some("q3"), ..all }), [0, 1, 2, 3, 4]);
+    assert_eq!(positions(&sessions, MessageQuery { id: Some("a2"), ..all }), [3]);
+    assert_eq!(positions(&sessions, MessageQuery { id: Some("a2"), thread: Some("a3"), ..all }), [3]);
+    assert_eq!(positions(&sessions, MessageQuery { id: Some("a2"), thread: Some("a4"), ..all }), [0; 0]);
+    assert_eq!(positions(&sessions, MessageQuery { role: Some("user"), ..all }), [0, 2, 4, 6]);
+    assert_eq!(positions(&sessions, MessageQuery { role: Some("system"), ..all }), [0; 0]);
+    assert_eq!(positions(&sessions, MessageQuery { contains: Some("ANSWER 2"), ..all }), [3]);
+    assert_eq!(positions(&sessions, MessageQuery { contains: Some("answer"), role: Some("user"), ..all }), [0; 0]);
+    assert_eq!(positions(&sessions, MessageQuery { before: Some(3), ..all }), [0, 1, 2]);
+    assert_eq!(positions(&sessions, MessageQuery { before: Some(0), ..all }), [0; 0]);
+    assert_eq!(positions(&sessions, MessageQuery { before: Some(u64::MAX), limit: 1, ..all }).len(), 8);
+    let newest = sessions.messages(&S, &MessageQuery { limit: 2, ..all }).unwrap();
+    assert_eq!((newest.messages[0].0, newest.older), (6, Some(6)));
+
+    let unknown = sessions.messages(&S, &MessageQuery { thread: Some("who"), ..all }).unwrap_err();
+    assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+    let long = "x".repeat(257);
+    let long = sessions.messages(&S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
+    assert_eq!(long.code, Code::InvalidValue);
+    let gone = sessions.messages(&Transcript { session: "t", ..S }, &all).unwrap_err();
+    assert_eq!((gone.code, fake.buckets.borrow().len()), (Code::NotFound, 1));
+}
+
+#[test]
+fn long_records_are_found_one_by_one_and_none_is_left_out() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_message_length": 0"#);
+    for number in 0..12 {
+        let text = number.to_string() + &"x".repeat(900_000);
+        reply(&filter, &number.to_string(), &text, &ask(&filter, &number.to_string(), &s()).turn);
+    }
+    assert_eq!(positions(&sessions(&fake), MessageQuery::default()), (0..24).collect::<Vec<u64>>());
+}
+
+#[test]
+fn a_whole_result_is_had_in_parts() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 1000"#);
+    let whole = "é".repeat(5000);
+    let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", &whole)];
+    assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
+    let sessions = sessions(&fake);
+    let part = sessions.content(&S, 2, 10, 5).unwrap();
+    assert_eq!((&*part.text, part.length), ("ééééé", 5000));
+    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap().text, whole);
+    assert_eq!(sessions.content(&S, 2, 5001, 9).unwrap().text, "");
+    assert_eq!(sessions.content(&S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
+    assert_eq!(sessions.content(&S, 9, 0, 0).unwrap_err().code, Code::NotFound);
+    // What is removed takes the whole with it.
+    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
+    assert_eq!(sessions.rewrite(&S, 2, None), Ok(1));
+    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 0);
+    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn a_removed_message_is_nowhere_and_threads_stay() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = sessions(&fake);
+    let before: Vec<Value> = transcript(&fake, "s").iter().map(|record| record["weight"].clone()).collect();
+    let summary = r#"{"text":"question 1","to":3,"total":9}"#;
+    let mut buckets = fake.buckets.borrow_mut();
+    let maps = &mut buckets.get_mut("s").unwrap().maps;
+    maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
+    drop(buckets);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "question 1");
+    // What it does not cover stays.
+    assert_eq!(sessions.rewrite(&S, 6, None), Ok(1));
+    assert!(entry(&fake, "session", "summary").is_some() && entry(&fake, "session", "title").is_some());
+    assert_eq!(sessions.rewrite(&S, 0, None), Ok(1));
+    assert_eq!((entry(&fake, "session", "summary"), entry(&fake, "session", "title")), (None, None));
+    assert_eq!(sessions.rewrite(&S, 0, None), Ok(0), "once is enough");
+    let records = transcript(&fake, "s");
+    assert!(!records.iter().any(|record| record.to_string().contains("question 1")), "{records:?}");
+    let after: Vec<Value> = records.iter().map(|record| record["weight"].clone()).collect();
+    assert_eq!(before, after, "the window begins where it began");
+    let bytes: usize = fake.buckets.borrow()["s"].logs["transcript"].1.iter().map(String::len).sum();
+    assert_eq!(entry(&fake, "session", "bytes").unwrap(), bytes.to_string());
+    assert_eq!(positions(&sessions, MessageQuery { thread: Some("a4"), ..MessageQuery::default() }), [1, 7]);
+    let shown = messages(&ask(&filter(&fake, ""), "?", &s()));
+    assert_eq!(shown, ["assistant: answer 1", "assistant: answer 4"]);
+    assert_eq!(sessions.rewrite(&S, 8, None).unwrap_err().code, Code::NotFound);
+    assert_eq!(sessions.rewrite(&S, 0, Some("back")).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn an_edited_message_says_the_new_words_and_counts_by_them() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = Sessions::new(
+        &fake,
+        Config::parse(r#"{"conversation": true, "redact": ["sk-{d+}"], "max_message_length": 400}"#).unwrap(),
+    );
+    assert_eq!(sessions.rewrite(&S, 1, Some("the key is sk-123")), Ok(1));
+    assert_eq!(messages(&ask(&filter(&fake, ""), "?", &s()))[1], "assistant: the key is [redacted]");
+    assert_eq!(sessions.rewrite(&S, 1, Some(&"x".repeat(500))), Ok(1));
+    let record = transcript(&fake, "s").remove(1);
+    assert_eq!((record["content"].as_str().unwrap().len(), &record["truncated"]), (400, &json!(true)));
+    assert!(record["tokens"].as_u64().unwrap() > record["weight"].as_u64().unwrap());
+    assert_eq!(record["id"], "a1");
+}
+
+#[test]
+fn others_who_write_in_between_lose_nothing() {
+    let fake = Fake::new();
+    branched(&fake);
+    // A summary that comes between the look and the change is not left with what was removed.
+    let before = fake.transactions.get();
+    fake.before_each(move |fake, number| {
+        if number == before + 2 {
+            let mut buckets = fake.buckets.borrow_mut();
+            let maps = &mut buckets.get_mut("s").unwrap().maps;
+            let summary = r#"{"text":"question 1","to":3,"total":9}"#;
+            maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
+        }
+    });
+    assert_eq!(sessions(&fake).rewrite(&S, 0, None), Ok(1));
+    assert_eq!(entry(&fake, "session", "summary"), None);
+    assert_eq!(fake.transactions.get(), before + 4);
+}
+
+#[test]
+fn a_branch_goes_and_the_rest_stays() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = sessions(&fake);
+    assert_eq!(sessions.clear_messages(&S, Some(2)), Ok(4), "turns 2 and 3");
+    assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 6, 7]);
+    assert_eq!(sessions.clear_messages(&S, Some(2)), Ok(0));
+    assert_eq!(sessions.clear_messages(&S, Some(99)).unwrap_err().code, Code::NotFound);
+    assert_eq!(sessions.clear_messages(&S, Some(1)), Ok(3));
+    assert_eq!(positions(&sessions, MessageQuery::default()), [0]);
+}
+
+#[test]
+fn all_messages_go_and_the_session_stays() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = sessions(&fake);
+    assert_eq!(sessions.clear_messages(&S, None), Ok(8));
+    let maps = fake.buckets.borrow()["s"].maps.clone();
+    let left: Vec<_> = maps["session"].keys().cloned().collect();
+    assert_eq!((left, maps["messages"].len(), maps["branches"].len()), (vec!["revision".to_owned()], 0, 0));
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "4");
+    let filter = filter(&fake, "");
+    assert_eq!(messages(&ask(&filter, "?", &s())), Vec::<String>::new());
+    turn(&filter, "5", None);
+    assert_eq!(messages(&ask(&filter, "?", &s())).len(), 2);
+    assert_eq!(positions(&sessions, MessageQuery::default()), [8, 9], "positions go on");
+}
+
+#[test]
+fn a_title_is_one_line_and_stays() {
+    let fake = Fake::new();
+    branched(&fake);
+    let sessions = sessions(&fake);
+    assert_eq!(sessions.describe(&S).unwrap().title.unwrap(), "question 1");
+    assert_eq!(sessions.set_title(&S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
+    let state = sessions.describe(&S).unwrap();
+    assert_eq!((state.title.as_deref(), state.oldest, state.next), (Some("My parcel"), 0, 8));
+    assert_eq!(state.incarnation, "life-1");
+    assert_eq!(sessions.set_title(&S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
+    assert_eq!(sessions.set_title(&S, Some(" ")).unwrap(), None);
+    assert_eq!(sessions.describe(&S).unwrap().title, None);
+}
+
+/// All that is stored, and until when.
+fn written(fake: &Fake) -> String {
+    let mut buckets = fake.buckets.borrow().clone();
+    for bucket in buckets.values_mut() {
+        bucket.maps.retain(|_, entries| !entries.is_empty());
+    }
+    let shown = |(name, bucket): (&String, &Bucket)| {
+        format!("{name} {:?} {:?} {:?}", bucket.maps, bucket.logs, bucket.expires_at)
+    };
+    buckets.iter().map(shown).collect()
+}
+
+#[test]
+fn a_window_is_what_a_question_would_get_and_writes_nothing() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 100"#);
+    let look = |metadata: Value| ask(&filter, "?", &metadata);
+    let missing = look(json!({"session_id": "s", "memory": {"look": true}}));
+    assert_eq!((missing.effect, missing.problem.unwrap().code), (Effect::Failed, "other"));
+    assert!(fake.buckets.borrow().is_empty());
+    for name in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
+        turn(&filter, name, None);
+    }
+    let node = r#"{"session_id":"s","node_id":"n","memory_mode":"node"}"#;
+    let node = say(&filter, "?", "!", "", &serde_json::from_str(node).unwrap());
+    assert_eq!(node.effect, STORED);
+    fake.pass(5000);
+    let before = written(&fake);
+    let window = look(json!({"session_id": "s", "memory": {"look": true}}));
+    assert_eq!((window.effect, window.due.len()), (Effect::Enriched, 0));
+    let trace = attached(&window, "memory_trace");
+    assert_eq!(trace["budget"], 100, "{trace}");
+    let more = look(json!({"session_id": "s", "memory": {"look": true, "max_context_tokens": 100_000}}));
+    assert_eq!(messages(&more).len(), 18);
+    let of_node = look(
+        json!({"session_id": "s", "node_id": "n", "memory_mode": "node", "user_id": "anna", "memory": {"look": true}}),
+    );
+    assert_eq!(messages(&of_node).len(), 2);
+    let after = written(&fake);
+    assert_eq!(before, after, "nothing was written, no life renewed");
+    assert_eq!(messages(&window), messages(&ask(&filter, "?", &s())));
+}
+
+#[test]
+fn a_node_has_a_transcript_of_its_own() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let metadata = json!({"session_id": "s", "memory_mode": "node", "app_id": "app", "node_id": "n"});
+    reply(&filter, "1", "one", &ask(&filter, "1", &metadata).turn);
+    let sessions = sessions(&fake);
+    let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
+    assert_eq!(sessions.messages(&node, &MessageQuery::default()).unwrap().messages.len(), 2);
+    assert_eq!(sessions.messages(&S, &MessageQuery::default()).unwrap().messages.len(), 0);
+    assert_eq!(sessions.clear_messages(&node, None), Ok(2));
+    let other = Transcript { app_id: None, ..node };
+    assert_eq!(sessions.describe(&other).unwrap_err().code, Code::NotFound);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Against a straightforward reference: follow parents.
+    #[test]
+    fn a_thread_is_the_way_to_a_message(parents in proptest::collection::vec(any::<prop::sample::Index>(), 1..12), limit in 1..9_u32) {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        turn(&filter, "0", None);
+        let mut ways = vec![vec![0_u64, 1]];
+        for (number, parent) in parents.iter().enumerate() {
+            let parent = parent.index(number + 1);
+            prop_assert_eq!(turn(&filter, &(number + 1).to_string(), Some(&format!("a{parent}"))).effect, STORED);
+            let own = 2 * (number as u64 + 1);
+            ways.push(ways[parent].iter().copied().chain([own, own + 1]).collect());
+        }
+        let sessions = sessions(&fake);
+        for (number, way) in ways.iter().enumerate() {
+            let id = format!("a{number}");
+            let query = MessageQuery { thread: Some(&id), limit, ..MessageQuery::default() };
+            prop_assert_eq!(&positions(&sessions, query), way);
+        }
+        // What goes on from a message is what has it on its way.
+        let from = ways.len() as u64 / 2 * 2;
+        let kept: Vec<u64> = (0..2 * ways.len() as u64)
+            .filter(|at| !ways[(at / 2) as usize].contains(&from) || *at < from).collect();
+        sessions.clear_messages(&S, Some(from)).unwrap();
+        prop_assert_eq!(positions(&sessions, MessageQuery::default()), kept);
+    }
+}

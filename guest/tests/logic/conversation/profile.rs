@@ -1,0 +1,400 @@
+//! What operators do with users: their values, the list of their sessions, and their end.
+
+use keepline_filter::conversation::desk::Transcript;
+use keepline_filter::conversation::upkeep::{Job, Step};
+use keepline_filter::{Config, Effect, Filter, Host, SessionProblemCode as Code, Sessions, Task};
+use serde_json::{Value, json};
+
+use super::{STORED, ask, attached, entry, filter, reply, say};
+use crate::fake::Fake;
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+}
+
+fn of(session: &str, user: &str) -> Value {
+    json!({"session_id": session, "user_id": user})
+}
+
+#[test]
+fn what_a_user_has_is_attached_to_their_questions() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    assert_eq!(sessions.user_values("anna", None).unwrap(), ("anna".to_owned(), vec![]));
+    assert!(fake.buckets.borrow().is_empty());
+    assert_eq!(sessions.put_user_value("anna", "language", Some(r#" "es""#)).unwrap(), "anna");
+    let asked = ask(&filter, "?", &of("s", "anna"));
+    assert_eq!(attached(&asked, "memory_context"), json!({"language": "es"}));
+    let (_, values) = sessions.user_values("anna", Some("language")).unwrap();
+    assert_eq!((&*values[0].key, &*values[0].text), ("language", r#""es""#));
+    assert_eq!(sessions.user_values("anna", Some("other")).unwrap().1, []);
+    assert_eq!(sessions.put_user_value("anna", "language", Some("es")).unwrap_err().code, Code::InvalidValue);
+    assert_eq!(sessions.put_user_value("anna", "a b", None).unwrap_err().code, Code::InvalidKey);
+    assert_eq!(sessions.put_user_value("", "k", Some("1")).unwrap_err().code, Code::InvalidValue);
+    assert!(sessions.put_user_value("anna@example.org", "k", Some("1")).unwrap().starts_with("h-"));
+    sessions.put_user_value("anna", "language", None).unwrap();
+    assert_eq!(sessions.user_values("anna", None).unwrap().1, []);
+}
+
+#[test]
+fn a_users_sessions_are_listed_newest_first() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    assert_eq!(sessions.user_sessions("anna", None, 0).unwrap().sessions, Vec::<String>::new());
+    for name in ["a", "b", "c"] {
+        let asked = ask(&filter, &format!("about {name}"), &of(name, "anna"));
+        reply(&filter, &format!("about {name}"), &"é".repeat(150), &asked.turn);
+        fake.pass(1000);
+    }
+    sessions.delete("b").unwrap();
+    let page = sessions.user_sessions("anna", None, 0).unwrap();
+    let shown: Vec<Value> = page.sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    let names: Vec<_> = shown.iter().map(|session| session["session"].as_str().unwrap()).collect();
+    assert_eq!((names, page.older), (vec!["c", "a"], None));
+    assert_eq!((&shown[0]["title"], &shown[0]["records"]), (&json!("about c"), &json!(2)));
+    assert_eq!(shown[0]["preview"].as_str().unwrap(), "é".repeat(100));
+    assert!(shown[0]["last_at"].is_number());
+    let first = sessions.user_sessions("anna", None, 1).unwrap();
+    assert_eq!((first.sessions.len(), first.older), (1, Some(2)));
+    let second = sessions.user_sessions("anna", first.older, 1).unwrap();
+    assert_eq!((second.sessions.len(), second.older), (0, Some(1)), "what is gone is passed over");
+    assert_eq!(sessions.user_sessions("anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
+    assert_eq!(sessions.user_sessions("anna", Some(u64::MAX), 0).unwrap(), page);
+    assert_eq!(sessions.user_sessions("anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
+}
+
+#[test]
+fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    sessions.put_user_value("anna", "language", Some("1")).unwrap();
+    for number in 0..40 {
+        let asked = ask(&filter, "secret", &of(&format!("s{number}"), "anna"));
+        assert_eq!(reply(&filter, "secret", "secret", &asked.turn).effect, STORED);
+    }
+    let node = json!({"session_id": "s1", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
+    reply(&filter, "secret", "secret", &ask(&filter, "secret", &node).turn);
+    // One that an entry without a user wrote to, in a session of hers.
+    let node = json!({"session_id": "s2", "memory_mode": "node", "node_id": "n"});
+    reply(&filter, "secret", "secret", &ask(&filter, "secret", &node).turn);
+    let ben = ask(&filter, "?", &of("bens", "ben"));
+    reply(&filter, "?", "!", &ben.turn);
+    // A registration whose session is another's by now.
+    let mut buckets = fake.buckets.borrow_mut();
+    let user = buckets.get_mut("User/anna").unwrap();
+    user.maps.get_mut("sessions").unwrap().insert("bens".into(), r#"{"incarnation":"x"}"#.into());
+    drop(buckets);
+    let late = ask(&filter, "secret", &of("new", "anna"));
+    let late_there = ask(&filter, "secret", &of("s3", "anna"));
+
+    let mut done = sessions.forget_user("anna").unwrap();
+    assert!(done.remaining > 0, "{done:?}");
+    let (mut gone, mut nodes) = (done.sessions, done.nodes);
+    while done.remaining > 0 {
+        done = sessions.forget_user("anna").unwrap();
+        gone += done.sessions;
+        nodes += done.nodes;
+    }
+    assert_eq!((gone, nodes), (40, 2));
+    for (question, session) in [(late, "new"), (late_there, "s3")] {
+        assert_eq!(reply(&filter, "secret", "secret", &question.turn).effect, Effect::Ended, "{session}");
+    }
+    let buckets = fake.buckets.borrow();
+    let left: Vec<_> = buckets.keys().map(String::as_str).collect();
+    assert_eq!(left, ["User/anna", "User/ben", "bens", "new"]);
+    let told = format!("{:?} {:?}", buckets["User/anna"].logs, buckets["new"].logs);
+    assert!(!told.contains("secret") && !told.contains("\"s"), "{told}");
+    let user: Vec<_> = buckets["User/anna"].maps["user"].keys().cloned().collect();
+    assert_eq!(user, ["erased", "forgotten"]);
+    drop(buckets);
+    // Who comes back is welcome.
+    let back = ask(&filter, "1", &of("s4", "anna"));
+    assert_eq!(reply(&filter, "1", "one", &back.turn).effect, STORED);
+}
+
+#[test]
+fn what_fails_while_a_user_is_forgotten_is_done_by_the_next_call() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    for number in 0..3 {
+        reply(&filter, "1", "one", &ask(&filter, "1", &of(&format!("s{number}"), "anna")).turn);
+    }
+    for at in 1..8 {
+        let before = fake.transactions.get();
+        fake.before_each(move |fake, number| {
+            if number == before + at {
+                fake.fail(keepline_filter::store::FailureCode::Unavailable);
+            }
+        });
+        let failed = sessions.forget_user("anna").is_err();
+        *fake.hook.borrow_mut() = None;
+        fake.works();
+        if !failed {
+            break;
+        }
+    }
+    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+    assert_eq!(fake.buckets.borrow().len(), 1);
+}
+
+/// A turn of a user, and what is due after it.
+fn turn(filter: &Filter<impl Host>, session: &str, user: &str) -> Vec<Task> {
+    let asked = ask(filter, "1", &of(session, user));
+    let stored = reply(filter, "1", "one", &asked.turn);
+    assert_eq!(stored.effect, STORED);
+    stored.due
+}
+
+/// All steps of those that note which session was used last; how many such tasks there were.
+fn note(filter: &Filter<impl Host>, due: &[Task]) -> usize {
+    let due: Vec<_> = due.iter().filter(|task| task.name == "activity").collect();
+    for task in &due {
+        assert!(task.subject.starts_with("user/") && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        assert_eq!(steps(filter, &task.subject, &task.state), Step::Done);
+    }
+    due.len()
+}
+
+fn steps(filter: &Filter<impl Host>, subject: &str, state: &str) -> Step {
+    let mut state = state.to_owned();
+    loop {
+        let job = Job { subject, name: "activity", state: &state, holder: "h", lease_milliseconds: 1000, result: None };
+        let progress = filter.advance(&job);
+        state = progress.state.unwrap_or(state);
+        if progress.step != Step::Again {
+            return progress.step;
+        }
+    }
+}
+
+fn listed(sessions: &Sessions<&Fake>, user: &str, limit: u32) -> Vec<String> {
+    let (mut names, mut before) = (Vec::new(), None);
+    loop {
+        let page = sessions.user_sessions(user, before, limit).unwrap();
+        assert!(page.sessions.len() <= limit as usize);
+        names.extend(
+            page.sessions
+                .iter()
+                .map(|text| serde_json::from_str::<Value>(text).unwrap()["session"].as_str().unwrap().to_owned()),
+        );
+        assert!(page.older.is_none_or(|older| before.is_none_or(|before| older < before)), "it goes back");
+        before = page.older;
+        if before.is_none() {
+            return names;
+        }
+    }
+}
+
+#[test]
+fn the_session_used_last_is_the_first() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    for name in ["a", "b", "c"] {
+        assert_eq!(note(&filter, &turn(&filter, name, "anna")), 0, "its registration notes it");
+        fake.pass(1000);
+    }
+    // Who goes on with the newest has nothing noted.
+    assert_eq!(note(&filter, &turn(&filter, "c", "anna")), 0);
+    let due = turn(&filter, "a", "anna");
+    assert_eq!(listed(&sessions, "anna", 10), ["c", "b", "a"], "as of the last note");
+    assert_eq!(note(&filter, &due), 1);
+    assert_eq!(listed(&sessions, "anna", 10), ["a", "c", "b"]);
+    assert_eq!(listed(&sessions, "anna", 1), ["a", "c", "b"]);
+    // Done twice, it is there once.
+    assert_eq!(note(&filter, &due), 1);
+    assert_eq!(listed(&sessions, "anna", 2), ["a", "c", "b"]);
+    fake.pass(1000);
+    assert_eq!(note(&filter, &turn(&filter, "b", "anna")), 1);
+    assert_eq!(listed(&sessions, "anna", 10), ["b", "a", "c"]);
+    // A turn of a node is a use of its session.
+    fake.pass(1000);
+    let of_node = json!({"session_id": "c", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
+    for noted in [0, 0] {
+        let asked = ask(&filter, "1", &of_node);
+        assert_eq!(note(&filter, &reply(&filter, "1", "one", &asked.turn).due), noted);
+        assert_eq!(listed(&sessions, "anna", 10)[0], "c");
+    }
+}
+
+#[test]
+fn what_is_no_longer_true_is_dropped_from_the_list() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    for number in 0..5 {
+        turn(&filter, &format!("s{number}"), "anna");
+    }
+    let length = || fake.buckets.borrow()["User/anna"].logs["activity"].1.len();
+    for round in 0..600 {
+        fake.pass(10);
+        assert_eq!(note(&filter, &turn(&filter, &format!("s{}", round % 3), "anna")), 1);
+        assert!(length() <= 5 + 512, "{round}: {}", length());
+    }
+    assert_eq!(listed(&sessions, "anna", 10), ["s2", "s1", "s0", "s4", "s3"]);
+    assert_eq!(listed(&sessions, "anna", 1), ["s2", "s1", "s0", "s4", "s3"]);
+    // With an empty state it is done at once, and nothing else is.
+    assert_eq!(steps(&filter, "user/anna", ""), Step::Done);
+    assert_eq!(length(), 5);
+    assert_eq!(steps(&filter, "user/anna", ""), Step::Done);
+    assert_eq!(listed(&sessions, "anna", 10), ["s2", "s1", "s0", "s4", "s3"]);
+    // Answers without questions register each time.
+    for _ in 0..600 {
+        fake.pass(10);
+        let stored = say(&filter, "1", "one", "", &of("s3", "anna"));
+        assert_eq!(stored.effect, STORED);
+        note(&filter, &stored.due);
+        assert!(length() <= 5 + 512, "{}", length());
+    }
+    assert_eq!(listed(&sessions, "anna", 10)[0], "s3");
+}
+
+#[test]
+fn nothing_is_noted_of_who_was_forgotten_or_of_what_is_not_registered() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    turn(&filter, "a", "anna");
+    turn(&filter, "b", "anna");
+    fake.pass(1000);
+    let due = turn(&filter, "a", "anna");
+    let state = &due.iter().find(|task| task.name == "activity").unwrap().state;
+    while sessions.forget_user("anna").unwrap().remaining > 0 {}
+    assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
+    // Who comes back is noted, and what was on its way from before is not.
+    fake.pass(1000);
+    for name in ["a", "c"] {
+        turn(&filter, name, "anna");
+        fake.pass(1000);
+    }
+    assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
+    assert_eq!(listed(&sessions, "anna", 10), ["c", "a"]);
+    let due = turn(&filter, "a", "anna");
+    let now = due.iter().find(|task| task.name == "activity").unwrap();
+    for (state, step) in [
+        (now.state.clone(), Step::Done),
+        (now.state.replacen('a', "never-seen", 1), Step::Ended),
+        ("a".into(), Step::Failed),
+        ("../a life-1 17.0".into(), Step::Failed),
+        ("a life-1 x".into(), Step::Failed),
+        ("a  17.0".into(), Step::Failed),
+    ] {
+        assert_eq!(steps(&filter, "user/anna", &state), step, "{state}");
+    }
+    assert_eq!(steps(&filter, "session/a", &now.state), Step::Failed);
+    assert_eq!(steps(&filter, "user/nobody", ""), Step::Ended);
+    assert!(!fake.buckets.borrow().contains_key("User/nobody"));
+}
+
+#[test]
+fn what_comes_back_while_a_user_is_forgotten_stays_in_the_list_until_the_next_call() {
+    // At whichever transaction of the call somebody comes in between.
+    for at in 1..30 {
+        let fake = Fake::new();
+        let (quiet, sessions) = (filter(&fake, ""), sessions(&fake));
+        for name in ["a", "b"] {
+            turn(&quiet, name, "anna");
+        }
+        let node = json!({"session_id": "a", "user_id": "anna", "memory_mode": "node", "node_id": "n"});
+        reply(&quiet, "secret", "secret", &ask(&quiet, "secret", &node).turn);
+        fake.pass(1000);
+        let before = fake.transactions.get();
+        fake.before_each(move |fake, number| {
+            if number == before + at {
+                let filter = filter(fake, "");
+                for metadata in [of("a", "anna"), node.clone()] {
+                    let asked = ask(&filter, "secret", &metadata);
+                    reply(&filter, "secret", "secret", &asked.turn);
+                }
+            }
+        });
+        let mut done = sessions.forget_user("anna").unwrap();
+        *fake.hook.borrow_mut() = None;
+        let is_over = fake.transactions.get() < before + at;
+        // Whatever there is of the user, the user's lists lead to it.
+        if fake.buckets.borrow().contains_key("a") {
+            let of_user = fake.buckets.borrow()["User/anna"].maps.get("sessions").cloned().unwrap_or_default();
+            assert!(of_user.contains_key("a"), "{at}");
+        }
+        fake.pass(1000);
+        for _ in 0..3 {
+            done = sessions.forget_user("anna").unwrap();
+        }
+        assert_eq!(done.remaining, 0);
+        let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
+        assert_eq!(left, ["User/anna"], "{at}");
+        let told = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+        assert!(!told.contains("\"a\""), "{told}");
+        if is_over {
+            return;
+        }
+    }
+    panic!("a call has fewer transactions than that");
+}
+
+#[test]
+fn an_answer_without_a_question_counts_as_late_for_a_day() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let asked = ask(&filter, "1", &of("asked", "anna"));
+    sessions.forget_user("anna").unwrap();
+    let answer = |session: &str| say(&filter, "1", "one", "", &of(session, "anna")).effect;
+    assert_eq!(answer("s"), Effect::Ended);
+    fake.pass(86_399_000);
+    assert_eq!(answer("s"), Effect::Ended);
+    fake.pass(2000);
+    assert_eq!(answer("s"), STORED);
+    assert_eq!(listed(&sessions, "anna", 10), ["s"]);
+    // One whose question was asked before the tombstone is late whenever it comes.
+    assert_eq!(reply(&filter, "1", "one", &asked.turn).effect, Effect::Ended);
+}
+
+#[test]
+fn another_owners_entries_reach_no_node_of_an_earlier_life() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    let of_node = |user: &str| json!({"session_id": "s", "user_id": user, "memory_mode": "node", "node_id": "n"});
+    reply(&filter, "secret", "secret", &ask(&filter, "secret", &of_node("anna")).turn);
+    sessions.delete("s").unwrap();
+    turn(&filter, "s", "ben");
+    let asked = ask(&filter, "1", &of_node("ben"));
+    assert_eq!((asked.effect, asked.metadata.is_some_and(|it| it.contains("secret"))), (Effect::Foreign, false));
+    assert_eq!(say(&filter, "1", "one", "", &of_node("ben")).effect, Effect::Foreign);
+    // The session is Ben's by now, the node is not.
+    let node = Transcript { session: "s", node_id: Some("n"), ..Transcript::default() };
+    assert_eq!(sessions.describe(&node).unwrap().owner.as_deref(), Some("anna"));
+    let done = sessions.forget_user("anna").unwrap();
+    assert_eq!((done.sessions, done.nodes, done.remaining), (0, 1, 0));
+    let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
+    assert_eq!(left, ["User/anna", "User/ben", "s"]);
+    assert_eq!(entry(&fake, "session", "owner").unwrap(), "ben");
+}
+
+#[test]
+fn a_first_answer_that_was_registered_before_the_tombstone_is_late_all_the_same() {
+    let of_node =
+        |session: &str| json!({"session_id": session, "user_id": "anna", "memory_mode": "node", "node_id": "n"});
+    // With a question before them and without, each at whichever transaction the user is forgotten.
+    for (metadata, has_question) in
+        [(of("s", "anna"), true), (of("s", "anna"), false), (of_node("s"), true), (of_node("s"), false)]
+    {
+        for at in 1..7 {
+            let fake = Fake::new();
+            let filter = filter(&fake, "");
+            let turn = if has_question { ask(&filter, "secret", &metadata).turn } else { String::new() };
+            let before = fake.transactions.get();
+            fake.before_each(move |fake, number| {
+                if number == before + at {
+                    while sessions(fake).forget_user("anna").unwrap().remaining > 0 {}
+                }
+            });
+            let answered = say(&filter, "secret", "secret", &turn, &metadata);
+            *fake.hook.borrow_mut() = None;
+            if fake.transactions.get() < before + at {
+                assert_eq!(answered.effect, STORED);
+                break;
+            }
+            assert_eq!(answered.effect, Effect::Ended, "{metadata} {has_question} {at}");
+            let told: String =
+                fake.buckets.borrow().values().map(|it| format!("{:?} {:?}", it.maps, it.logs)).collect();
+            assert!(!told.contains("secret") && !told.contains("owner"), "{metadata} {has_question} {at}: {told}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Messages that are put in the place of a transcript.
+
+use keepline_filter::conversation::{desk::Transcript, messages::MessageQuery};
+use keepline_filter::{Config, SessionProblemCode as Code, Sessions};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{act, ask, call, entry, filter, messages, reply, result, s, say, transcript, turn};
+use crate::fake::Fake;
+
+const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+}
+
+fn texts(messages: &[Value]) -> Vec<String> {
+    messages.iter().map(Value::to_string).collect()
+}
+
+/// All messages as they are stored.
+fn all(sessions: &Sessions<&Fake>) -> Vec<Value> {
+    let page = sessions.messages(&S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
+    page.messages.iter().map(|(_, text)| serde_json::from_str(text).unwrap()).collect()
+}
+
+fn window(fake: &Fake, parent: Option<&str>) -> Vec<String> {
+    let mut metadata = json!({"session_id": "s", "memory": {"look": true}});
+    if let Some(parent) = parent {
+        metadata["parent_message_id"] = parent.into();
+    }
+    messages(&ask(&filter(fake, ""), "?", &metadata))
+}
+
+#[test]
+fn messages_of_elsewhere_are_a_conversation_afterwards() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake);
+    sessions.create("s").unwrap();
+    let given = texts(&[
+        json!({"role": "user", "content": "Where is it?", "id": "q1", "at": 1700000000.5}),
+        json!({"role": "assistant", "content": "", "tool": {"call_id": "c", "name": "track", "arguments": "{}"}}),
+        json!({"role": "tool", "content": "Bonn", "tool": {"call_id": "c", "name": "track"}}),
+        json!({"role": "assistant", "content": "In Bonn.", "id": "a1"}),
+        json!({"role": "user", "content": "And now?", "id": "q2"}),
+        json!({"role": "assistant", "content": "In Köln.", "id": "a2"}),
+        json!({"role": "user", "content": "Really?", "id": "q3", "parent": "a1"}),
+        json!({"role": "assistant", "content": "No.", "id": "a3"}),
+        json!({"role": "assistant", "content": "Yes.", "id": "a4", "parent": "q3"}),
+    ]);
+    assert_eq!(sessions.set_messages(&S, &given, None), Ok(9));
+    let records = transcript(&fake, "s");
+    assert!(records.iter().all(|record| record["source"] == "import" && record["trust"] == "low"));
+    assert_eq!((&records[0]["at"], &records[1]["at"]), (&json!(1700000000.5), &json!(1795186917.032595)));
+    let begins: Vec<bool> = records.iter().map(|record| record["begins"] == true).collect();
+    assert_eq!(begins, [true, false, false, false, true, false, true, false, false]);
+    let after: Vec<Option<u64>> = records.iter().map(|record| record["after"].as_u64()).collect();
+    assert_eq!(after, [None, None, None, None, None, None, Some(3), None, Some(6)]);
+    let whole = ["user: Where is it?", "assistant: null", "tool: Bonn", "assistant: In Bonn."].map(str::to_owned);
+    let with = |more: &[&str]| [&whole[..], &more.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()].concat();
+    assert_eq!(window(&fake, None), with(&["user: Really?", "assistant: Yes."]));
+    assert_eq!(window(&fake, Some("a3")), with(&["user: Really?", "assistant: No."]));
+    assert_eq!(window(&fake, Some("a2")), with(&["user: And now?", "assistant: In Köln."]));
+    assert_eq!(window(&fake, Some("a1")), whole);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is it?");
+
+    // The conversation goes on from there.
+    assert_eq!(turn(&filter(&fake, ""), "5", Some("a2")).effect, super::STORED);
+    assert_eq!(window(&fake, None).last().unwrap(), "assistant: answer 5");
+    assert_eq!(window(&fake, Some("a5")).len(), 8);
+}
+
+#[test]
+fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored() {
+    let user = json!({"role": "user", "content": "Hello", "id": "m"});
+    let call = json!({"role": "assistant", "content": "", "tool": {"call_id": "c", "name": "n", "arguments": "{}"}});
+    let result = json!({"role": "tool", "content": "r", "tool": {"call_id": "c", "name": "n"}});
+    let with = |name: &str, value: Value| {
+        let mut changed = user.clone();
+        changed[name] = value;
+        changed.to_string()
+    };
+    let [user_text, call, result] = [&user, &call, &result].map(Value::to_string);
+    let no_call = with("id", Value::Null).replace("user", "tool");
+    let cases: Vec<(Vec<String>, &str)> = vec![
+        (vec!["[]".into()], "Message 1: it is not a JSON object"),
+        (vec![String::new()], "Message 1: it is not a JSON object"),
+        (vec!["{}".into()], "Message 1: it has no role"),
+        (vec![with("role", "system".into())], "Message 1: its role is 'system', not user, assistant or tool"),
+        (vec![with("role", 7.into())], "Message 1: it has no role"),
+        (vec![with("content", 7.into())], "Message 1: its content is neither a string nor an array"),
+        (vec![user_text.clone(), user_text.clone()], "Message 2: an earlier message has its id 'm', too"),
+        (vec![with("parent", "who".into())], "Message 1: its parent 'who' is not the id of an earlier message"),
+        (vec![user_text.clone(), no_call], "Message 2: it has no tool.call_id"),
+        (vec![user_text.clone(), result.clone()], "Message 2: no earlier message of its turn makes the call 'c'"),
+        (vec![call.clone(), result.clone(), result.clone()], "Message 3: call 'c' has a result already"),
+        (
+            vec![call.clone(), user_text.clone(), result.clone()],
+            "Message 3: no earlier message of its turn makes the call 'c'",
+        ),
+        (
+            vec![with("metadata", json!({"x": "y".repeat(65_536)}))],
+            "Message 1: its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB",
+        ),
+        (vec![result.replace("\"c\"", &format!("\"{}\"", "c".repeat(300)))], "Message 1: no earlier message"),
+    ];
+    for (given, told) in cases {
+        let fake = Fake::new();
+        let sessions = sessions(&fake);
+        sessions.create("s").unwrap();
+        let problem = sessions.set_messages(&S, &given, None).unwrap_err();
+        assert!(problem.message.starts_with(told), "{given:?}: {}", problem.message);
+        assert_eq!((problem.code, transcript(&fake, "s").len()), (Code::InvalidValue, 0));
+    }
+    let fake = Fake::new();
+    let sessions = sessions(&fake);
+    let missing = sessions.set_messages(&S, &[], None).unwrap_err();
+    assert_eq!((missing.code, fake.buckets.borrow().len()), (Code::NotFound, 0));
+}
+
+#[test]
+fn as_much_as_one_call_takes_and_no_more() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake);
+    sessions.create("s").unwrap();
+    let said = |number: usize, text: &str| {
+        let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+        json!({"role": role, "content": text}).to_string()
+    };
+    let many: Vec<String> = (0..10_001).map(|number| said(number, "x")).collect();
+    let problem = sessions.set_messages(&S, &many, None).unwrap_err();
+    assert_eq!(problem.code, Code::Limit);
+    assert!(problem.message.contains("10001 messages") && problem.message.contains("`next`"), "{}", problem.message);
+    assert_eq!(sessions.set_messages(&S, &many[..10_000], None), Ok(10_000));
+    assert_eq!(transcript(&fake, "s").len(), 10_000);
+    let long: Vec<String> = (0..20).map(|number| said(number, &"x".repeat(900_000))).collect();
+    let uncut = Config::parse(r#"{"conversation": true, "max_message_length": 0}"#).unwrap();
+    let sessions = Sessions::new(&fake, uncut);
+    assert_eq!(sessions.set_messages(&S, &long, None).unwrap_err().code, Code::Limit);
+    assert_eq!(sessions.set_messages(&S, &long[..16], None), Ok(16));
+}
+
+#[test]
+fn summary_and_title_are_those_of_the_new_messages() {
+    let fake = Fake::new();
+    turn(&filter(&fake, ""), "1", None);
+    let sessions = sessions(&fake);
+    let put = |key: &str, text: &str| {
+        let mut buckets = fake.buckets.borrow_mut();
+        let map = buckets.get_mut("s").unwrap().maps.entry("session".into()).or_default();
+        map.insert(key.into(), text.into());
+    };
+    put("summary", r#"{"text":"question 1","to":1,"total":9}"#);
+    let new = texts(&[json!({"role": "user", "content": "Other words"})]);
+    assert_eq!(sessions.set_messages(&S, &new, None), Ok(1));
+    assert_eq!(
+        (entry(&fake, "session", "summary"), entry(&fake, "session", "title").as_deref()),
+        (None, Some("Other words"))
+    );
+    // What said of the old ones is gone with them.
+    assert_eq!((entry(&fake, "messages", "a1"), transcript(&fake, "s").len()), (None, 1));
+    sessions.set_title(&S, Some("Mine")).unwrap();
+    assert_eq!(sessions.set_messages(&S, &texts(&[json!({"role": "user", "content": "Third"})]), None), Ok(1));
+    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Mine"));
+    // The values are as they were.
+    assert_eq!(fake.get("s", "last_answer").as_deref(), Some("\"answer 1\""));
+    sessions.set_title(&S, None).unwrap();
+    assert_eq!(sessions.set_messages(&S, &[], None), Ok(0));
+    assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "head")), (None, None));
+    assert_eq!(window(&fake, None), [""; 0]);
+}
+
+#[test]
+fn pieces_follow_each_other_or_none_is_stored() {
+    let said = |number: usize| {
+        let parent = (number == 7).then_some("m2");
+        let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
+        json!({"role": role, "content": format!("text {number}"), "id": format!("m{number}"), "parent": parent})
+            .to_string()
+    };
+    let given: Vec<String> = (0..10).map(said).collect();
+    let (at_once, in_pieces) = (Fake::new(), Fake::new());
+    for (fake, size) in [(&at_once, 10), (&in_pieces, 2)] {
+        let sessions = sessions(fake);
+        sessions.create("s").unwrap();
+        for (index, piece) in given.chunks(size).enumerate() {
+            let next = (index > 0).then_some((index * size) as u64);
+            assert_eq!(sessions.set_messages(&S, piece, next), Ok(size as u64), "{size} {index}");
+        }
+    }
+    let without_turns = |fake: &Fake| {
+        let mut records = transcript(fake, "s");
+        records.iter_mut().for_each(|record| record["turn"] = Value::Null);
+        records
+    };
+    // But for turns, which are told apart by when they came.
+    assert_eq!(without_turns(&at_once), without_turns(&in_pieces));
+    for map in ["messages", "branches"] {
+        assert_eq!(at_once.buckets.borrow()["s"].maps.get(map), in_pieces.buckets.borrow()["s"].maps.get(map), "{map}");
+    }
+    for key in ["head", "total", "bytes"] {
+        assert_eq!(entry(&at_once, "session", key), entry(&in_pieces, "session", key), "{key}");
+    }
+    let sessions = sessions(&in_pieces);
+    for (piece, next, code) in [(&given[..1], 11, Code::Conflict), (&given[..1], 10, Code::Conflict)] {
+        assert_eq!(sessions.set_messages(&S, piece, Some(next)).unwrap_err().code, code, "{next}");
+    }
+    assert_eq!(transcript(&in_pieces, "s").len(), 10);
+}
+
+#[test]
+fn a_long_result_is_kept_whole_beside_the_transcript() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake);
+    sessions.create("s").unwrap();
+    let whole = "é".repeat(5000);
+    let given = texts(&[
+        json!({"role": "assistant", "tool": {"call_id": "c", "name": "n", "arguments": "{}"}}),
+        json!({"role": "tool", "content": whole, "tool": {"call_id": "c", "whole": "forged"}}),
+    ]);
+    assert_eq!(sessions.set_messages(&S, &given, None), Ok(2));
+    assert_eq!(sessions.content(&S, 1, 0, 0).unwrap().text, whole);
+    assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
+}
+
+#[test]
+fn what_came_from_elsewhere_is_found_with_its_owner_and_forgotten_with_them() {
+    let fake = Fake::new();
+    let sessions = sessions(&fake);
+    sessions.create("s").unwrap();
+    let node = Transcript { app_id: Some("a"), node_id: Some("n"), ..S };
+    assert_eq!(sessions.set_messages(&node, &texts(&[json!({"role": "user", "content": "x"})]), None), Ok(1));
+    assert_eq!(sessions.register(&S, None), Ok(None));
+    for _ in 0..2 {
+        assert_eq!(sessions.register(&S, Some("anna")), Ok(Some("anna".into())));
+    }
+    assert_eq!(sessions.register(&node, None), Ok(Some("anna".into())));
+    let foreign = sessions.register(&S, Some("ben")).unwrap_err();
+    assert_eq!(foreign.code, Code::AlreadyExists);
+    assert_eq!(sessions.user_sessions("anna", None, 0).unwrap().sessions.len(), 1);
+    assert_eq!(fake.buckets.borrow()["s"].maps["nodes"].len(), 1);
+    let gone = sessions.forget_user("anna").unwrap();
+    assert_eq!((gone.sessions, gone.nodes, gone.remaining), (1, 1, 0));
+}
+
+proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
+
+    /// What is read and set again is the same conversation.
+    #[test]
+    fn what_is_read_can_be_set_again(steps in proptest::collection::vec((0_usize..4, any::<bool>(), any::<bool>()), 1..8)) {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        for (number, (parent, has_tools, is_named)) in steps.iter().enumerate() {
+            let mut metadata = s();
+            if *is_named {
+                metadata["message_id"] = format!("q{number}").into();
+            }
+            if let Some(parent) = number.checked_sub(*parent + 1) {
+                metadata["parent_message_id"] = format!("a{parent}").into();
+            }
+            let question = format!("question {number}");
+            let asked = ask(&filter, &question, &metadata);
+            if *has_tools {
+                let activity = [call("c", "n", "{}"), result("c", "n", "r")];
+                act(&filter, &question, "answer", &asked.turn, &activity);
+            } else if *is_named {
+                say(&filter, &question, "answer", &asked.turn, &json!({"message_id": format!("a{number}")}));
+            } else {
+                reply(&filter, &question, "answer", &asked.turn);
+            }
+        }
+        let sessions = sessions(&fake);
+        let kept = |fake: &Fake| {
+            let names = (0..steps.len()).flat_map(|number| [format!("q{number}"), format!("a{number}")]);
+            let known = names.filter(|name| entry(fake, "messages", name).is_some());
+            let windows: Vec<_> = known.map(|name| (name.clone(), window(fake, Some(&name)))).collect();
+            (window(fake, None), windows, entry(fake, "session", "total"), entry(fake, "session", "head"))
+        };
+        let before = (all(&sessions), kept(&fake));
+        prop_assert_eq!(sessions.set_messages(&S, &texts(&before.0), None), Ok(before.0.len() as u64));
+        prop_assert_eq!(&kept(&fake), &before.1);
+    }
+}

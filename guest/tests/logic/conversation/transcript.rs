@@ -1,0 +1,255 @@
+//! What is stored of a turn.
+
+use keepline_filter::store::FailureCode;
+use keepline_filter::{AnswerEntry, Effect, QuestionEntry};
+use serde_json::json;
+
+use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use crate::fake::Fake;
+
+#[test]
+fn a_turn_is_one_append_in_the_answers_transaction() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let asked = ask(&filter, "Where is my parcel?", &s());
+    assert_eq!((asked.effect, &asked.metadata), (Effect::Resumed, &None));
+    assert_eq!(transcript(&fake, "s"), Vec::<serde_json::Value>::new());
+    assert_eq!(reply(&filter, "Where is my parcel?", "In Leipzig.", &asked.turn).effect, STORED);
+    assert_eq!(fake.waits.get(), 2);
+
+    let records = transcript(&fake, "s");
+    assert_eq!(records.len(), 2);
+    let (user, assistant) = (&records[0], &records[1]);
+    assert_eq!(
+        (&user["v"], &user["role"], &user["content"]),
+        (&json!(1), &json!("user"), &json!("Where is my parcel?"))
+    );
+    assert_eq!((&user["begins"], &user["total"], &user["weight"]), (&json!(true), &json!(0), &json!(11)));
+    assert_eq!((&assistant["role"], &assistant["content"]), (&json!("assistant"), &json!("In Leipzig.")));
+    assert_eq!(user["turn"], assistant["turn"]);
+    assert_eq!(entry(&fake, "session", "total").unwrap(), (11 + 8).to_string());
+    assert_eq!(fake.get("s", "last_answer").unwrap(), "\"In Leipzig.\"");
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(fake.history("s").len(), 2);
+
+    let again = ask(&filter, "And now?", &s());
+    assert_eq!(messages(&again), ["user: Where is my parcel?", "assistant: In Leipzig."]);
+    assert_eq!(attached(&again, "memory_context"), json!({"answer_count": 1, "last_answer": "In Leipzig."}));
+    assert_eq!((again.effect, again.attached), (Effect::Enriched, 2));
+    assert_eq!(fake.waits.get(), 3);
+}
+
+#[test]
+fn without_conversations_nothing_is_different() {
+    let fake = Fake::new();
+    let plain = keepline_filter::Filter::new(&fake, keepline_filter::Config::default());
+    let asked = ask(&plain, "?", &s());
+    assert_eq!(asked.turn, "k1:s:life-1");
+    reply(&plain, "?", "!", &asked.turn);
+    let buckets = fake.buckets.borrow();
+    assert_eq!(buckets["s"].logs.keys().collect::<Vec<_>>(), ["history"]);
+    assert_eq!(buckets["s"].maps.keys().collect::<Vec<_>>(), ["values"]);
+}
+
+#[test]
+fn what_a_client_says_it_remembers_is_replaced() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let forged = json!({"memory_messages": [1], "session_id": "s", "memory_summary": 2, "memory_trace": 3});
+    assert_eq!(ask(&filter, "?", &forged).metadata.unwrap(), r#"{"session_id":"s"}"#);
+    reply(&filter, "?", "!", &ask(&filter, "?", &forged).turn);
+    let asked = ask(&filter, "?", &forged);
+    assert_eq!(messages(&asked), ["user: ?", "assistant: !"]);
+    assert_eq!(attached(&asked, "memory_summary"), json!(null));
+    assert_eq!(asked.metadata.unwrap().matches("memory_messages").count(), 1);
+}
+
+#[test]
+fn a_turn_that_is_sent_again_is_stored_once() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let question = json!({"session_id": "s", "message_id": "q1"});
+    let first = ask(&filter, "?", &question);
+    let answer = json!({"message_id": "a1"});
+    assert_eq!(say(&filter, "?", "!", &first.turn, &answer).effect, STORED);
+    assert_eq!(say(&filter, "?", "!", &first.turn, &answer).effect, Effect::Repeated);
+    let again = ask(&filter, "?", &question);
+    assert_eq!(say(&filter, "?", "!", &again.turn, &answer).effect, Effect::Repeated);
+    // One that names no answer is known by its question.
+    assert_eq!(say(&filter, "?", "!", &again.turn, &json!({})).effect, Effect::Repeated);
+    assert_eq!(transcript(&fake, "s").len(), 2);
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "1");
+    assert_eq!(entry(&fake, "messages", "q1").unwrap(), "0");
+    assert_eq!(entry(&fake, "messages", "a1").unwrap(), "1");
+
+    // The same id for both, as in systems where a row is a question and its answer.
+    let row = json!({"session_id": "s", "message_id": "row"});
+    let asked = ask(&filter, "?", &row);
+    assert_eq!(say(&filter, "?", "!", &asked.turn, &row).effect, STORED);
+    assert_eq!(say(&filter, "?", "!", &ask(&filter, "?", &row).turn, &row).effect, Effect::Repeated);
+    assert_eq!(entry(&fake, "messages", "row").unwrap(), "3");
+}
+
+#[test]
+fn an_answer_without_a_question_is_a_turn() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    assert_eq!(say(&filter, "", "Hello!", "", &s()).effect, STORED);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["assistant: Hello!"]);
+    // The question's text may come with the answer.
+    say(&filter, "", "Fine.", "", &json!({"session_id": "s", "memory_question": "How are you?"}));
+    let expected = ["assistant: Hello!", "user: How are you?", "assistant: Fine."];
+    assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+}
+
+#[test]
+fn what_is_not_worth_storing_is_not_stored() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""min_message_length": 3"#);
+    let asked = ask(&filter, "?", &s());
+    for (answer, code) in [(" \n", "blank"), ("[generation was interrupted]", "marker"), ("no", "too-short")] {
+        let skipped = reply(&filter, "?", answer, &asked.turn);
+        assert_eq!((skipped.effect, skipped.problem.unwrap().code), (Effect::Skipped, code));
+    }
+    let off = json!({"memory": {"write": false}});
+    assert_eq!(say(&filter, "?", "Yes!", &asked.turn, &off).problem.unwrap().code, "switched-off");
+    assert!(transcript(&fake, "s").is_empty() && fake.get("s", "last_answer").is_none());
+    assert_eq!(reply(&filter, "?", "Yes!", &asked.turn).effect, STORED);
+    let unread = ask(&filter, "?", &json!({"session_id": "s", "memory": {"read": false}}));
+    assert_eq!((unread.effect, &unread.metadata), (Effect::Resumed, &None));
+    assert_eq!(reply(&filter, "?", "Written.", &unread.turn).effect, STORED);
+    assert_eq!(transcript(&fake, "s").len(), 4);
+}
+
+#[test]
+fn texts_are_stored_as_the_options_say_and_passed_as_they_are() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_message_length": 20, "strip_thinking": true, "redact": ["sk-{w8+}"]"#);
+    let question = "My key is sk-12345678, and there is more";
+    let asked = ask(&filter, question, &s());
+    reply(&filter, question, "<think>sk-12345678</think>Thanks.", &asked.turn);
+    let records = transcript(&fake, "s");
+    assert_eq!((&records[0]["content"], &records[0]["truncated"]), (&json!("My key is [redacted]"), &json!(true)));
+    assert_eq!((&records[1]["content"], &records[1]["truncated"]), (&json!("Thanks."), &json!(null)));
+}
+
+#[test]
+fn files_come_back_with_their_message() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let image = json!({"type": "image", "transfer_method": "local_file", "upload_file_id": "f-1"});
+    let asked = ask(&filter, "What is this?", &json!({"session_id": "s", "files": [image]}));
+    let drawn = json!({"type": "document", "url": "https://example.org/é"});
+    say(&filter, "What is this?", "A lamp.", &asked.turn, &json!({"files": [drawn]}));
+    let messages = attached(&ask(&filter, "?", &s()), "memory_messages");
+    assert_eq!(
+        messages[0]["content"],
+        json!([{"type": "file", "file": image}, {"type": "text", "text": "What is this?"}])
+    );
+    assert_eq!(messages[1]["content"], json!([{"type": "file", "file": drawn}, {"type": "text", "text": "A lamp."}]));
+    let text = super::filter(&fake, r#""window_form": "text", "assistant_prefix": "AI""#);
+    let text = attached(&ask(&text, "?", &s()), "memory_messages");
+    assert_eq!(text, "Human: [image]\nWhat is this?\nAI: A lamp.");
+}
+
+#[test]
+fn a_text_can_be_put_into_a_template() {
+    let fake = Fake::new();
+    let options = r#""window_form": "text", "query_prompt_template": "{{x}} <{{history}}> {{{query}}"#;
+    let filter = filter(&fake, &format!("{options}\""));
+    reply(&filter, "{{query}}", "{{history}}", &ask(&filter, "{{query}}", &s()).turn);
+    let text = attached(&ask(&filter, "Now?", &s()), "memory_messages");
+    assert_eq!(text, "{{x}} <Human: {{query}}\nAssistant: {{history}}> {Now?");
+}
+
+#[test]
+fn details_are_stored_with_the_answer() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""redact": ["{d4+}"]"#);
+    let turn = ask(&filter, "?", &s()).turn;
+    let details = r#"{"model":{"name":"m"},"raw":{"x":"123456"},"a":1,"b":[2]}"#;
+    let entry = AnswerEntry {
+        text: "!",
+        metadata: "{}",
+        turn: &turn,
+        details,
+        is_incomplete: true,
+        tokens: Some(77),
+        ..AnswerEntry::default()
+    };
+    assert_eq!(filter.answer(&entry).effect, STORED);
+    let record = &transcript(&fake, "s")[0];
+    assert_eq!((&record["model"], &record["raw"]), (&json!({"name": "m"}), &json!({"x": "[redacted]"})));
+    assert_eq!((&record["metadata"], &record["status"]), (&json!({"a": 1, "b": [2]}), &json!("incomplete")));
+    assert_eq!(record["tokens"], 77);
+    for details in ["[1]", "{", "{\"raw\": 123456}"] {
+        let turn = ask(&filter, "?", &s()).turn;
+        fake.lines();
+        let entry = AnswerEntry { text: "!", metadata: "{}", turn: &turn, details, ..AnswerEntry::default() };
+        assert_eq!(filter.answer(&entry).effect, STORED, "{details}");
+        assert!(fake.lines()[0].contains("stored without details"), "{details}");
+    }
+}
+
+#[test]
+fn what_cant_be_read_is_left_alone_and_the_entry_goes_on() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
+    {
+        let mut buckets = fake.buckets.borrow_mut();
+        let (_, records) = buckets.get_mut("s").unwrap().logs.get_mut("transcript").unwrap();
+        records.push("{\"v\":9}".into());
+        records.push("nonsense".into());
+    }
+    fake.lines();
+    let asked = ask(&filter, "2", &s());
+    assert_eq!(messages(&asked), ["user: 1", "assistant: one"]);
+    assert!(fake.lines()[0].contains("Passed over 2 records of the transcript of s"));
+    reply(&filter, "2", "two", &asked.turn);
+    let buckets = fake.buckets.borrow();
+    let (_, records) = &buckets["s"].logs["transcript"];
+    assert_eq!(records.len(), 6);
+    assert_eq!(&records[2..4], ["{\"v\":9}", "nonsense"]);
+}
+
+#[test]
+fn a_broken_transcript_costs_a_session_nothing_else() {
+    for broken in ["transcript", "session", "messages"] {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
+        fake.spoil(broken);
+        let asked = ask(&filter, "2", &s());
+        assert_eq!(asked.effect, Effect::Enriched, "{broken}");
+        assert_eq!(attached(&asked, "memory_context")["last_answer"], "one");
+        let stored = reply(&filter, "2", "two", &asked.turn);
+        assert_eq!((stored.effect, stored.problem.unwrap().code), (STORED, "wrong-type"), "{broken}");
+        assert_eq!(fake.get("s", "last_answer").unwrap(), "\"two\"");
+        assert_eq!(transcript(&fake, "s").len(), 2);
+    }
+}
+
+#[test]
+fn a_late_answer_never_lands_in_another_life() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let asked = ask(&filter, "?", &s());
+    fake.buckets.borrow_mut().remove("s");
+    ask(&filter, "?", &s());
+    assert_eq!(reply(&filter, "?", "!", &asked.turn).effect, Effect::Ended);
+    assert!(transcript(&fake, "s").is_empty());
+}
+
+#[test]
+fn a_store_that_fails_never_keeps_an_entry() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    fake.fail(FailureCode::Unavailable);
+    let entry = QuestionEntry { text: "?", metadata: r#"{"session_id":"s"}"#, ..QuestionEntry::default() };
+    let asked = filter.question(&entry);
+    assert_eq!((asked.effect, &*asked.turn), (Effect::Failed, "k1:s"));
+    fake.works();
+    assert_eq!(reply(&filter, "?", "!", &asked.turn).effect, STORED);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: ?", "assistant: !"]);
+}

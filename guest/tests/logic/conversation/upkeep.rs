@@ -1,0 +1,355 @@
+//! Deferred work: summaries, titles, retention.
+
+use keepline_filter::conversation::upkeep::{Job, NeedResult, Progress, Purpose, Step};
+use keepline_filter::{Effect, Filter, Host};
+use serde_json::{Value, json};
+
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
+use crate::fake::Fake;
+
+/// A task as a host keeps it.
+struct Work {
+    subject: String,
+    name: &'static str,
+    state: String,
+}
+
+impl Work {
+    fn of(due: &[keepline_filter::Task], name: &str) -> Self {
+        let task = due.iter().find(|task| task.name == name).unwrap();
+        assert!(task.state.len() <= 4096 && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        Self { subject: task.subject.clone(), name: task.name, state: task.state.clone() }
+    }
+
+    fn step(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<&str>) -> Progress {
+        let result = result.map(|text| match text {
+            "" => NeedResult::Missing,
+            text => NeedResult::Text(text.to_owned()),
+        });
+        let progress = filter.advance(&Job {
+            subject: &self.subject,
+            name: self.name,
+            state: &self.state,
+            holder,
+            lease_milliseconds: 1000,
+            result: result.as_ref(),
+        });
+        if let Some(state) = &progress.state {
+            assert!(state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+            self.state.clone_from(state);
+        }
+        progress
+    }
+}
+
+/// Turns until a summary is due.
+fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
+    for number in from..from + 1000 {
+        let question = format!("question {number}: what is this about?");
+        let asked = ask(filter, &question, &s());
+        let due = reply(filter, &question, &format!("It is about {number}."), &asked.turn).due;
+        if due.iter().any(|task| task.name == "summary") {
+            return (number, Work::of(&due, "summary"));
+        }
+    }
+    panic!("no summary is due");
+}
+
+fn summary(fake: &Fake) -> Value {
+    serde_json::from_str(&entry(fake, "session", "summary").unwrap()).unwrap()
+}
+
+#[test]
+fn what_no_longer_fits_is_summarized_by_pointer() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500, "memory_trace": true"#);
+    let (last, mut work) = until_due(&filter, 0);
+    let before = transcript(&fake, "s");
+    let asked = work.step(&filter, "h", None);
+    assert_eq!(asked.step, Step::Needs);
+    let need = asked.need.unwrap();
+    assert_eq!((need.purpose, need.id, need.max_tokens), (Purpose::Summary, 1, 125));
+    assert!(need.input.starts_with("User:\n```\nquestion 0: what"), "{}", need.input);
+    assert!(!need.input.contains(&format!("about {last}.")), "the newest stay");
+    assert_eq!(work.step(&filter, "h", Some(" All about numbers.\n")).step, Step::Done);
+    assert_eq!(transcript(&fake, "s"), before, "nothing is deleted");
+
+    let reach = summary(&fake)["to"].as_u64().unwrap();
+    assert_eq!(reach % 2, 1, "no turn is split");
+    let asked = ask(&filter, "?", &s());
+    assert_eq!(
+        attached(&asked, "memory_summary"),
+        json!({"role": "user", "content": "[Summary of the conversation so far]\nAll about numbers."})
+    );
+    let first = reach.div_ceil(2);
+    assert!(messages(&asked)[0].starts_with(&format!("user: question {first}:")), "the window begins where it ends");
+    let trace = attached(&asked, "memory_trace");
+    assert_eq!((&trace["summary_to"], &trace["gap"]), (&json!(reach), &json!(null)));
+    let rest: u64 = before[first as usize * 2..].iter().map(|record| record["weight"].as_u64().unwrap()).sum();
+    assert!(rest <= 150, "{rest}");
+
+    // It is not due again before there is as much anew, and the next one is made of it.
+    let (_, mut work) = until_due(&filter, last + 1);
+    let need = work.step(&filter, "h", None).need.unwrap();
+    assert!(need.input.starts_with("Earlier summary:\n```\nAll about numbers.\n```\nUser:\n"), "{}", need.input);
+    assert!(need.input.contains(&format!("question {first}:")) && !need.input.contains("question 0:"));
+    assert_eq!(work.step(&filter, "h", Some("More numbers.")).step, Step::Done);
+    assert!(summary(&fake)["to"].as_u64().unwrap() > reach);
+}
+
+#[test]
+fn without_a_model_there_is_a_digest() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500, "summary_max_tokens": 200"#);
+    let turn = ask(&filter, "Weather in Rome?", &s()).turn;
+    act(&filter, "Weather in Rome?", "Hot.", &turn, &[call("c", "weather", "{}"), result("c", "weather", "40")]);
+    let (last, mut work) = until_due(&filter, 0);
+    work.step(&filter, "h", None);
+    assert_eq!(work.step(&filter, "h", Some("")).step, Step::Done);
+    let text = summary(&fake)["text"].as_str().unwrap().to_owned();
+    assert!(
+        text.len() <= 400 && text.contains("- The user asked: question") && text.contains("- Answered: It is"),
+        "{text}"
+    );
+    assert_eq!(attached(&ask(&filter, "?", &s()), "memory_summary")["role"], "user");
+    let (_, mut work) = until_due(&filter, last + 1);
+    work.step(&filter, "h", None);
+    work.step(&filter, "h", Some(""));
+    let text = summary(&fake)["text"].as_str().unwrap().to_owned();
+    assert!(text.len() <= 400 && text.contains("The user asked: question"), "{text}");
+}
+
+#[test]
+fn who_comes_second_undoes_nothing() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let (_, mut one) = until_due(&filter, 0);
+    let mut two = Work { subject: one.subject.clone(), name: "summary", state: one.state.clone() };
+    assert_eq!(one.step(&filter, "one", None).step, Step::Needs);
+    assert_eq!(two.step(&filter, "two", None).step, Step::Taken);
+    // The first one takes too long; its lease runs out.
+    fake.pass(1001);
+    assert_eq!(two.step(&filter, "two", None).step, Step::Needs);
+    assert_eq!(two.step(&filter, "two", Some("By the second.")).step, Step::Done);
+    assert_eq!(one.step(&filter, "one", Some("By the first.")).step, Step::Taken);
+    assert_eq!(summary(&fake)["text"], "By the second.");
+    // Nothing is left to be done, and no lease either.
+    let mut three = Work { state: "{}".into(), subject: two.subject.clone(), name: "summary" };
+    assert_eq!(three.step(&filter, "three", None).step, Step::Done);
+    assert!(fake.buckets.borrow()["s"].leases.is_empty());
+}
+
+#[test]
+fn a_turn_that_is_written_meanwhile_is_safe() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let (_, mut work) = until_due(&filter, 0);
+    work.step(&filter, "h", None);
+    turn(&filter, "meanwhile", None);
+    assert_eq!(work.step(&filter, "h", Some("Numbers.")).step, Step::Done);
+    assert_eq!(messages(&ask(&filter, "?", &s())).last().unwrap(), "assistant: answer meanwhile");
+    // But not if messages were changed.
+    let (_, mut work) = until_due(&filter, 500);
+    work.step(&filter, "h", None);
+    let mut buckets = fake.buckets.borrow_mut();
+    buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("revision".into(), b"1".into());
+    drop(buckets);
+    assert_eq!(work.step(&filter, "h", Some("Old numbers.")).step, Step::Taken);
+}
+
+#[test]
+fn a_summary_of_another_branch_is_not_attached() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    turn(&filter, "root", None);
+    let (_, mut work) = until_due(&filter, 0);
+    work.step(&filter, "h", None);
+    work.step(&filter, "h", Some("Numbers."));
+    let other = ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "aroot"}));
+    assert_eq!(attached(&other, "memory_summary"), json!(null));
+    assert_eq!(messages(&other), ["user: question root", "assistant: answer root"]);
+}
+
+#[test]
+fn work_on_what_is_gone_ends_and_unknown_work_fails() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let (_, mut work) = until_due(&filter, 0);
+    fake.buckets.borrow_mut().clear();
+    for name in ["summary", "title", "retention"] {
+        work.name = name;
+        assert_eq!(work.step(&filter, "h", None).step, Step::Ended, "{name}");
+    }
+    for (subject, name, state) in [
+        ("session/s", "dance", "{}"),
+        ("user/s", "summary", "{}"),
+        ("s", "summary", "{}"),
+        ("session/s", "summary", "x"),
+    ] {
+        let mut work = Work { subject: subject.into(), name, state: state.into() };
+        let progress = work.step(&filter, "h", None);
+        assert_eq!(progress.step, Step::Failed);
+        assert!(progress.problem.is_some());
+    }
+    assert!(fake.buckets.borrow().is_empty());
+}
+
+#[test]
+fn a_conversation_gets_its_title_with_the_first_turn() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let question = "Where is my parcel? I have waited for it since the beginning of the month.";
+    let asked = ask(&filter, question, &s());
+    let stored = reply(&filter, question, "In Leipzig.", &asked.turn);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is my parcel? I have waited for it since...");
+    let mut work = Work::of(&stored.due, "title");
+    let need = work.step(&filter, "h", None).need.unwrap();
+    assert_eq!((need.purpose, &*need.input), (Purpose::Title, &*format!("```\n{question}\n```\n")));
+    assert_eq!(work.step(&filter, "h", Some("Title: \"Lost Parcel\".")).step, Step::Done);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+    // With a second turn nothing is due; and what others gave is kept.
+    assert_eq!(reply(&filter, "2", "two", &ask(&filter, "2", &s()).turn).due, []);
+    assert_eq!(work.step(&filter, "h", Some("Another one")).step, Step::Taken);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+
+    let none = super::filter(&fake, r#""auto_generate_titles": false"#);
+    let other = json!({"session_id": "t"});
+    let asked = ask(&none, "?", &other);
+    assert_eq!(say(&none, "?", "!", &asked.turn, &other).due, []);
+}
+
+#[test]
+fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
+    for options in [r#""max_session_messages": 20"#, r#""max_session_bytes": 4000"#] {
+        let fake = Fake::new();
+        let filter = filter(&fake, &format!("{options}, \"max_context_tokens\": 2000"));
+        let long = "x".repeat(900);
+        let mut most = 0;
+        for number in 0..60 {
+            let name = number.to_string();
+            let metadata = json!({"session_id": "s", "message_id": format!("q{name}")});
+            let asked = ask(&filter, &name, &metadata);
+            let activity = [call("c", "look", "{}"), result("c", "look", &long)];
+            let stored = act(&filter, &name, "done", &asked.turn, &activity);
+            assert_eq!(stored.effect, STORED);
+            let records = transcript(&fake, "s");
+            most = most.max(records.len());
+            assert_eq!(records[0]["begins"], true, "whole turns go");
+            if stored.due.iter().any(|task| task.name == "retention") {
+                let mut work = Work::of(&stored.due, "retention");
+                while work.step(&filter, "h", None).step == Step::Again {}
+            }
+        }
+        assert!(most <= 30, "{options}: {most}");
+        let records = transcript(&fake, "s");
+        let buckets = fake.buckets.borrow();
+        let bucket = &buckets["s"];
+        let results = records.iter().filter(|record| record["tool"]["whole"].is_string()).count();
+        assert_eq!(bucket.maps["results"].len(), results);
+        assert_eq!(bucket.maps["messages"].len(), records.len() / 4);
+        let (_, texts) = &bucket.logs["transcript"];
+        let bytes: usize = texts.iter().map(String::len).sum();
+        assert_eq!(bucket.maps["session"]["bytes"], bytes.to_string().into_bytes());
+        drop(buckets);
+        assert_eq!(messages(&ask(&filter, "?", &s())).last().unwrap(), "assistant: done");
+        // What was stored long ago and is sent again is stored again.
+        let metadata = json!({"session_id": "s", "message_id": "q0"});
+        assert_eq!(say(&filter, "0", "again", &ask(&filter, "0", &metadata).turn, &json!({})).effect, Effect::Stored);
+    }
+}
+
+#[test]
+fn what_no_answer_named_is_done_if_there_is_anything_to_do() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    until_due(&filter, 0);
+    let work = |name| Work { subject: "session/s".into(), name, state: String::new() };
+    for name in ["title", "summary"] {
+        let mut work = work(name);
+        assert_eq!(work.step(&filter, "h1", None).step, Step::Needs, "{name}");
+        assert_eq!(work.step(&filter, "h1", Some("What it is about")).step, Step::Done, "{name}");
+    }
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "What it is about");
+    assert_eq!(summary(&fake)["text"], "What it is about");
+    // Now there is no more to do; a title that a model or somebody gave stays. No lease is left behind.
+    for holder in ["h2", "h3"] {
+        for name in ["title", "summary", "retention"] {
+            assert_eq!(work(name).step(&filter, holder, None).step, Step::Done, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_could_not_be_had_leaves_everything_as_it_was_and_no_lease() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    until_due(&filter, 0);
+    let title = entry(&fake, "session", "title");
+    for name in ["title", "summary"] {
+        for holder in ["h1", "h2"] {
+            let mut work = Work { subject: "session/s".into(), name, state: String::new() };
+            assert_eq!(work.step(&filter, holder, None).step, Step::Needs, "{name}");
+            let job = Job {
+                subject: &work.subject,
+                name,
+                state: &work.state,
+                holder,
+                lease_milliseconds: 1000,
+                result: Some(&NeedResult::Failed),
+            };
+            assert_eq!(filter.advance(&job).step, Step::Failed, "{name}");
+        }
+    }
+    assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "summary")), (title, None));
+}
+
+#[test]
+fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let turn = || reply(&filter, "Where is it?", "In Leipzig.", &ask(&filter, "Where is it?", &s()).turn).due;
+    let named = |due: &[keepline_filter::Task]| due.iter().map(|task| task.name).collect::<Vec<_>>();
+    let mut work = Work::of(&turn(), "title");
+    work.step(&filter, "h", None);
+    let job = Job {
+        subject: &work.subject,
+        name: "title",
+        state: &work.state,
+        holder: "h",
+        lease_milliseconds: 1000,
+        result: Some(&NeedResult::Failed),
+    };
+    assert_eq!(filter.advance(&job).step, Step::Failed);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is it?");
+    // So is one that nobody has begun.
+    for _ in 0..2 {
+        assert_eq!(named(&turn()), ["title"]);
+    }
+    let mut again = Work::of(&turn(), "title");
+    again.step(&filter, "h", None);
+    assert_eq!(again.step(&filter, "h", Some("Lost Parcel")).step, Step::Done);
+    assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");
+    assert_eq!(named(&turn()), [""; 0]);
+    // Without a model, with one that says nothing of use, and where somebody has given one, it is settled, too.
+    for (session, said) in [("t", Some("")), ("u", Some("-")), ("v", None)] {
+        let metadata = json!({"session_id": session});
+        let asked = ask(&filter, "Where is it?", &metadata);
+        let mut work = Work::of(&reply(&filter, "Where is it?", "!", &asked.turn).due, "title");
+        match said {
+            Some(said) => {
+                work.step(&filter, "h", None);
+                assert_eq!(work.step(&filter, "h", Some(said)).step, Step::Done);
+            }
+            None => {
+                let title = br#"Mine"#.to_vec();
+                let mut buckets = fake.buckets.borrow_mut();
+                let map = buckets.get_mut(session).unwrap().maps.get_mut("session").unwrap();
+                map.insert("title".into(), title);
+                drop(buckets);
+                assert_eq!(work.step(&filter, "h", None).step, Step::Done);
+            }
+        }
+        let asked = ask(&filter, "2", &metadata);
+        assert_eq!(named(&reply(&filter, "2", "two", &asked.turn).due), [""; 0], "{session}");
+    }
+}

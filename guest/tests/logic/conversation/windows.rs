@@ -1,0 +1,404 @@
+//! How much of a conversation a question gets.
+
+use keepline_filter::conversation::record::{Kind, Record, Role, Tool};
+use keepline_filter::conversation::tokens;
+use keepline_filter::conversation::turns::turns;
+use keepline_filter::conversation::window::{Limits, Window, window};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{act, ask, attached, call, filter, messages, reply, result, s};
+use crate::fake::Fake;
+
+fn limits(budget: u64) -> Limits {
+    Limits { budget, keep: 50, messages: 500, results: 40_000, reach: None }
+}
+
+/// A turn's records: a question, calls and results of these sizes, an answer.
+fn made(turn: &str, question: usize, results: &[usize], answer: usize) -> Vec<Record<'static>> {
+    let record = |role, kind, size: usize, call: Option<usize>| {
+        let mut record = Record::new("", role, "x".repeat(size).into(), "0");
+        record.turn = turn.to_owned().into();
+        record.kind = kind;
+        record.tool = call.map(|call| Tool { call_id: format!("c{call}").into(), ..Tool::default() });
+        record.weight = tokens::of_bytes(size) + tokens::MESSAGE;
+        record
+    };
+    let mut records = vec![record(Role::User, Kind::Message, question, None)];
+    records.extend((0..results.len()).map(|call| record(Role::Assistant, Kind::ToolCall, 0, Some(call))));
+    records
+        .extend(results.iter().enumerate().map(|(call, size)| record(Role::Tool, Kind::ToolResult, *size, Some(call))));
+    records.push(record(Role::Assistant, Kind::Message, answer, None));
+    records[0].begins = true;
+    records
+}
+
+fn numbered<'r>(records: &'r [Record<'static>]) -> Vec<(u64, &'r Record<'static>)> {
+    (0..).zip(records).collect()
+}
+
+fn weight(records: &[Record<'_>]) -> u64 {
+    records.iter().map(|record| record.weight).sum()
+}
+
+/// The window over all of these records, looked at through `look`.
+fn with<T>(records: &[Record<'static>], limits: &Limits, look: impl FnOnce(&Window<'_, '_>) -> T) -> T {
+    let numbered = numbered(records);
+    let total = weight(records);
+    let turns = turns(&numbered, total);
+    look(&window(&turns, total, true, limits, None))
+}
+
+/// The share of each prompt's tokens that begins as the one before did, over many questions.
+fn stable_share(turn_tokens: u64, limits: &Limits) -> f64 {
+    let size = usize::try_from((turn_tokens / 2 - tokens::MESSAGE) * 16 / 5).unwrap();
+    let mut records = Vec::new();
+    let (mut stable, mut all) = (0, 0);
+    let mut before: Vec<(u64, u64)> = Vec::new();
+    for turn in 0..600 {
+        let now: Vec<(u64, u64)> =
+            with(&records, limits, |window| window.items.iter().map(|item| (item.position, item.cost())).collect());
+        if turn >= 300 {
+            all += now.iter().map(|(_, cost)| cost).sum::<u64>();
+            stable += now.iter().zip(&before).take_while(|(a, b)| a == b).map(|((_, cost), _)| cost).sum::<u64>();
+        }
+        before = now;
+        records.extend(made(&turn.to_string(), size, &[], size));
+    }
+    stable as f64 / all as f64
+}
+
+#[test]
+fn most_of_a_prompt_begins_as_the_one_before() {
+    for (turn, budget, wanted) in
+        [(72, 4000, 0.9), (72, 8000, 0.9), (350, 4000, 0.75), (350, 8000, 0.84), (350, 32_000, 0.9), (72, 32_000, 0.9)]
+    {
+        let share = stable_share(turn, &limits(budget));
+        println!("turns of {turn} tokens, budget {budget}: {:.1} % stable", share * 100.0);
+        assert!(share >= wanted, "turns of {turn} tokens, budget {budget}: {share}");
+    }
+}
+
+#[test]
+fn the_beginning_stays_while_the_conversation_grows_by_a_step() {
+    let mut records = Vec::new();
+    let mut starts: Vec<(u64, u64)> = Vec::new();
+    for turn in 0..400 {
+        records.extend(made(&turn.to_string(), 100, &[], 100));
+        let start = with(&records, &limits(4000), |window| window.items[0].position);
+        if starts.last().is_none_or(|(last, _)| *last != start) {
+            starts.push((start, weight(&records)));
+        }
+    }
+    assert!(starts.len() > 5);
+    for pair in starts.windows(2).skip(1) {
+        let grown = pair[1].1 - pair[0].1;
+        assert!((1900..=2100).contains(&grown), "{starts:?}");
+    }
+}
+
+#[test]
+fn the_newest_turn_is_shown_whatever_its_size() {
+    for (records, budget) in [
+        (made("t", 10, &[], 100_000), 500),
+        (made("t", 100_000, &[100_000, 50, 70_000], 100_000), 500),
+        (made("t", 100, &[100_000, 50, 70_000], 100), 2000),
+        (made("t", 100, &[9; 300], 100), 64),
+        (made("t", 5000, &[], 5000), 64),
+    ] {
+        let mut all = made("before", 100, &[], 100);
+        all.extend(records);
+        with(&all, &limits(budget), |window| {
+            assert!(window.is_cut && window.cost <= budget, "{} of {budget}", window.cost);
+            let texts: Vec<usize> = window.items.iter().map(|item| item.text().len()).collect();
+            assert!(texts.len() >= 2 && texts.iter().sum::<usize>() > 30, "{texts:?}");
+            assert!(window.items.iter().all(|item| item.record.turn == "t"));
+        });
+    }
+    // Short texts are left whole where cutting the long ones does.
+    with(&made("t", 100, &[100_000, 50], 100), &limits(2000), |window| {
+        let texts: Vec<usize> = window.items.iter().map(|item| item.text().len()).collect();
+        assert_eq!((texts[0], texts[4], texts[5]), (100, 50, 100));
+        assert!(texts[3] > 4000, "{texts:?}");
+    });
+}
+
+#[test]
+fn old_results_become_placeholders_before_turns_are_dropped() {
+    let limits = Limits { results: 1000, ..limits(4000) };
+    let mut records = Vec::new();
+    let mut most = 0;
+    for turn in 0..40 {
+        records.extend(made(&turn.to_string(), 40, &[1000], 40));
+        with(&records, &limits, |window| {
+            assert!(window.cost <= 4000);
+            most = most.max(window.items.len() / 4);
+            if weight(&records) <= 4000 {
+                assert_eq!(window.cleared, 0);
+            }
+        });
+    }
+    // Ten of them fit as they are.
+    assert!(most > 12, "{most}");
+}
+
+#[test]
+fn an_earlier_read_of_a_file_points_to_the_newest() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500"#);
+    let text = "line\n".repeat(60);
+    for number in 0..8 {
+        let question = format!("question {number}");
+        let turn = ask(&filter, &question, &s()).turn;
+        let arguments = if number % 2 == 0 { r#"{"path":"a.rs"}"# } else { r#"{"path":"b.rs","lines":3}"# };
+        act(&filter, &question, "Read.", &turn, &[call("c", "read", arguments), result("c", "read", &text)]);
+    }
+    let found = messages(&ask(&filter, "?", &s()));
+    let again = found.iter().filter(|text| text.contains("read again below")).count();
+    let whole = found.iter().filter(|text| text.contains("line\nline")).count();
+    assert!(again > 0 && whole >= 2, "{found:?}");
+    let last_note = found.iter().rposition(|text| text.contains("read again")).unwrap();
+    assert!(found[last_note..].iter().any(|text| text.contains("line\nline")));
+}
+
+#[test]
+fn a_pinned_first_turn_stays() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 400, "pin_first_turn": true, "memory_trace": true"#);
+    for number in 0..60 {
+        let question = format!("question {number}");
+        let asked = ask(&filter, &question, &s());
+        if number > 0 {
+            assert_eq!(messages(&asked)[0], "user: question 0");
+            assert!(attached(&asked, "memory_trace")["tokens"].as_u64().unwrap() <= 400);
+        }
+        reply(&filter, &question, "answer", &asked.turn);
+    }
+    let found = messages(&ask(&filter, "?", &s()));
+    assert_ne!(found[2], "user: question 1");
+    assert_eq!(found.iter().filter(|text| *text == "user: question 0").count(), 1);
+}
+
+#[test]
+fn no_more_messages_are_shown_than_the_limit() {
+    let mut records = Vec::new();
+    for turn in 0..100 {
+        records.extend(made(&turn.to_string(), 20, &[], 20));
+        let limits = Limits { messages: 11, ..limits(4000) };
+        with(&records, &limits, |window| {
+            let shown = window.items.len();
+            assert!(shown <= 11 && shown >= 2.min(records.len()), "{shown}");
+        });
+    }
+}
+
+#[test]
+fn what_limits_a_window_beside_its_budget_leaves_as_much_as_the_budget_does() {
+    let host_counts_more = |records: &mut Vec<Record<'static>>| {
+        for record in records {
+            record.tokens = Some(record.weight * 3 / 2);
+        }
+    };
+    for (budget, limit, counts_more) in
+        [(50_000, 100, false), (50_000, 500, false), (4000, 500, true), (9000, 120, true)]
+    {
+        let limits = Limits { messages: limit, ..limits(budget) };
+        let mut records = Vec::new();
+        let (mut starts, mut full) = (Vec::new(), 0);
+        for turn in 0..700 {
+            let mut made = made(&turn.to_string(), 60, &[], 140);
+            if counts_more {
+                host_counts_more(&mut made);
+            }
+            records.extend(made);
+            with(&records, &limits, |window| {
+                let messages = window.items.len() as u64;
+                assert!(window.cost <= budget && messages <= limit);
+                if window.start > 0 {
+                    full += 1;
+                    assert!(messages * 5 >= limit * 2 || window.cost * 5 >= budget * 2, "{messages} {}", window.cost);
+                }
+                starts.push(window.start);
+            });
+        }
+        assert!(starts.is_sorted(), "{starts:?}");
+        starts.dedup();
+        assert!(full > 200 && starts.len() < full / 5, "{full}, {starts:?}");
+    }
+}
+
+#[test]
+fn the_trace_says_what_became_of_each_turn() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 100, "memory_trace": true"#);
+    for number in 0..12 {
+        let question = format!("question {number}");
+        reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
+    }
+    let open = ask(&filter, "open", &s()).turn;
+    act(&filter, "open", "", &open, &[call("c", "look", "{}")]);
+    let trace = attached(&ask(&filter, "?", &s()), "memory_trace");
+    assert_eq!((&trace["budget"], &trace["estimate"]), (&json!(100), &json!("bytes-1")));
+    let fates: Vec<&str> =
+        trace["turns"].as_array().unwrap().iter().map(|turn| turn["fate"].as_str().unwrap()).collect();
+    assert!(fates.contains(&"over budget") && fates.ends_with(&["kept", "open"]), "{fates:?}");
+    assert!(trace["tokens"].as_u64().unwrap() <= 100);
+}
+
+#[test]
+fn reading_costs_the_same_however_long_the_conversation_is() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 1000, "auto_summarize": false"#);
+    let mut sizes = Vec::new();
+    for number in 0..1000 {
+        let turn = ask(&filter, "What is the weather like?", &s());
+        sizes.push(turn.metadata.map_or(0, |metadata| metadata.len()));
+        reply(&filter, "What is the weather like?", &format!("As on day {number}."), &turn.turn);
+    }
+    assert_eq!(fake.waits.get(), 2000);
+    let most = |range: std::ops::Range<usize>| sizes[range].iter().max().copied().unwrap();
+    assert!(most(500..1000) <= most(100..500) + 200);
+}
+
+/// Turns of random shape, some of them left open, with other turns between their steps.
+fn conversation() -> impl Strategy<Value = Vec<Record<'static>>> {
+    let turn = (0..3000_usize, prop::collection::vec(0..4000_usize, 0..4), 0..3000_usize, 0..10_u8, any::<u16>());
+    prop::collection::vec(turn, 1..40).prop_map(|turns| {
+        let mut all: Vec<Record<'static>> = Vec::new();
+        let mut left: Vec<Record<'static>> = Vec::new();
+        for (number, (question, results, answer, fate, tokens)) in turns.into_iter().enumerate() {
+            let mut records = made(&number.to_string(), question, &results, answer);
+            if tokens % 3 == 0 {
+                for record in &mut records {
+                    record.tokens = Some(record.weight * u64::from(tokens % 7) / 3);
+                }
+            }
+            // One in five is not finished, or only after others.
+            let cut = records.len() * usize::from(fate.min(8)) / 8;
+            let rest = records.split_off(cut.max(1));
+            all.extend(records);
+            all.append(&mut left);
+            if fate % 2 == 0 {
+                left = rest;
+            }
+        }
+        all
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_window_keeps_its_promises(
+        records in conversation(), budget in 64..20_000_u64, keep in 10..90_u64, results in 0..5000_u64,
+        messages in 2..60_u64, dropped in 0..40_usize,
+    ) {
+        let limits = Limits { budget, keep, messages, results, reach: None };
+        let numbered = numbered(&records);
+        let total = weight(&records);
+        let all = turns(&numbered, total);
+        let shown = window(&all, total, true, &limits, None);
+        prop_assert!(shown.cost <= budget, "{} > {}", shown.cost, budget);
+        prop_assert_eq!(shown.cost, shown.items.iter().map(|item| item.cost()).sum::<u64>());
+        let has_closed = all.iter().any(|turn| !turn.is_open);
+        prop_assert_eq!(!shown.items.is_empty(), has_closed);
+
+        // Each call has its result, after it, and no result is alone; unless tools were cut out of the newest turn.
+        let mut open: Vec<(&str, &str)> = Vec::new();
+        for item in &shown.items {
+            let id = item.record.tool.as_ref().map_or("", |tool| &*tool.call_id);
+            match item.record.kind {
+                Kind::ToolCall => open.push((&item.record.turn, id)),
+                Kind::ToolResult => {
+                    let at = open.iter().position(|call| *call == (&*item.record.turn, id));
+                    prop_assert!(at.is_some(), "a result without its call");
+                    open.remove(at.unwrap());
+                }
+                _ => {}
+            }
+        }
+        prop_assert!(open.is_empty(), "calls without results: {:?}", open);
+
+        // A reader that got less of the log comes to the same, or to a later beginning; never to another text.
+        let tail = &numbered[dropped.min(numbered.len() - 1)..];
+        let fewer = turns(tail, total);
+        let other = window(&fewer, total, dropped == 0, &limits, None);
+        let known = tail.iter().map(|(_, record)| record.weight).sum::<u64>();
+        if !shown.is_cut && !other.is_cut && shown.cleared == 0 && other.cleared == 0 {
+            let positions = |window: &Window<'_, '_>| window.items.iter().map(|item| item.position).collect::<Vec<_>>();
+            let (whole, part) = (positions(&shown), positions(&other));
+            let both = whole.iter().filter(|at| part.contains(at)).count();
+            prop_assert!(both == part.len() || known < budget * 2, "{:?} {:?}", whole, part);
+        }
+    }
+
+    /// What is stored by one process is shown alike by any, whether it looks at all that it reads, so that it can trace it,
+    /// or no further back than the window.
+    #[test]
+    fn every_reader_sees_the_same_window(
+        said in prop::collection::vec(("[a-z ]{0,200}", "[a-zé\"\n]{1,300}", 0..4_usize), 1..20),
+        budget in 64..2000_u64, results in 0..300_u64,
+    ) {
+        let fake = Fake::new();
+        let options = format!("\"max_context_tokens\": {budget}, \"tool_result_tokens\": {results}");
+        let writer = filter(&fake, &options);
+        let mut is_stored = false;
+        for (question, answer, calls) in &said {
+            let turn = ask(&writer, question, &s()).turn;
+            // Tools are at work in one turn of four.
+            let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", answer)];
+            act(&writer, question, answer, &turn, if *calls == 3 { &activity } else { &[] });
+            let views = [", \"memory_trace\": true", "", ""].map(|more| {
+                let reader = filter(&fake, &[&*options, more].concat());
+                attached(&ask(&reader, "?", &s()), "memory_messages")
+            });
+            prop_assert_eq!(&views[0], &views[1]);
+            prop_assert_eq!(&views[1], &views[2]);
+            // Of a blank answer without tools nothing is stored.
+            is_stored |= *calls == 3 || !answer.trim().is_empty();
+            prop_assert_eq!(views[0].as_array().is_some_and(|all| !all.is_empty()), is_stored);
+        }
+    }
+}
+
+#[test]
+fn a_window_has_no_more_bytes_than_it_may_have() {
+    let fake = Fake::new();
+    let options = r#""max_window_bytes": 4096, "memory_trace": true"#;
+    let limited = filter(&fake, options);
+    for number in 0..40 {
+        let question = format!("question {number} {}", "\u{1}".repeat(30));
+        let asked = ask(&limited, &question, &s());
+        if number > 1 {
+            let found = messages(&asked);
+            assert!(found.len() >= 2 && found.len().is_multiple_of(2), "{found:?}");
+        }
+        let added: usize =
+            ["memory_messages", "memory_trace"].map(|name| attached(&asked, name).to_string().len()).iter().sum();
+        assert!(added <= 4096, "{added}");
+        reply(&limited, &question, "answer", &asked.turn);
+    }
+    // What can't be made to fit is left out, and told.
+    let text =
+        filter(&fake, r#""max_window_bytes": 4096, "window_form": "text", "query_prompt_template": "{{query}}""#);
+    let asked = ask(&text, &"?".repeat(5000), &s());
+    assert_eq!((attached(&asked, "memory_messages"), asked.problem.unwrap().code), (Value::Null, "limit"));
+    assert!(attached(&ask(&text, "?", &s()), "memory_messages").is_string());
+}
+
+#[test]
+fn the_newest_turn_is_read_whole_whatever_its_size() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 64, "max_message_length": 0"#);
+    let long = "\u{1}\"x".repeat(50_000);
+    for number in 0..3 {
+        let asked = ask(&filter, "?", &s());
+        let before = fake.waits.get();
+        let found = messages(&ask(&filter, "?", &s()));
+        // Once more is read, and no more.
+        let waits = if number == 0 { 1 } else { 2 };
+        assert_eq!((found.len(), fake.waits.get() - before), (if number == 0 { 0 } else { 2 }, waits));
+        reply(&filter, &long, &long, &asked.turn);
+    }
+}

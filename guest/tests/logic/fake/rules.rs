@@ -1,0 +1,144 @@
+//! What the contract asks of a transaction, and what stops it before it changes anything.
+
+use std::collections::{BTreeMap, HashSet};
+
+use keepline_filter::store::*;
+
+use super::{Bucket, Fake, apply::extent};
+
+/// A transaction writes each key once and each log once, and is of a bounded size.
+pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
+    let mut seen = HashSet::new();
+    let mut pieces = transaction.expectations.len();
+    let mut bytes = 0;
+    for operation in transaction.operations {
+        pieces += 2;
+        let written: Vec<String> = match operation {
+            Operation::Put { map, key, text } => {
+                assert!(text.len() <= 8 << 20, "a text of {} bytes", text.len());
+                bytes += key.len() + text.len();
+                vec![format!("{map}/{key}")]
+            }
+            Operation::Increment { map, key, .. } => vec![format!("{map}/{key}")],
+            Operation::Remove { map, keys } => {
+                pieces += keys.len();
+                keys.iter().map(|key| format!("{map}/{key}")).collect()
+            }
+            Operation::PutSome { map, entries } => {
+                pieces += entries.len();
+                bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
+                entries.iter().map(|(key, _)| format!("{map}/{key}")).collect()
+            }
+            Operation::ResetMap { map } => vec![format!("map {map}")],
+            Operation::ReplaceMap { map, entries } => {
+                pieces += entries.len();
+                bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
+                vec![format!("map {map}")]
+            }
+            Operation::ReplaceLog { log, records } => {
+                pieces += records.len();
+                bytes += records.iter().map(|record| record.len()).sum::<usize>();
+                vec![format!("log {log}")]
+            }
+            Operation::Append { log, records, marks } => {
+                pieces += records.len() + marks.len();
+                let longest = records.iter().map(|record| record.len()).max();
+                assert!(longest.is_none_or(|bytes| bytes <= 2 << 20), "a record of {longest:?} bytes");
+                bytes += records.iter().map(|record| record.len()).sum::<usize>();
+                bytes += marks.iter().map(|mark| mark.key.len()).sum::<usize>();
+                assert!(marks.iter().all(|mark| (mark.record_index as usize) < records.len() && mark.map != VALUES));
+                let marks = marks.iter().map(|mark| format!("{}/{}", mark.map, mark.key));
+                marks.chain([format!("log {log}")]).collect()
+            }
+            Operation::Rewrite { log, records } => {
+                pieces += records.len();
+                bytes += records.iter().map(|(_, text)| text.len()).sum::<usize>();
+                let positions: HashSet<_> = records.iter().map(|(position, _)| position).collect();
+                assert!(positions.len() == records.len(), "a position is written twice");
+                vec![format!("log {log}")]
+            }
+            Operation::ReplaceOldest { log, .. } | Operation::ResetLog { log } => vec![format!("log {log}")],
+            Operation::Overflow { limit, keep, .. } => {
+                assert!(keep <= limit);
+                continue;
+            }
+            _ => continue,
+        };
+        for place in written {
+            assert!(seen.insert(place), "written twice: {:?}", transaction.operations);
+        }
+    }
+    assert!(pieces <= 20_000, "{pieces} pieces");
+    assert!(bytes + 96 * pieces <= 16 << 20, "{bytes} bytes in {pieces} pieces");
+    let incarnation = match transaction.opening {
+        Opening::Existing { incarnation, .. } => incarnation,
+        _ => None,
+    };
+    assert!(incarnation.is_none_or(|life| !life.is_empty() && life.bytes().all(|byte| byte.is_ascii_graphic())));
+}
+
+impl Fake {
+    /// What of a wrong type an operation can't do with.
+    pub(super) fn spoilt<'a>(&self, operation: &Operation<'a>) -> Option<&'a str> {
+        let wrong = self.wrong.borrow();
+        let is_wrong = |name: &&str| wrong.contains(*name);
+        match *operation {
+            Operation::PutSome { map, .. } | Operation::ReplaceMap { map, .. } => Some(map).filter(is_wrong),
+            Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
+                Some(if map == VALUES { key } else { map }).filter(is_wrong)
+            }
+            Operation::Append { log, marks, .. } => {
+                [log].into_iter().chain(marks.iter().map(|mark| mark.map)).find(is_wrong)
+            }
+            Operation::Read { log, .. }
+            | Operation::ReadAt { log, .. }
+            | Operation::Overflow { log, .. }
+            | Operation::ReplaceOldest { log, .. }
+            | Operation::Rewrite { log, .. }
+            | Operation::ReplaceLog { log, .. }
+            | Operation::ResetLog { log } => Some(log).filter(is_wrong),
+            _ => None,
+        }
+    }
+
+    pub(super) fn holds(
+        &self,
+        bucket: &Bucket,
+        expectation: &Expectation<'_>,
+        operations: &[Operation<'_>],
+    ) -> Result<bool, Failure> {
+        let entry = |map: &str, key: &str| bucket.maps.get(map).and_then(|entries| entries.get(key));
+        let has = |map: &str, key: &str| entry(map, key).is_some();
+        Ok(match *expectation {
+            Expectation::Absent { map, .. }
+            | Expectation::Present { map, .. }
+            | Expectation::Equal { map, .. }
+            | Expectation::AbsentOrEqual { map, .. }
+                if self.wrong.borrow().contains(map) =>
+            {
+                return Err(Self::failure(FailureCode::WrongType, map));
+            }
+            Expectation::Absent { map, key } => !has(map, key),
+            Expectation::Present { map, key } => has(map, key),
+            Expectation::Equal { map, key, text } => entry(map, key).is_some_and(|found| found == text.as_bytes()),
+            Expectation::AbsentOrEqual { map, key, text } => {
+                entry(map, key).is_none_or(|found| found == text.as_bytes())
+            }
+            Expectation::Log { log, first, next } => {
+                let (at, all) = bucket.log(log);
+                let extent = extent(at, &all);
+                first.is_none_or(|first| first == at) && next.is_none_or(|next| next == extent.next())
+            }
+            Expectation::Room { map: room, limit } => {
+                let is_new = |operation: &&Operation<'_>| match **operation {
+                    Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
+                        map == room && !has(map, key)
+                    }
+                    _ => false,
+                };
+                let created = operations.iter().filter(is_new).count();
+                created == 0 || (bucket.maps.get(room).map_or(0, BTreeMap::len) + created) as u64 <= limit
+            }
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Conversations: what a pair costs with a window, however long the conversation is; what deferred work does to those
+//! that pass meanwhile; and how much of a prompt begins as the one before it.
+
+mod deferred;
+mod pairs;
+mod prefixes;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use keepline::{
+    Keepline, Options, Pipe, Plugin,
+    store::{
+        DirectoryOptions, DirectoryStore, DirectorySync, MemoryLimits, MemoryStore, RedisOptions, RedisStore, Store,
+    },
+};
+use keepline_local_redis::RedisServer;
+use tokio::runtime::Handle;
+
+use super::{
+    contenders::{answer, answer_of},
+    measure::Contender,
+    report::Section,
+};
+
+/// How much work goes into it.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    pub rounds: u32,
+    pub pairs: u64,
+    /// The longest conversation that is measured, in messages.
+    pub max_messages: u64,
+}
+
+/// Bytes of a question. With an answer of 150 bytes a turn has 72 tokens by the filter's estimate.
+const QUESTION: usize = 50;
+
+/// A store under test.
+struct Tested {
+    name: &'static str,
+    store: Arc<dyn Store>,
+    /// The same, for what is not measured.
+    unsafely: Arc<dyn Store>,
+}
+
+/// Deferred work is done on the runtime `background`.
+pub async fn measure(plugin: &Plugin, effort: Effort, background: &Handle) -> Result<Vec<Section>> {
+    let directory = tempfile::tempdir().context("can't make a directory")?;
+    let in_directory = |sync| {
+        let options = DirectoryOptions { sync, ..DirectoryOptions::default() };
+        DirectoryStore::open(directory.path(), options).map(Arc::new)
+    };
+    let limits = MemoryLimits { max_sessions: 1_000_000, max_bytes: 8 << 30, ..MemoryLimits::default() };
+    let memory = Arc::new(MemoryStore::new(limits));
+    let mut stores = vec![
+        Tested { name: "memory", store: memory.clone(), unsafely: memory },
+        Tested {
+            name: "directory",
+            store: in_directory(DirectorySync::default())?,
+            unsafely: in_directory(DirectorySync::Off)?,
+        },
+    ];
+    let server = if RedisServer::is_installed() { Some(RedisServer::start()?) } else { None };
+    if let Some(server) = &server {
+        let options = RedisOptions { host: "127.0.0.1".into(), port: server.port(), ..RedisOptions::default() };
+        let redis = Arc::new(RedisStore::new(options)?);
+        stores.push(Tested { name: "Redis", store: redis.clone(), unsafely: redis });
+    }
+    let mut sections = Vec::new();
+    for tested in &stores {
+        sections.push(pairs::measure(plugin, tested, effort).await?);
+    }
+    sections.push(deferred::measure(plugin, &stores, effort, background).await?);
+    sections.push(prefixes::measure(plugin, effort).await?);
+    Ok(sections)
+}
+
+async fn keepline(plugin: &Plugin, store: &Arc<dyn Store>, filter: String) -> Result<Keepline> {
+    let mut options = Options::default();
+    options.filter = filter;
+    Ok(Keepline::new(plugin.clone(), store.clone(), options).await?)
+}
+
+/// The filter's configuration.
+fn with_window(tokens: u64) -> String {
+    format!(r#"{{"conversation": true, "max_context_tokens": {tokens}, "summaries": false}}"#)
+}
+
+/// Sessions in turn, which grow by what they are measured with.
+struct Talking {
+    pipe: Pipe,
+    question: String,
+    answer: String,
+    /// Metadata of each session.
+    sessions: Vec<String>,
+    at: usize,
+}
+
+impl Talking {
+    fn new(keepline: &Keepline, name: &str, sessions: u64, turn_tokens: u64) -> Self {
+        // A message weighs four tokens beside its text, and 16 bytes of text weigh five.
+        let bytes = usize::try_from((turn_tokens - 8) * 16 / 5).unwrap_or(QUESTION);
+        Self {
+            pipe: keepline.pipe(),
+            question: answer_of(QUESTION),
+            answer: answer_of(bytes.saturating_sub(QUESTION)),
+            sessions: (0..sessions).map(|number| format!(r#"{{"session_id": "{name}-{number}"}}"#)).collect(),
+            at: 0,
+        }
+    }
+
+    /// What the next question goes on with.
+    async fn ask(&mut self) -> Result<Option<String>> {
+        let metadata = self.sessions.get(self.at % self.sessions.len()).map_or("{}", String::as_str);
+        Ok(self.pipe.question(&self.question, metadata).await?.metadata)
+    }
+}
+
+impl Contender for Talking {
+    async fn prepare(&mut self) -> Result<()> {
+        self.at += 1;
+        Ok(())
+    }
+
+    async fn question(&mut self) -> Result<()> {
+        self.ask().await.map(drop)
+    }
+
+    async fn answer(&mut self) -> Result<()> {
+        answer(&mut self.pipe, &self.answer, "{}").await
+    }
+}

@@ -1,0 +1,86 @@
+//! Conversation memory of NeuroLink: a JSON document for each session, `{prefix}{userId}:{sessionId}`.
+//!
+//! Its rows of tools have no ids that pair them: a result belongs to the first call of that tool in its turn that has none.
+
+use serde_json::{Map, Value, json};
+
+use super::{Conversation, Item, Stored, message, seconds, set};
+
+/// What it calls nobody, and a conversation without a title.
+const NOBODY: &str = "randomUser";
+const UNTITLED: &str = "New Conversation";
+/// What it stores of an answer that was cut off.
+const INTERRUPTED: &str = "[generation was interrupted]";
+
+pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> {
+    let Stored::Text(text) = &item.value else {
+        // The sets of users' sessions.
+        return if matches!(item.value, Stored::Other(_)) { Ok(None) } else { Err(bad("is not a string")) };
+    };
+    let document: Map<String, Value> = serde_json::from_str(text).map_err(|_| bad("is not a JSON object"))?;
+    let string = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let session = string("sessionId").ok_or_else(|| bad("has no sessionId"))?.to_owned();
+    let rows = document.get("messages").and_then(Value::as_array).ok_or_else(|| bad("has no messages"))?;
+    let mut conversation = Conversation {
+        session,
+        user: string("userId").filter(|user| *user != NOBODY).map(str::to_owned),
+        title: string("title").filter(|title| *title != UNTITLED).map(str::to_owned),
+        ..Conversation::default()
+    };
+    // Calls of the turn that have no result yet: names and ids.
+    let mut open: Vec<(String, String)> = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let text = |name: &str| row.get(name).and_then(Value::as_str);
+        let content = row.get("content").unwrap_or(&Value::Null);
+        let tool = text("tool").unwrap_or_default();
+        let mut found = match text("role") {
+            _ if row.pointer("/metadata/isSummary") == Some(&Value::Bool(true)) => {
+                conversation.leave_out(number, "it is a summary, which is made anew");
+                continue;
+            }
+            Some(role @ ("user" | "assistant")) => {
+                if role == "user" {
+                    open.clear();
+                }
+                let said = message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
+                let Some(said) = said else {
+                    conversation.leave_out(number, "it says nothing");
+                    continue;
+                };
+                said
+            }
+            Some("tool_call") => {
+                let id = text("id").map_or_else(|| format!("call-{number}"), str::to_owned);
+                let arguments = row.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+                open.push((tool.to_owned(), id.clone()));
+                json!({"role": "assistant", "content": "", "tool": {"call_id": id, "name": tool, "arguments": arguments}})
+            }
+            Some("tool_result") => {
+                let at = open.iter().position(|(name, _)| name == tool).or((!open.is_empty()).then_some(0));
+                let Some((name, id)) = at.map(|at| open.remove(at)) else {
+                    conversation.leave_out(number, "a tool's result without a call of its own");
+                    continue;
+                };
+                let error = row.pointer("/result/error");
+                json!({"role": "tool", "content": content, "tool": {"call_id": id, "name": name, "error": error}})
+            }
+            Some("system") => {
+                conversation.leave_out(number, "what the system says is not a part of memory");
+                continue;
+            }
+            _ => return Err(bad(&format!("has a message {} of a role that NeuroLink does not have", number + 1))),
+        };
+        if let Some(at) = text("timestamp").and_then(seconds) {
+            set(&mut found, "at", at);
+        }
+        conversation.messages.push(found);
+    }
+    if document.get("summarizedMessage").is_some_and(Value::is_string) {
+        conversation.left_out.push("its summary, which is made anew".to_owned());
+    }
+    Ok(Some(conversation))
+}
+
+fn bad(what: &str) -> String {
+    format!("it {what}, as a session of NeuroLink would")
+}

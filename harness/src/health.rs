@@ -1,0 +1,119 @@
+//! `keepline health`: whether the store can be used, for people, scripts and orchestrators.
+//!
+//! Promises exit code 0 only if the store answered, and 1 with the reason otherwise. Needs no plugin, and changes nothing:
+//! who only looks makes no directory. What is told is how this process finds the store; a `keepline run` with `--metrics`
+//! tells how it finds the store itself.
+
+use std::{process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Result;
+use keepline::{
+    config::{Config, StoreError},
+    store::{BreakerOptions, Deadline, DirectoryStore, Failure, FailureCode, Guard, Health, Store},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    cli::{Global, HealthArguments},
+    error,
+    run::summary::short,
+    runtime, setup, terminal,
+};
+
+/// Run it.
+pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
+    let config = setup::config(global)?;
+    let found = look(&config)?;
+    if arguments.json {
+        terminal::print_line(&found.json(&config).to_string())?;
+    } else {
+        terminal::print_line(&terminal::printable(&found.text(&config)))?;
+    }
+    Ok(if found.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found.
+struct Found {
+    problem: Option<Failure>,
+    /// How long the first look took, with connecting.
+    connect: Option<Duration>,
+    /// How long the second one took. None: there was no second one.
+    round_trip: Option<Duration>,
+    breaker: &'static str,
+}
+
+/// Two looks: the first one connects, the second one is what an entry waits for.
+fn look(config: &Config) -> Result<Found> {
+    let store = match open(config) {
+        Ok(store) => store,
+        // A directory that is locked or damaged is an answer, a wrong choice of one an error.
+        Err(problem) => {
+            let problem = anyhow::Error::from(problem);
+            if error::exit_code(&problem) != ExitCode::FAILURE {
+                return Err(problem);
+            }
+            let problem = Failure::new(FailureCode::Unavailable, "", error::told(&problem));
+            return Ok(Found { problem: Some(problem), connect: None, round_trip: None, breaker: "closed" });
+        }
+    };
+    let guard = Guard::new(store, BreakerOptions::default());
+    let limit = Duration::from_millis(config.host.store_timeout_ms);
+    runtime::single()?.block_on(async {
+        let first = guard.check(Deadline::after(limit)).await;
+        let connect = Some(first.round_trip);
+        if !first.is_good() {
+            return Ok(found(first, connect, None));
+        }
+        let second = guard.check(Deadline::after(limit)).await;
+        let round_trip = second.is_good().then_some(second.round_trip);
+        Ok(found(second, connect, round_trip))
+    })
+}
+
+fn found(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> Found {
+    Found { breaker: health.breaker.name(), problem: health.problem, connect, round_trip }
+}
+
+fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    match config.directory() {
+        // Whoever asks for its health makes none.
+        Some(path) => Ok(Arc::new(DirectoryStore::open_existing(path, config.directory_options())?)),
+        None => config.store(),
+    }
+}
+
+impl Found {
+    fn json(&self, config: &Config) -> Value {
+        json!({
+            "backend": config.host.backend,
+            "reachable": self.problem.is_none(),
+            "connect_ms": self.connect.map(milliseconds),
+            "round_trip_ms": self.round_trip.map(milliseconds),
+            "breaker": self.breaker,
+            "problem": self.problem.as_ref().map(problem_json),
+        })
+    }
+
+    fn text(&self, config: &Config) -> String {
+        let mut lines = vec![format!("{:<12}{}", "backend", config.host.backend)];
+        lines.push(match &self.problem {
+            None => format!("{:<12}yes", "reachable"),
+            Some(problem) => format!("{:<12}no: {} ({})", "reachable", problem.message, problem.code),
+        });
+        let times = [("connected", self.connect), ("round trip", self.round_trip)];
+        let told = |(name, time): (&str, Option<Duration>)| time.map(|time| format!("{name:<12}{}", short(time)));
+        lines.extend(times.into_iter().filter_map(told));
+        lines.push(format!("{:<12}{}", "breaker", self.breaker));
+        lines.join("\n")
+    }
+}
+
+/// To a thousandth.
+pub fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Why a store can't be used, for programs.
+pub fn problem_json(problem: &Failure) -> Value {
+    json!({"code": problem.code.name(), "message": problem.message})
+}

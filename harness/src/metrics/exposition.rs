@@ -1,0 +1,158 @@
+//! The metrics as text, in the format OpenMetrics, which Prometheus reads.
+//!
+//! Their names, types and units are a promise: `docs/metrics.md` has the table. Nothing is counted here: each scrape reads
+//! what the library has counted.
+
+use std::fmt;
+
+use keepline::{
+    Keepline, Metrics,
+    store::{BreakerState, Latencies},
+};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text},
+    metrics::MetricType,
+    registry::{Registry, Unit},
+};
+
+const BREAKER_STATES: [BreakerState; 3] = [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open];
+
+/// All that there is to tell at this moment.
+pub fn text(keepline: &Keepline, backend: &str) -> Result<String, fmt::Error> {
+    let moment = Moment {
+        metrics: keepline.metrics(),
+        round_trips: keepline.store().round_trips(),
+        backend: backend.to_owned(),
+    };
+    let mut registry = Registry::with_prefix("keepline");
+    registry.register_collector(Box::new(moment));
+    let mut told = String::new();
+    text::encode(&mut told, &registry)?;
+    Ok(told)
+}
+
+/// What was counted up to one moment.
+#[derive(Debug)]
+struct Moment {
+    metrics: Metrics,
+    round_trips: u64,
+    backend: String,
+}
+
+impl Collector for Moment {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self { metrics, round_trips, backend } = self;
+        let (entries, store) = (&metrics.entries, &metrics.store);
+        let mut families = Families(encoder);
+        families.info("build", "This program.", &[("version", env!("CARGO_PKG_VERSION")), ("backend", backend)])?;
+
+        families.counters("entries", "Entries, by what became of them.", "effect", entries.effects())?;
+        let lanes = [("questions", &metrics.questions), ("answers", &metrics.answers)];
+        families.histograms("lane_duration", "How long entries took, by lane.", "lane", lanes)?;
+        families.counter("busy_calls", "Calls that got no instance in time, or for want of memory.", entries.busy)?;
+
+        let outcomes = [
+            ("succeeded", store.succeeded),
+            ("failed", store.failed),
+            ("abandoned", store.abandoned),
+            ("panicked", store.panicked),
+            ("left_alone", store.left_alone),
+        ];
+        families.counters("store_calls", "Calls of the store, by how they ended.", "outcome", outcomes)?;
+        let failures = store.failures().map(|(code, count)| (code.name(), count));
+        families.counters("store_failures", "Failures that the store answered with, by code.", "code", failures)?;
+        let waited = "How long calls of the store took that were not answered at once.";
+        families.histogram("store_wait", waited, &store.waits)?;
+        families.counter("store_round_trips", "Requests to the store over the network.", *round_trips)?;
+        let in_a_row = "Calls in a row, up to now, of which nothing came for want of the store.";
+        families.gauge("store_consecutive_failures", in_a_row, store.consecutive_failures)?;
+        let states = BREAKER_STATES.map(|state| (state.name(), u64::from(state == store.breaker)));
+        families.gauges("store_breaker", "Whether the store's circuit breaker is in this state.", "state", states)?;
+
+        families.counter("plugin_faults", "Instances of the plugin that were stopped.", entries.faults)?;
+        let left_alone = "Calls that were not made because the plugin had been stopped time after time.";
+        families.counter("plugin_left_alone_calls", left_alone, entries.left_alone)?;
+        let open = "Whether the plugin is left alone now.";
+        families.gauge("plugin_breaker_open", open, u64::from(metrics.is_plugin_left_alone))?;
+        let denied = "Calls of the store that the plugin made for what its entry does not name.";
+        families.counter("plugin_denied_calls", denied, entries.denied)?;
+        let instances = [("busy", metrics.instances_at_work), ("idle", metrics.instances_idle)];
+        let instances = instances.map(|(state, count)| (state, as_u64(count)));
+        families.gauges("plugin_instances", "Instances of the plugin.", "state", instances)?;
+        families.bytes("plugin_memory", "What all instances hold.", as_u64(metrics.instances_bytes))?;
+        families.gauge("waiting_calls", "Calls that wait for an instance.", as_u64(metrics.calls_waiting))
+    }
+}
+
+fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Families of metrics, written one after the other.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    fn info(&mut self, name: &str, help: &str, labels: &[(&str, &str)]) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Info)?.encode_info(&labels)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
+        count_of(self.0.encode_descriptor(name, help, None, MetricType::Counter)?, count)
+    }
+
+    fn counters<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        counts: impl IntoIterator<Item = (&'v str, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        counts.into_iter().try_for_each(|(value, count)| count_of(family.encode_family(&[(label, value)])?, count))
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn bytes(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn gauges<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'v str, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(of, value)| family.encode_family(&[(label, of)])?.encode_gauge(&value))
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, latencies: &Latencies) -> fmt::Result {
+        times_of(self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, latencies)
+    }
+
+    fn histograms<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        times: impl IntoIterator<Item = (&'v str, &'v Latencies)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        times.into_iter().try_for_each(|(value, times)| times_of(family.encode_family(&[(label, value)])?, times))
+    }
+}
+
+fn count_of(mut metric: MetricEncoder<'_>, count: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, _, f64>(&count, None)
+}
+
+fn times_of(mut metric: MetricEncoder<'_>, latencies: &Latencies) -> fmt::Result {
+    let seconds = |bound: Option<std::time::Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
+    let buckets: Vec<(f64, u64)> = latencies.buckets().map(|(bound, count)| (seconds(bound), count)).collect();
+    metric.encode_histogram::<NoLabelSet>(latencies.sum().as_secs_f64(), latencies.count(), &buckets, None)
+}

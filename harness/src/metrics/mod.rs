@@ -1,0 +1,99 @@
+//! `--metrics ADDRESS`: what a run counts, for Prometheus, and how it finds its store, for an orchestrator.
+//!
+//! Promises that a scrape costs the lanes nothing (the library counts anyway) and tells no text, no session's name and no
+//! address. It has no encryption and no passwords: the address is to be one that only the scraper reaches.
+
+mod exposition;
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::{Context, Result};
+use keepline::Keepline;
+use serde_json::json;
+use tokio::runtime::Handle;
+use xitca_web::{
+    App,
+    error::ErrorStatus,
+    handler::{handler_service, state::StateRef},
+    http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE},
+    route::get,
+};
+
+use crate::{error::Usage, terminal};
+
+/// What Prometheus asks for, and takes the format from.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is scraped.
+#[derive(Clone)]
+struct Source {
+    keepline: Keepline,
+    backend: String,
+    /// The lanes' own: a connection to the store belongs to whoever made it.
+    runtime: Handle,
+}
+
+/// A place to be scraped at, before there is anything to tell.
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Takes the address; port 0 is any free one.
+    pub fn at(address: SocketAddr) -> Result<Self> {
+        let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) =
+            bound.map_err(|error| Usage(format!("--metrics: can't listen at {address}: {error}")))?;
+        Ok(Self { listener, address })
+    }
+
+    /// Answers scrapes until the process ends, on a thread of its own. Needs a runtime.
+    pub fn serve(self, keepline: Keepline, backend: String) -> Result<()> {
+        let Self { listener, address } = self;
+        let server = App::new()
+            .with_state(Source { keepline, backend, runtime: Handle::current() })
+            .at("/metrics", get(handler_service(metrics)))
+            .at("/health", get(handler_service(health)))
+            .serve()
+            .disable_signal()
+            .worker_threads(1)
+            .listen(listener)
+            .context("can't serve metrics")?
+            .run();
+        tokio::spawn(async move {
+            if let Err(error) = server.await {
+                terminal::warning(&format!("metrics are not served any more: {error}"));
+            }
+        });
+        terminal::note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
+        Ok(())
+    }
+}
+
+type Header = (HeaderName, HeaderValue);
+
+fn content(kind: &'static str) -> Header {
+    (CONTENT_TYPE, HeaderValue::from_static(kind))
+}
+
+async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(String, Header), ErrorStatus> {
+    let text = exposition::text(&source.keepline, &source.backend).map_err(|_| ErrorStatus::internal())?;
+    Ok((text, content(OPEN_METRICS)))
+}
+
+/// As this process finds the store, its circuit breaker included: 200 or 503.
+async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(String, Header, StatusCode), ErrorStatus> {
+    let keepline = source.keepline.clone();
+    let looked = source.runtime.spawn(async move { keepline.health(None).await });
+    let health = looked.await.map_err(|_| ErrorStatus::internal())?;
+    let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let text = json!({
+        "backend": source.backend,
+        "reachable": health.is_good(),
+        "round_trip_ms": crate::health::milliseconds(health.round_trip),
+        "breaker": health.breaker.name(),
+        "problem": health.problem.as_ref().map(crate::health::problem_json),
+    });
+    Ok((text.to_string(), content("application/json"), status))
+}

@@ -1,0 +1,80 @@
+//! Lines of a file or of standard input, numbered.
+//!
+//! Promises bounded memory, whatever comes. Refuses lines that are no text, or too long, and goes on after them.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+
+use crate::migrate::bar;
+
+/// What some programs begin a file with.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+/// The longest line: a text of 8 MiB, of which each byte is spelt by its number.
+const LINE_BYTES: usize = 64 << 20;
+
+/// Lines of a file, numbered from 1.
+pub struct Lines {
+    from: Box<dyn BufRead>,
+    /// Of the line that was read last.
+    pub number: u64,
+    /// It is read once more.
+    is_held: bool,
+    line: Vec<u8>,
+    bar: Option<ProgressBar>,
+}
+
+impl Lines {
+    pub fn open(path: &Path) -> Result<Self> {
+        let (from, bar): (Box<dyn BufRead>, _) = if path == Path::new("-") {
+            (Box::new(io::stdin().lock()), None)
+        } else {
+            let file = File::open(path).with_context(|| format!("can't read {}", path.display()))?;
+            let length = file.metadata().map_or(0, |about| about.len());
+            (Box::new(BufReader::with_capacity(1 << 16, file)), Some(bar(length)))
+        };
+        Ok(Self { from, number: 0, is_held: false, line: Vec::new(), bar })
+    }
+
+    /// Have the line that was read last read once more.
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// The next line that is not blank. `Err` inside: why it can't be read.
+    pub fn next(&mut self) -> Result<Option<Result<&str, String>>> {
+        while !std::mem::take(&mut self.is_held) {
+            self.line.clear();
+            let limit = LINE_BYTES as u64 + 1;
+            let read = io::Read::take(&mut *self.from, limit).read_until(b'\n', &mut self.line);
+            let length = read.context("can't read the file")?;
+            if length == 0 {
+                if let Some(bar) = &self.bar {
+                    bar.finish_and_clear();
+                }
+                return Ok(None);
+            }
+            self.number += 1;
+            if let Some(bar) = &self.bar {
+                bar.inc(length as u64);
+            }
+            if length > LINE_BYTES && !self.line.ends_with(b"\n") {
+                self.from.skip_until(b'\n').context("can't read the file")?;
+                return Ok(Some(Err(format!("it is longer than {LINE_BYTES} bytes"))));
+            }
+            if self.number == 1 && self.line.starts_with(MARK) {
+                self.line.drain(..MARK.len());
+            }
+            if !self.line.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let line = self.line.trim_ascii();
+        Ok(Some(std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())))
+    }
+}

@@ -1,0 +1,332 @@
+//! What other programs have kept, into the staging store: by the component, as conversations of ours.
+//!
+//! Promises that a conversation is made by the rules of those that come as entries, however long it is. The other program's
+//! store is only read. Refuses names that no session can have.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use anyhow::Result;
+use keepline::{
+    Keepline, Plugin,
+    config::Config,
+    sessions::Transcript,
+    store::{
+        BucketId, BucketKind, RedisOptions, RedisStore, TransferStore,
+        names::{VALUES, is_bucket, is_key},
+        transfer::{Head, listed},
+    },
+};
+use serde_json::Value;
+
+use super::{
+    deliver::{Staged, nodes_of},
+    import::{About, Import, Wrong, patient},
+    lines::Lines,
+    staging::Arriving,
+    told,
+};
+use crate::{
+    foreign::{
+        Conversation, Item, Program, Stored,
+        rocketride::{self, Session},
+        source::Server,
+    },
+    setup,
+};
+
+/// What is handed to the component at a time: messages, and bytes of them.
+const PIECE: usize = 2000;
+const PIECE_BYTES: usize = 4 << 20;
+/// Characters of a title.
+const TITLE_MAX: usize = 200;
+
+impl Import {
+    /// A dump of their keys.
+    pub(super) async fn dump(
+        &mut self,
+        mut lines: Lines,
+        program: Program,
+        prefix: &str,
+        plugin: Plugin,
+        config: &Config,
+    ) -> Result<()> {
+        let mut staging = Others::new(self, plugin, config).await?;
+        let mut documents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let mut sessions = BTreeMap::new();
+        while let Some(line) = lines.next()? {
+            let item = line.and_then(Item::of);
+            let place = format!("line {}", lines.number);
+            let done = match item {
+                Err(what) => Err(Wrong::Input(what)),
+                Ok(item) if program == Program::RocketRide => {
+                    rocketride::add(&mut sessions, item, prefix).map_err(Wrong::Input)
+                }
+                Ok(Item { key, value: Stored::Documents(one) }) => {
+                    documents.entry(key).or_default().extend(one);
+                    Ok(())
+                }
+                Ok(item) => match program.read(&item, prefix) {
+                    Ok(Some(conversation)) => {
+                        staging.add(self, conversation).await?;
+                        Ok(())
+                    }
+                    Ok(None) => Ok(()),
+                    Err(what) => Err(Wrong::Input(what)),
+                },
+            };
+            if let Err(wrong) = done {
+                self.leave_out("", &place, wrong)?;
+            }
+        }
+        for (key, documents) in documents {
+            let item = Item { key, value: Stored::Documents(documents) };
+            match program.read(&item, prefix) {
+                Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                Ok(None) => {}
+                Err(what) => self.leave_out(&item.key, "", Wrong::Left(what))?,
+            }
+        }
+        for (name, session) in sessions {
+            if let Err(wrong) = self.dumped(&name, session).await {
+                self.leave_out(&name, "", wrong)?;
+            }
+        }
+        staging.finish(self).await
+    }
+
+    /// Documents that are there already.
+    pub(super) async fn items(
+        &mut self,
+        items: Vec<Item>,
+        program: Program,
+        plugin: Plugin,
+        config: &Config,
+    ) -> Result<()> {
+        let mut staging = Others::new(self, plugin, config).await?;
+        for item in items {
+            match program.read(&item, program.prefix()) {
+                Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                Ok(None) => {}
+                Err(what) => self.leave_out("", &item.key, Wrong::Input(what))?,
+            }
+        }
+        staging.finish(self).await
+    }
+
+    /// Keys of a server.
+    pub(super) async fn read_redis(
+        &mut self,
+        url: &str,
+        program: Program,
+        prefix: &str,
+        plugin: Plugin,
+        config: &Config,
+    ) -> Result<()> {
+        if program == Program::RocketRide {
+            return self.read_their_store(url, prefix).await;
+        }
+        let mut staging = Others::new(self, plugin, config).await?;
+        let mut server = Server::connect(url, prefix).await?;
+        let mut seen = HashSet::new();
+        while let Some(keys) = server.keys().await? {
+            for key in keys {
+                let Ok(key) = String::from_utf8(key) else {
+                    self.leave_out("", "", Wrong::Left("a key is not UTF-8".to_owned()))?;
+                    continue;
+                };
+                if !seen.insert(key.clone()) {
+                    continue;
+                }
+                let read = server.item(key.clone()).await?.and_then(|item| program.read(&item, prefix));
+                match read {
+                    Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                    Ok(None) => {}
+                    Err(what) => self.leave_out("", &key, Wrong::Input(what))?,
+                }
+            }
+        }
+        staging.finish(self).await
+    }
+
+    /// RocketRide keeps sessions as we do.
+    async fn read_their_store(&mut self, url: &str, prefix: &str) -> Result<()> {
+        let options =
+            RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
+        let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
+        let found = listed(&*from).await.map_err(|failure| told(&failure))?;
+        for session in found.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
+            let name = session.name.clone();
+            let staged = Staged { session, nodes: Vec::new(), is_shell: false };
+            let done = match self.delivery.deliver_from(&from, &staged).await {
+                Ok(delivered) => self.delivered(&staged, &About::default(), delivered).await,
+                Err(failure) => Err(failure.into()),
+            };
+            if let Err(wrong) = done {
+                self.leave_out(&name, "", wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A session of RocketRide, of which all keys have come.
+    async fn dumped(&mut self, name: &str, session: Session) -> Result<(), Wrong> {
+        if !is_bucket(name) {
+            return Err(Wrong::Left(no_name(name)));
+        }
+        let expires_at = session.expires_at();
+        let Some(fields) = session.metadata else {
+            return Err(Wrong::Left("its key __meta__ is missing: without it, it has expired".to_owned()));
+        };
+        let head = Head {
+            expires_at,
+            fields: fields.into_iter().map(|(name, text)| (name.into_bytes(), text.into_bytes())).collect(),
+            maps: Vec::new(),
+            indexes: Vec::new(),
+            logs: vec![(b"history".to_vec(), 0)],
+        };
+        let mut arriving = Arriving::begin(&self.delivery.staging, BucketKind::Session, name, head).await?;
+        for (key, text) in &session.values {
+            if !is_key(key) {
+                return Err(Wrong::Left(format!("{key:?} can't be a key")));
+            }
+            arriving.entry(VALUES, key, text).await?;
+        }
+        for record in &session.history {
+            arriving.record("history", record).await?;
+        }
+        let staged = Staged { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
+        arriving.end().await?;
+        self.deliver(&staged, &About::default()).await
+    }
+}
+
+fn no_name(name: &str) -> String {
+    format!("{name:?} can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores")
+}
+
+/// Conversations on their way to the staging store.
+struct Others {
+    keepline: Keepline,
+    /// Of one session: nodes come one by one.
+    held: Vec<Conversation>,
+}
+
+impl Others {
+    async fn new(import: &Import, plugin: Plugin, config: &Config) -> Result<Self> {
+        let store = import.delivery.staging.store.clone();
+        Ok(Self { keepline: setup::keepline_on(store, plugin, config).await?, held: Vec::new() })
+    }
+
+    /// The next one. Those of another session are complete then.
+    async fn add(&mut self, import: &mut Import, conversation: Conversation) -> Result<()> {
+        if self.held.last().is_some_and(|held| held.session != conversation.session || conversation.node.is_none()) {
+            self.finish(import).await?;
+        }
+        self.held.push(conversation);
+        Ok(())
+    }
+
+    async fn finish(&mut self, import: &mut Import) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        let Some(name) = held.first().map(|first| first.session.clone()) else { return Ok(()) };
+        for conversation in &held {
+            let told = conversation.left_out.iter().map(|what| (name.clone(), what.clone()));
+            import.tally.skipped.extend(told);
+        }
+        if let Err(wrong) = self.session(import, &name, &held).await {
+            import.leave_out(&name, "", wrong)?;
+        }
+        Ok(())
+    }
+
+    async fn session(&self, import: &mut Import, name: &str, conversations: &[Conversation]) -> Result<(), Wrong> {
+        if !is_bucket(name) {
+            return Err(Wrong::Left(no_name(name)));
+        }
+        let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
+        let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
+        if !is_shell && !import.delivery.replaces && import.delivery.is_there(&session).await? {
+            return Err(Wrong::Left("there is a session of that name; use --replace to replace it".to_owned()));
+        }
+        import.delivery.staging.remove(&session).await?;
+        let mut sessions = patient(&self.keepline);
+        sessions.create(name).await?;
+        let mut about = About::default();
+        for conversation in conversations {
+            let node = conversation.node.as_ref();
+            let app_id = node.and_then(|(app, _)| app.as_deref());
+            let transcript = Transcript { session: name, app_id, node_id: node.map(|(_, node)| &**node) };
+            let mut next = None;
+            for piece in pieces(&conversation.messages) {
+                let texts: Vec<String> = piece.iter().map(Value::to_string).collect();
+                sessions.set_messages(transcript, &texts, next).await?;
+                about.messages += piece.len() as u64;
+                next = Some(next.unwrap_or(0) + piece.len() as u64);
+            }
+            if let Some((app, node)) = node {
+                if conversation.messages.is_empty() {
+                    continue;
+                }
+                sessions.register(transcript, None).await?;
+                about.nodes.push((app.clone(), node.clone()));
+            }
+            if let Some(title) = &conversation.title {
+                let title: String = title.chars().take(TITLE_MAX).collect();
+                sessions.set_title(transcript, Some(&title)).await?;
+            }
+            if let Some(user) = &conversation.user {
+                sessions.register(name.into(), Some(user)).await?;
+                about.has_owner = true;
+            }
+        }
+        let nodes = nodes_of(&*import.delivery.staging.store, &session).await?.into_iter().collect();
+        import.deliver(&Staged { session, nodes, is_shell }, &about).await
+    }
+}
+
+/// Messages in pieces that begin with what a user says, as far as that is possible.
+fn pieces(messages: &[Value]) -> Vec<&[Value]> {
+    let (mut pieces, mut rest) = (Vec::new(), messages);
+    while !rest.is_empty() {
+        let (mut bytes, mut end, mut last) = (0, 0, 0);
+        for (index, message) in rest.iter().enumerate().take(PIECE) {
+            bytes += message.to_string().len();
+            if index > 0 && bytes > PIECE_BYTES {
+                break;
+            }
+            end = index + 1;
+            if rest.get(end).is_some_and(|next| next.get("role").and_then(Value::as_str) == Some("user")) {
+                last = end;
+            }
+        }
+        let count = if end == rest.len() || last == 0 { end } else { last };
+        let (piece, after) = rest.split_at_checked(count.max(1)).unwrap_or((rest, &[]));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pieces_begin_with_what_a_user_says() {
+        let message = |number: usize| json!({"role": if number.is_multiple_of(3) { "user" } else { "assistant" }});
+        let messages: Vec<Value> = (0..5000).map(message).collect();
+        let found = pieces(&messages);
+        assert_eq!(found.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1998, 1998, 1004]);
+        assert!(found.iter().all(|piece| piece[0]["role"] == "user"));
+        // One turn that is longer than a piece, and one message that is.
+        let long = vec![json!({"role": "tool"}); 4500];
+        assert_eq!(pieces(&long).iter().map(|piece| piece.len()).collect::<Vec<_>>(), [2000, 2000, 500]);
+        let large = vec![json!({"role": "tool", "content": "x".repeat(5 << 20)}); 2];
+        assert_eq!(pieces(&large).len(), 2);
+    }
+}

@@ -1,0 +1,197 @@
+//! Sessions of an export, line by line, into the staging store.
+//!
+//! Promises that what a file holds of a session is checked before any of it reaches the target: names, positions, counts.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use keepline::store::{
+    BucketId, BucketKind, Failure,
+    names::{VALUES, is_key},
+};
+
+use super::{
+    TRANSCRIPT,
+    deliver::Staged,
+    form::{Counts, Header, NODES, ONCE, OWNER, Read},
+    import::{About, Import, Wrong},
+    lines::Lines,
+    staging::Arriving,
+};
+
+/// A session that is being read.
+struct Coming {
+    session: Arriving,
+    /// The one whose lines come now.
+    node: Option<Arriving>,
+    nodes: Vec<BucketId>,
+    /// Those that the session names.
+    named: BTreeSet<String>,
+    about: About,
+}
+
+impl Import {
+    /// Sessions of an export.
+    pub(super) async fn lines(&mut self, mut lines: Lines) -> Result<()> {
+        let mut coming: Option<Coming> = None;
+        // Until the next session: what belongs to one that was left out.
+        let mut is_skipping = false;
+        while let Some(line) = lines.next()? {
+            let read = line.and_then(Read::of);
+            let begins = matches!(&read, Ok(Read::Header(header)) if header.node.is_none());
+            if is_skipping && !begins {
+                continue;
+            }
+            is_skipping = false;
+            let name = coming.as_ref().map(|coming| coming.session.bucket.name.clone()).unwrap_or_default();
+            let done = match read {
+                Ok(read) => self.line(&mut coming, read).await,
+                Err(what) => Err(what.into()),
+            };
+            if let Err(wrong) = done {
+                self.leave_out(&name, &format!("line {}", lines.number), wrong)?;
+                coming = None;
+                is_skipping = !begins;
+            }
+        }
+        if let Some(coming) = coming {
+            let why = format!("the file ends after line {} and before the session does: it is not whole", lines.number);
+            self.tally.left.push((coming.session.bucket.name, why));
+        }
+        Ok(())
+    }
+
+    async fn line(&mut self, coming: &mut Option<Coming>, read: Read<'_>) -> Result<(), Wrong> {
+        let Some(current) = coming else {
+            let Read::Header(header) = read else {
+                return Err("it belongs to no session: a header comes first".to_owned().into());
+            };
+            *coming = Some(self.begin(header).await?);
+            return Ok(());
+        };
+        match read {
+            Read::Header(header) => match &header.node {
+                None => {
+                    let unfinished = current.session.bucket.name.clone();
+                    // It is told of the one that has no end, and the new one goes on.
+                    *coming = None;
+                    let begun = self.begin(header).await?;
+                    *coming = Some(begun);
+                    self.tally
+                        .left
+                        .push((unfinished, "the next session begins before it ends: it is not whole".to_owned()));
+                    Ok(())
+                }
+                Some(_) => self.begin_node(current, header).await,
+            },
+            Read::End { name, counts } => {
+                if let Some(node) = current.node.take() {
+                    current.nodes.push(node.bucket.clone());
+                    return end(node, &name, counts).await;
+                }
+                let Some(Coming { session, nodes, about, .. }) = coming.take() else { return Ok(()) };
+                let staged = Staged { session: session.bucket.clone(), nodes, is_shell: false };
+                end(session, &name, counts).await?;
+                self.deliver(&staged, &about).await
+            }
+            other => current.add(other).await,
+        }
+    }
+
+    async fn begin(&mut self, header: Header<'_>) -> Result<Coming, Wrong> {
+        if header.node.is_some() {
+            return Err("it is the header of a node, which belongs between its session's header and end"
+                .to_owned()
+                .into());
+        }
+        let session = self.arriving(BucketKind::Session, &header.session, &header).await?;
+        let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER);
+        let about = About { has_owner, ..About::default() };
+        Ok(Coming { session, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
+    }
+
+    async fn begin_node(&mut self, current: &mut Coming, header: Header<'_>) -> Result<(), Wrong> {
+        let Some(node) = &header.node else { return Ok(()) };
+        if header.session != current.session.bucket.name || !current.named.contains(&*node.bucket) {
+            let session = &current.session.bucket.name;
+            return Err(format!("the map {NODES} of session {session} does not name the node {}", node.bucket).into());
+        }
+        if let Some(unfinished) = &current.node {
+            return Err(format!("the node {} has no end", unfinished.bucket.name).into());
+        }
+        if let Some(id) = &node.node_id {
+            current.about.nodes.push((node.app_id.clone(), id.clone()));
+        }
+        current.node = Some(self.arriving(BucketKind::Node, &node.bucket, &header).await?);
+        Ok(())
+    }
+
+    async fn arriving(&self, kind: BucketKind, name: &str, header: &Header<'_>) -> Result<Arriving, Failure> {
+        let mut arriving = Arriving::begin(&self.delivery.staging, kind, name, header.head.clone()).await?;
+        for (key, text) in &header.conversation {
+            arriving.entry(ONCE, key, text).await?;
+        }
+        Ok(arriving)
+    }
+}
+
+impl Coming {
+    /// A value, record or entry of the session, or of the node whose lines come now.
+    async fn add(&mut self, read: Read<'_>) -> Result<(), Wrong> {
+        let (is_node, to) = match &mut self.node {
+            Some(node) => (true, node),
+            None => (false, &mut self.session),
+        };
+        match read {
+            Read::Value { key, text } => {
+                if !is_key(&key) {
+                    return Err(format!(
+                        "{key:?} can't be a key; allowed are 1 to 256 letters, digits, hyphens, underscores and dots"
+                    )
+                    .into());
+                }
+                Ok(to.entry(VALUES, &key, &text).await?)
+            }
+            Read::Record { log, position, text } => {
+                let expected = to.expected(&log).ok_or_else(|| format!("the header has no log {log:?}"))?;
+                if position != expected {
+                    return Err(format!("position {position} where {expected} comes next in the log {log}").into());
+                }
+                self.about.messages += u64::from(log == TRANSCRIPT);
+                Ok(to.record(&log, &text).await?)
+            }
+            Read::Entry { map, key, text } => {
+                if !to.has_map(&map) {
+                    return Err(format!("the header has no map {map:?}").into());
+                }
+                to.entry(&map, &key, &text).await?;
+                if map == NODES && !is_node {
+                    self.named.insert(key.into_owned());
+                }
+                Ok(())
+            }
+            Read::Header(_) | Read::End { .. } => Ok(()),
+        }
+    }
+}
+
+/// A bucket whose lines are complete.
+async fn end(arriving: Arriving, name: &str, told: Counts) -> Result<(), Wrong> {
+    let (own, came) = (arriving.bucket.name.clone(), arriving.counts());
+    if name != own {
+        return Err(format!("it ends {name:?}, and {own} comes to an end here").into());
+    }
+    if came != told {
+        return Err(format!(
+            "it counts {} values, {} records and {} entries, and {}, {} and {} came: lines are missing",
+            told.values, told.records, told.entries, came.values, came.records, came.entries
+        )
+        .into());
+    }
+    match arriving.end().await? {
+        Some(held) if held != came.values + came.entries => {
+            Err(format!("of the values and entries of {own}, {} came twice", came.values + came.entries - held).into())
+        }
+        _ => Ok(()),
+    }
+}

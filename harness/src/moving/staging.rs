@@ -1,0 +1,177 @@
+//! A session as it comes in: its buckets in a store of their own, until they are whole.
+//!
+//! Promises that nothing of a session reaches the target before all of it has been read and found right. The store is a
+//! directory for temporary files, so a session's size does not matter, and a process that is killed leaves nothing that
+//! counts.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use keepline::store::{
+    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, Store, TransferStore,
+    Writer,
+    names::VALUES,
+    transfer::{Head, Incoming, Keyed, Piece},
+};
+use tempfile::TempDir;
+
+use super::form::Counts;
+use crate::migrate;
+
+/// What one piece of an arrival holds, about.
+const PIECE_BYTES: usize = 1 << 20;
+const PIECE_COUNT: usize = 500;
+
+/// Where sessions wait until they are whole.
+pub struct Staging {
+    pub store: Arc<DirectoryStore>,
+    _directory: TempDir,
+}
+
+impl Staging {
+    pub fn new() -> Result<Self> {
+        let directory = tempfile::tempdir().context("can't create a directory for temporary files")?;
+        let options =
+            DirectoryOptions { sync: DirectorySync::Off, timeout: migrate::TIMEOUT, ..DirectoryOptions::default() };
+        let store = DirectoryStore::open(directory.path(), options)
+            .with_context(|| format!("can't stage sessions in {}", directory.path().display()))?;
+        Ok(Self { store: Arc::new(store), _directory: directory })
+    }
+
+    /// What was staged has arrived, or will not.
+    pub async fn remove(&self, bucket: &BucketId) -> Result<(), Failure> {
+        let mut writer = Writer::new();
+        self.store.delete_bucket(writer.advance(), bucket, None, 0, Deadline::NEVER).await.map(drop)
+    }
+}
+
+/// A bucket that is being staged.
+pub struct Arriving {
+    store: Arc<DirectoryStore>,
+    pub bucket: BucketId,
+    head: Head,
+    id: String,
+    counts: Counts,
+    /// How many records each log has.
+    lengths: Vec<(String, u64)>,
+    held: Held,
+    bytes: usize,
+}
+
+/// What has been read and not been sent.
+enum Held {
+    Nothing,
+    Entries { map: String, entries: Vec<(String, String)> },
+    Records { log: String, before: u64, records: Vec<Vec<u8>> },
+}
+
+impl Arriving {
+    pub async fn begin(staging: &Staging, kind: BucketKind, name: &str, head: Head) -> Result<Self, Failure> {
+        let arriving = Self {
+            store: staging.store.clone(),
+            bucket: BucketId { kind, name: name.to_owned() },
+            head,
+            id: format!("{:016x}", fastrand::u64(..)),
+            counts: Counts::default(),
+            lengths: Vec::new(),
+            held: Held::Nothing,
+            bytes: 0,
+        };
+        arriving.send(Piece::Begin { overwrite: true }).await?;
+        Ok(arriving)
+    }
+
+    async fn send(&self, piece: Piece<'_>) -> Result<(), Failure> {
+        let incoming = Incoming { bucket: &self.bucket, head: &self.head, id: &self.id };
+        self.store.import(incoming, piece).await.map(drop)
+    }
+
+    /// Whether the header has named it.
+    pub fn has_map(&self, map: &str) -> bool {
+        self.head.maps.iter().any(|(name, _)| name == map.as_bytes())
+    }
+
+    /// An entry of a map; of the values, too.
+    pub async fn entry(&mut self, map: &str, key: &str, text: &str) -> Result<(), Failure> {
+        *(if map == VALUES { &mut self.counts.values } else { &mut self.counts.entries }) += 1;
+        if !matches!(&self.held, Held::Entries { map: held, .. } if held == map) {
+            self.flush().await?;
+        }
+        self.bytes += key.len() + text.len();
+        let entry = (key.to_owned(), text.to_owned());
+        match &mut self.held {
+            Held::Entries { entries, .. } => entries.push(entry),
+            held => *held = Held::Entries { map: map.to_owned(), entries: vec![entry] },
+        }
+        self.flush_if_full().await
+    }
+
+    /// The position that the next record of a log has to have; none: the header does not name the log.
+    pub fn expected(&self, log: &str) -> Option<u64> {
+        self.head.logs.iter().find(|(name, _)| name == log.as_bytes())?;
+        let field = self.head.fields.iter().find(|(name, _)| name.strip_prefix(b"log:") == Some(log.as_bytes()));
+        let first = field.and_then(|(_, first)| std::str::from_utf8(first).ok()?.parse::<u64>().ok()).unwrap_or(0);
+        Some(first + self.length(log))
+    }
+
+    fn length(&self, log: &str) -> u64 {
+        self.lengths.iter().find(|(name, _)| name == log).map_or(0, |(_, length)| *length)
+    }
+
+    /// The next record of a log.
+    pub async fn record(&mut self, log: &str, text: &str) -> Result<(), Failure> {
+        self.counts.records += 1;
+        if !matches!(&self.held, Held::Records { log: held, .. } if held == log) {
+            self.flush().await?;
+        }
+        self.bytes += text.len();
+        let before = self.length(log);
+        match self.lengths.iter_mut().find(|(name, _)| name == log) {
+            Some((_, length)) => *length += 1,
+            None => self.lengths.push((log.to_owned(), 1)),
+        }
+        let record = text.as_bytes().to_vec();
+        match &mut self.held {
+            Held::Records { records, .. } => records.push(record),
+            held => *held = Held::Records { log: log.to_owned(), before, records: vec![record] },
+        }
+        self.flush_if_full().await
+    }
+
+    async fn flush_if_full(&mut self) -> Result<(), Failure> {
+        let count = match &self.held {
+            Held::Nothing => 0,
+            Held::Entries { entries, .. } => entries.len(),
+            Held::Records { records, .. } => records.len(),
+        };
+        if count >= PIECE_COUNT || self.bytes >= PIECE_BYTES { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        self.bytes = 0;
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => Ok(()),
+            Held::Entries { map, entries } => {
+                let entries: Vec<_> = entries.iter().map(|(key, text)| (key.as_bytes(), text.as_bytes())).collect();
+                self.send(Piece::Entries { of: Keyed::Map(map.as_bytes()), entries: &entries }).await
+            }
+            Held::Records { log, before, records } => {
+                self.send(Piece::Records { log: log.as_bytes(), before, records: &records }).await
+            }
+        }
+    }
+
+    /// What came so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// It is whole. How many entries its maps have, the values among them: fewer than came if a key came twice. None: its
+    /// time is over.
+    pub async fn end(mut self) -> Result<Option<u64>, Failure> {
+        self.flush().await?;
+        self.send(Piece::End { overwrite: true }).await?;
+        let head = self.store.head(&self.bucket).await?;
+        Ok(head.map(|head| head.maps.iter().map(|(_, keys)| keys.len() as u64).sum()))
+    }
+}

@@ -1,0 +1,112 @@
+//! `keepline session show`: a session, its conversation in short, and its values.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::Result;
+use keepline::{
+    Sessions,
+    sessions::{SessionError, SessionErrorCode},
+};
+use serde::Serialize;
+
+use super::{answer, cell};
+use crate::{json_text::Stored, terminal};
+
+/// Characters of a summary that people see.
+const SHOWN: usize = 300;
+
+/// Show it. It counts as a use of the session.
+pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> Result<()> {
+    let state = sessions.resume(session).await?;
+    let transcript = sessions.describe(session.into()).await?;
+    let keys = sessions.keys(session).await?.keys;
+    let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
+    for key in keys {
+        match sessions.get(session, &key).await {
+            Ok(found) => {
+                // One that has gone since is left out.
+                if let Some(value) = found.value {
+                    values.insert(key, value);
+                }
+            }
+            Err(SessionError { code: SessionErrorCode::InvalidValue | SessionErrorCode::Limit, message, .. }) => {
+                terminal::warning(&format!("key '{key}' is left out: {message}"));
+                unreadable.push(key);
+            }
+            Err(other) => return Err(other.into()),
+        }
+    }
+    let messages = transcript.next.saturating_sub(transcript.oldest);
+    if json {
+        let shown = ShownSession {
+            session: &state.session,
+            incarnation: &state.incarnation,
+            owner: transcript.owner.as_deref(),
+            title: transcript.title.as_deref(),
+            summary: transcript.summary.as_deref(),
+            created_at_ms: transcript.created_at,
+            last_at_ms: transcript.last_at,
+            expires_in_ms: state.expires_in,
+            messages,
+            tokens: transcript.weight,
+            key_count: state.key_count,
+            history_length: state.history_length,
+            values: values.iter().map(|(key, value)| (key.as_str(), Stored(value))).collect(),
+            unreadable: &unreadable,
+        };
+        return answer(true, &shown, "");
+    }
+    let expiry = state.expires_in.map_or("never".to_owned(), |left| terminal::rough(Duration::from_millis(left)));
+    let mut rows = vec![["session".to_owned(), state.session]];
+    let short = |text: String| match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    };
+    let told = [
+        ("title", transcript.title),
+        ("owner", transcript.owner),
+        ("created", transcript.created_at.map(ago)),
+        ("last message", transcript.last_at.map(ago)),
+        ("messages", Some(messages).filter(|count| *count > 0).map(|count| count.to_string())),
+        ("tokens", Some(transcript.weight).filter(|count| *count > 0).map(|count| count.to_string())),
+        ("summary", transcript.summary.map(short)),
+    ];
+    // Of a session without a conversation there is none of it.
+    rows.extend(told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));
+    rows.extend([
+        ["incarnation".to_owned(), state.incarnation],
+        ["expires in".to_owned(), expiry],
+        ["keys".to_owned(), state.key_count.to_string()],
+        ["history".to_owned(), state.history_length.to_string()],
+    ]);
+    rows.extend(values.into_iter().map(|(key, value)| [format!(".{key}"), cell(&value)]));
+    Ok(terminal::print_table(["", "Value"], rows)?)
+}
+
+/// How long ago that was, by this machine's clock.
+pub fn ago(milliseconds: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{} ago", terminal::rough(now.saturating_sub(Duration::from_millis(milliseconds))))
+}
+
+#[derive(Serialize)]
+struct ShownSession<'a> {
+    session: &'a str,
+    incarnation: &'a str,
+    owner: Option<&'a str>,
+    title: Option<&'a str>,
+    summary: Option<&'a str>,
+    created_at_ms: Option<u64>,
+    last_at_ms: Option<u64>,
+    expires_in_ms: Option<u64>,
+    messages: u64,
+    tokens: u64,
+    key_count: u64,
+    history_length: u64,
+    values: BTreeMap<&'a str, Stored<'a>>,
+    /// Keys whose values can't be shown.
+    unreadable: &'a [String],
+}

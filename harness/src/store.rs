@@ -1,0 +1,151 @@
+//! `keepline store`: what an operator does to the directory that sessions are kept in.
+//!
+//! Promises a progress bar on a terminal only, and results on standard output. Needs no plugin: nothing here knows what
+//! is stored. All but `repair` work while other processes use the store.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::Result;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use keepline::store::{
+    DirectoryOptions,
+    directory::{self, Checked, Repaired},
+};
+use serde_json::json;
+
+use crate::{
+    cli::{Global, StoreArguments, StoreCommand},
+    error::Usage,
+    setup, terminal,
+};
+
+/// How often a spinner moves.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Run it.
+pub fn main(global: &Global, arguments: &StoreArguments) -> Result<ExitCode> {
+    let config = setup::config(global)?;
+    let Some(path) = config.directory() else {
+        let backend = &config.host.backend;
+        return Err(Usage(format!(
+            "keepline store works on a directory, and the backend is \"{backend}\": add --dir PATH"
+        ))
+        .into());
+    };
+    let (options, json) = (config.directory_options(), arguments.json);
+    match &arguments.command {
+        StoreCommand::Check => check(path, &options, json),
+        StoreCommand::Compact => compact(path, &options, json),
+        StoreCommand::Backup { target } => backup(path, target, &options, json),
+        StoreCommand::Repair => repair(path, &options, json),
+    }
+}
+
+fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let spinner = spinner("checking");
+    let checked = directory::check(path, options);
+    spinner.finish_and_clear();
+    let Checked { problems, buckets, bytes, free_bytes } = checked?;
+    if as_json {
+        let all = json!({"problems": problems, "buckets": buckets, "bytes": bytes, "free_bytes": free_bytes});
+        terminal::print_line(&all.to_string())?;
+    } else {
+        problems.iter().for_each(|problem| terminal::error(problem));
+        let state = match problems.len() {
+            0 => "no problems".to_owned(),
+            1 => "1 problem; see above".to_owned(),
+            count => format!("{count} problems; see above"),
+        };
+        terminal::print_line(&format!(
+            "{state}: {} (sessions and others), {}, of which {} are unused",
+            counted(buckets, "bucket", "buckets"),
+            HumanBytes(bytes),
+            HumanBytes(free_bytes)
+        ))?;
+    }
+    if problems.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::note("`keepline store repair` repairs what can be repaired without losing data; else restore a backup");
+    Ok(ExitCode::FAILURE)
+}
+
+fn compact(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let bar = bar();
+    let freed = directory::compact(path, options, |done, all| show(&bar, done, all));
+    bar.finish_and_clear();
+    let freed = freed?;
+    terminal::print_line(&if as_json {
+        json!({"freed_bytes": freed}).to_string()
+    } else {
+        format!("{} returned to the disk", HumanBytes(freed))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn backup(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let bar = bar();
+    let done = directory::backup(path, target, options, |done, all| show(&bar, done, all));
+    bar.finish_and_clear();
+    let bytes = done?;
+    terminal::print_line(&if as_json {
+        json!({"target": target.to_string_lossy(), "bytes": bytes}).to_string()
+    } else {
+        format!("{} copied to {}", HumanBytes(bytes), terminal::printable(&target.display().to_string()))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let spinner = spinner("repairing");
+    let repaired = directory::repair(path, options);
+    spinner.finish_and_clear();
+    let Repaired { clock_set_back, recounted, removed } = repaired?;
+    if as_json {
+        let milliseconds = clock_set_back.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let all = json!({"clock_set_back_ms": milliseconds, "recounted": recounted, "removed": removed});
+        terminal::print_line(&all.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut line = format!(
+        "indexes rebuilt, {} corrected, {} removed that belonged to nothing",
+        counted(recounted, "count", "counts"),
+        counted(removed, "row", "rows")
+    );
+    if let Some(time) = clock_set_back {
+        line.push_str(&format!(", the store's time set back by {} s to this machine's clock", time.as_secs()));
+    }
+    terminal::print_line(&line)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// Pages done, of all.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}%  {eta} left") {
+        bar.set_style(style);
+    }
+    terminal::write_above(&bar);
+    bar
+}
+
+fn show(bar: &ProgressBar, done: u64, all: u64) {
+    bar.set_length(all);
+    bar.set_position(done);
+}
+
+/// For what can't tell how far it is.
+fn spinner(what: &'static str) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    terminal::write_above(&spinner);
+    spinner.enable_steady_tick(TICK);
+    spinner
+}

@@ -1,0 +1,34 @@
+//! Counting tokens with the vocabularies of models (byte pair encoding), as OpenAI publishes them.
+
+use std::{fmt, sync::Arc};
+
+use keepline::{TokenCounter, config::Config};
+use tiktoken_rs::{CoreBPE, cl100k_base_singleton, o200k_base_singleton};
+
+/// A vocabulary. It is unpacked when it is first needed, which takes a moment.
+struct Vocabulary {
+    name: &'static str,
+    load: fn() -> &'static CoreBPE,
+}
+
+impl TokenCounter for Vocabulary {
+    fn count(&self, text: &str) -> u32 {
+        u32::try_from((self.load)().count_ordinary(text)).unwrap_or(u32::MAX)
+    }
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Who counts, as configured. None: tokens are estimated.
+pub fn configured(config: &Config) -> Option<Arc<dyn TokenCounter>> {
+    let counter = match &*config.host.token_counter {
+        "cl100k_base" => Vocabulary { name: "cl100k_base", load: cl100k_base_singleton },
+        "o200k_base" => Vocabulary { name: "o200k_base", load: o200k_base_singleton },
+        _ => return None,
+    };
+    Some(Arc::new(counter))
+}

@@ -1,0 +1,97 @@
+//! Deferred work: tasks that replies name, such as the summary of a long conversation.
+//!
+//! The component never waits for a model. It says what it needs; whoever runs the task gets it in their own time, and
+//! calls again with the results. To abandon a task at any point leaves everything as it was.
+//!
+//! [`Maintenance`] does all that, in the background or inline, with a [`Model`] of yours or [`NoModel`]. A host that
+//! schedules by itself calls [`Keepline::advance`](crate::Keepline::advance), step by step.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! # use keepline::{Keepline, Options, Plugin, Sandbox, store::MemoryStore};
+//! use keepline::maintenance::{Maintenance, MaintenanceOptions, NoModel};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let mut options = Options::default();
+//! # options.filter = r#"{"conversation": true}"#.into();
+//! # let plugin = Plugin::bundled(&Sandbox::default())?;
+//! # let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await?;
+//! let runtime = tokio::runtime::Handle::current();
+//! let maintenance = Maintenance::new(keepline.clone(), Arc::new(NoModel), MaintenanceOptions::default(), runtime);
+//!
+//! let mut pipe = keepline.pipe();
+//! pipe.question("Where is my parcel?", r#"{"session_id": "anna"}"#).await?;
+//! let passed = pipe.answer("In Leipzig.", "{}").await?;
+//! // Send the answer on, then:
+//! maintenance.submit(passed.due);
+//!
+//! // At the end:
+//! assert_eq!(maintenance.shutdown(Duration::from_secs(5)).await, 0);
+//! assert_eq!(maintenance.counters().titles.done, 1);
+//! # Ok(())
+//! # }
+//! ```
+
+mod archive;
+mod counters;
+mod model;
+mod runner;
+
+pub use self::{
+    archive::Archive,
+    counters::{MaintenanceCounters, TaskCounters},
+    model::{Model, ModelError, NoModel},
+    runner::{Maintenance, MaintenanceOptions, Outcome},
+};
+pub use crate::contract::{
+    filter::{Task, Vector},
+    maintenance::{
+        CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Purpose, Step,
+        VectorsNeed, VectorsResult,
+    },
+};
+use crate::{
+    contract::maintenance::ToldProgress,
+    entry::{Problem, ProblemCode},
+    runtime::Refusal,
+    store::FailureCode,
+};
+
+/// The bundled filter's tasks for a session, in the order in which they are best done. Each may be done at any time, with an
+/// empty state: it finds out whether there is anything to do. (Those for a user, called `activity`, only answers name.)
+pub const TASKS: [&str; 3] = ["title", "summary", "retention"];
+
+/// Where a task stands after a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// What to do next.
+    pub step: Step,
+    /// The task to call again with.
+    pub task: Task,
+    /// What to get before.
+    pub needs: Vec<Need>,
+    /// What went wrong.
+    pub problem: Option<Problem>,
+}
+
+impl Progress {
+    /// No reply has ever named such a task.
+    pub(crate) fn no_task(job: &Job) -> Self {
+        let message = "a task's subject, name and state are printable ASCII, as a reply named them".into();
+        let problem = Problem { code: ProblemCode::Store(FailureCode::Invalid), message };
+        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(problem) }
+    }
+
+    /// There was no instance to do it, or none that survived it.
+    pub(crate) fn refused(job: &Job, refusal: &Refusal) -> Self {
+        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(refusal.into()) }
+    }
+}
+
+impl From<ToldProgress> for Progress {
+    fn from(ToldProgress { step, task, needs, problem }: ToldProgress) -> Self {
+        Self { step, task, needs, problem: problem.map(Problem::from) }
+    }
+}

@@ -1,0 +1,347 @@
+//! The runner: does tasks in the background, or inline.
+//!
+//! Promises that tasks of one subject are done one after the other, here and, by the lease that each step holds in the
+//! store, among processes; that no more than so many are accepted and at work; and that one that fails, hangs or is
+//! abandoned leaves everything as it was. Refuses to keep anything by itself: what is dropped is due again at the next
+//! answer of its session.
+
+use std::{
+    collections::{HashMap, HashSet},
+    future::poll_fn,
+    sync::{Arc, Weak},
+    task::{Poll, ready},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex as Gate, Semaphore},
+    task::JoinSet,
+    time::timeout,
+};
+
+use super::{
+    Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MissingResult, Model, ModelError, Need,
+    NeedResult, Step, Task, counters::Tally,
+};
+use crate::{
+    Keepline,
+    entry::{Problem, ProblemCode},
+    lend::{LogLevel, MAX_MESSAGE, tame},
+};
+
+/// Steps of one task. The bundled filter's need three, and one more for each thousand records that go.
+const MAX_STEPS: usize = 1000;
+/// Completions for one task: a model costs, and a plugin is not trusted with that. The bundled filter asks for one.
+const MAX_COMPLETIONS: usize = 16;
+/// And of each, tokens that are asked for, and bytes that are taken.
+const MAX_TOKENS: u32 = 16_384;
+const MAX_TEXT: usize = 1 << 20;
+/// The bundled filter's task that removes what was said.
+const RETENTION: &str = "retention";
+
+/// How deferred work is done. Start from [`MaintenanceOptions::default`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MaintenanceOptions {
+    /// Tasks that are done at one time, at least 1. Default 4.
+    pub concurrency: usize,
+    /// Tasks that are at work or wait. One more is dropped, and is due again at the next answer of its session. Default
+    /// 256.
+    pub max_tasks: usize,
+    /// How long the model may take for one completion, whatever it does to get it. Default 60 s. The lease of a step is
+    /// that long and a little longer: who is killed keeps others from its session's task until it has run out.
+    pub model_timeout: Duration,
+    /// Who keeps what is about to be removed because a transcript is too long. Default: nobody.
+    pub archive: Option<Arc<dyn Archive>>,
+}
+
+impl Default for MaintenanceOptions {
+    fn default() -> Self {
+        Self { concurrency: 4, max_tasks: 256, model_timeout: Duration::from_secs(60), archive: None }
+    }
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, or was no longer due.
+    Done,
+    /// Somebody else is at work on it, or has done it.
+    Taken,
+    /// The session is gone.
+    Ended,
+    /// Everything is as it was, and it will be due again. The problem's code is `model` if it was the model that failed.
+    Failed(Problem),
+}
+
+/// Does deferred work for a [`Keepline`]. Cheap to clone; one for each store is enough.
+///
+/// Answers name what has become due ([`Passed::due`](crate::Passed::due)): hand it to [`Self::submit`] once the answer was sent on.
+/// Who can't have work done in the background awaits [`Self::run`] for each task instead, whenever it suits.
+#[derive(Clone)]
+pub struct Maintenance {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    keepline: Keepline,
+    model: Arc<dyn Model>,
+    options: MaintenanceOptions,
+    runtime: Handle,
+    places: Semaphore,
+    state: Mutex<State>,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct State {
+    is_closed: bool,
+    tasks: JoinSet<()>,
+    /// Subject and name of those that wait: they are there once.
+    waiting: HashSet<(String, String)>,
+    /// Of each subject that somebody is at work on, or waits for.
+    gates: HashMap<String, Weak<Gate<()>>>,
+}
+
+impl Maintenance {
+    /// Nothing is done yet. Background tasks run on that runtime: with one of its own, they never take time of the
+    /// threads that entries pass on.
+    pub fn new(keepline: Keepline, model: Arc<dyn Model>, options: MaintenanceOptions, runtime: Handle) -> Self {
+        let places = Semaphore::new(options.concurrency.clamp(1, Semaphore::MAX_PERMITS));
+        let (state, tally) = (Mutex::default(), Tally::default());
+        Self { inner: Arc::new(Inner { keepline, model, options, runtime, places, state, tally }) }
+    }
+
+    /// Has these tasks done in the background, and returns at once. One that waits already is not taken twice; one that is
+    /// too many, or comes after the [end](Self::shutdown), is dropped and counted.
+    pub fn submit(&self, due: impl IntoIterator<Item = Task>) {
+        for task in due {
+            self.inner.submit(task);
+        }
+    }
+
+    /// Does a task now, when it is its turn: at most [`MaintenanceOptions::model_timeout`] for each thing that it needs,
+    /// and the time of the store. A call that is dropped abandons the task.
+    pub async fn run(&self, task: Task) -> Outcome {
+        self.inner.run(task, || ()).await
+    }
+
+    /// Tasks that wait or are at work in the background.
+    pub fn pending(&self) -> usize {
+        let mut state = self.inner.state.lock();
+        state.reap();
+        state.tasks.len()
+    }
+
+    /// What has become of tasks so far.
+    pub fn counters(&self) -> MaintenanceCounters {
+        self.inner.tally.read()
+    }
+
+    /// Takes no more tasks in the background, finishes those that were taken, and abandons what is left after that time;
+    /// returns how many that were. A call that is dropped leaves the rest at work.
+    pub async fn shutdown(&self, grace: Duration) -> usize {
+        self.inner.state.lock().is_closed = true;
+        // Whatever is left then, how much it was is counted below.
+        _ = timeout(grace, self.inner.all_over()).await;
+        let abandoned = {
+            let mut state = self.inner.state.lock();
+            state.reap();
+            state.tasks.abort_all();
+            state.tasks.len()
+        };
+        self.inner.all_over().await;
+        abandoned
+    }
+}
+
+impl State {
+    /// Drops what is left of tasks that are over.
+    fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
+    }
+}
+
+/// A task that was taken: it is over, or was abandoned.
+struct Taken<'a> {
+    tally: &'a Tally,
+    is_over: bool,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.tally.count_abandoned();
+        }
+    }
+}
+
+/// Leave to work on a subject; the last one takes its gate along.
+struct Subject<'a> {
+    inner: &'a Inner,
+    name: String,
+    gate: Arc<Gate<()>>,
+}
+
+impl Drop for Subject<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.state.lock();
+        // This one, and nobody else.
+        if Arc::strong_count(&self.gate) == 1 {
+            state.gates.remove(&self.name);
+        }
+    }
+}
+
+impl Inner {
+    /// Until no task is left in the background.
+    async fn all_over(&self) {
+        poll_fn(|context| {
+            let mut state = self.state.lock();
+            while ready!(state.tasks.poll_join_next(context)).is_some() {}
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn submit(self: &Arc<Self>, task: Task) {
+        let mut state = self.state.lock();
+        state.reap();
+        let key = (task.subject.clone(), task.name.clone());
+        if state.waiting.contains(&key) {
+            return;
+        }
+        if state.is_closed || state.tasks.len() >= self.options.max_tasks {
+            return self.tally.count_dropped();
+        }
+        state.waiting.insert(key.clone());
+        let inner = self.clone();
+        let work = async move {
+            let mut taken = Taken { tally: &inner.tally, is_over: false };
+            inner.run(task, || _ = inner.state.lock().waiting.remove(&key)).await;
+            taken.is_over = true;
+        };
+        state.tasks.spawn_on(work, &self.runtime);
+    }
+
+    async fn run(&self, task: Task, begun: impl FnOnce()) -> Outcome {
+        let name = task.name.clone();
+        let subject = self.subject(&task.subject);
+        let _turn = subject.gate.lock().await;
+        // It is never closed.
+        let _place = self.places.acquire().await.ok();
+        begun();
+        let outcome = self.work(task).await;
+        self.tally.count(&name, &outcome);
+        outcome
+    }
+
+    fn subject(&self, name: &str) -> Subject<'_> {
+        let mut state = self.state.lock();
+        let gate = state.gates.get(name).and_then(Weak::upgrade).unwrap_or_default();
+        state.gates.insert(name.to_owned(), Arc::downgrade(&gate));
+        Subject { inner: self, name: name.to_owned(), gate }
+    }
+
+    /// Step by step, to its end.
+    async fn work(&self, task: Task) -> Outcome {
+        let (name, subject) = (task.name.clone(), task.subject.clone());
+        // The store may take its time before and after the model.
+        let lease = self.options.model_timeout.saturating_add(self.keepline.entry_timeout().saturating_mul(2));
+        let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let holder = format!("{:032x}", fastrand::u128(..));
+        let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
+        let mut completions = 0;
+        let mut problem = self.archived(&name, &subject).await.err();
+        for _ in 0..if problem.is_some() { 0 } else { MAX_STEPS } {
+            let progress = self.keepline.advance(&job, None).await;
+            job.task = progress.task;
+            job.results = Vec::new();
+            match progress.step {
+                Step::Done => return Outcome::Done,
+                Step::Taken => return Outcome::Taken,
+                Step::Ended => return Outcome::Ended,
+                Step::Again => {}
+                Step::Needs => match self.get(progress.needs, &mut completions).await {
+                    Ok(results) => job.results = results,
+                    Err((id, failed)) => {
+                        // So that whoever tries it next need not wait for the lease to run out.
+                        job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
+                        self.keepline.advance(&job, None).await;
+                        problem = Some(failed);
+                        break;
+                    }
+                },
+                Step::Failed => {
+                    problem = progress.problem;
+                    break;
+                }
+            }
+        }
+        let problem = problem.unwrap_or_else(|| over(format!("it is not done after {MAX_STEPS} steps")));
+        let message = format!("deferred work failed and will be due again: {name} of {subject}: {problem}");
+        self.keepline.report(LogLevel::Warn, "keepline.maintenance", &message);
+        Outcome::Failed(problem)
+    }
+
+    /// What is about to be removed is kept, if anybody keeps it.
+    async fn archived(&self, task: &str, subject: &str) -> Result<(), Problem> {
+        let Some(archive) = self.options.archive.as_ref().filter(|_| task == RETENTION) else { return Ok(()) };
+        let limit = self.options.model_timeout;
+        let late = |_| format!("it is not archived after {} ms", limit.as_millis());
+        let kept = timeout(limit, archive.keep(subject)).await.map_err(late).flatten();
+        kept.map_err(|message| told(ProblemCode::Other("archive".to_owned()), message))
+    }
+
+    /// All that a step needs, one after the other.
+    async fn get(&self, needs: Vec<Need>, completions: &mut usize) -> Result<Vec<NeedResult>, (u32, Problem)> {
+        let mut results = Vec::with_capacity(needs.len());
+        for need in needs {
+            results.push(match need {
+                Need::Completion(mut need) => {
+                    *completions += 1;
+                    if *completions > MAX_COMPLETIONS {
+                        return Err((need.id, over(format!("it needs more than {MAX_COMPLETIONS} completions"))));
+                    }
+                    need.max_tokens = need.max_tokens.min(MAX_TOKENS);
+                    let id = need.id;
+                    let limit = self.options.model_timeout;
+                    let late = |_| ModelError(format!("the model has not answered within {} ms", limit.as_millis()));
+                    match timeout(limit, self.model.complete(&need)).await.map_err(late).flatten() {
+                        Ok(Some(text)) if text.trim().is_empty() => {
+                            return Err((id, of_model("the model's answer is blank".to_owned())));
+                        }
+                        Ok(Some(text)) if text.len() > MAX_TEXT => {
+                            let message = format!("the model's answer is longer than {MAX_TEXT} bytes");
+                            return Err((id, of_model(message)));
+                        }
+                        Ok(Some(text)) => NeedResult::Completion(CompletionResult { id, text }),
+                        Ok(None) => nobody(id, "there is no model"),
+                        Err(error) => return Err((id, of_model(error.0))),
+                    }
+                }
+                Need::Vectors(need) => nobody(need.id, "there is no embedding model"),
+            });
+        }
+        Ok(results)
+    }
+}
+
+fn nobody(id: u32, message: &str) -> NeedResult {
+    NeedResult::Missing(MissingResult { id, message: message.to_owned() })
+}
+
+fn of_model(message: String) -> Problem {
+    told(ProblemCode::Other("model".to_owned()), message)
+}
+
+fn over(message: String) -> Problem {
+    told(ProblemCode::Limit, message)
+}
+
+fn told(code: ProblemCode, mut message: String) -> Problem {
+    tame(&mut message, MAX_MESSAGE);
+    Problem { code, message }
+}

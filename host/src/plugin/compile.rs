@@ -1,0 +1,65 @@
+//! From a component's bytes to machine code, within bounds.
+//!
+//! Code comes from the cache, from a compiler process with limits of its own, or from this process. A component is
+//! compiled only after it was found to be within its limits; that it is in the cache under these limits says so, too. The
+//! bundled filter is trusted: it is compiled here, and on all processors.
+
+use std::path::Path;
+
+use wasmtime::{Engine, component::Component};
+
+use super::{
+    BUNDLED, Compiler, PluginError, Sandbox,
+    cache::{Kept, Staging},
+    caught::caught,
+    engine::{Setup, engine},
+    error::told,
+    limits::Meter,
+    process,
+    walk::{Interfaces, walk},
+};
+
+/// Compiles a component, or finds it compiled.
+pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Component), PluginError> {
+    let is_ours = bytes == BUNDLED;
+    let setup = Setup { is_parallel: is_ours, cache: None };
+    let kept = Kept::of(bytes, sandbox, setup)?;
+    if let Some(kept) = &kept
+        && let Some(code) = kept.find()?
+    {
+        return build(bytes, Setup { cache: Some(code), ..setup });
+    }
+    if !is_ours {
+        walk(bytes, &mut Meter::new(&sandbox.plugin), &mut Interfaces::default())?;
+    }
+    match &sandbox.compiler {
+        Compiler::Process(command) if !is_ours => {
+            let staging = Staging::new(kept.as_ref())?;
+            process::compile(command, bytes, &sandbox.plugin, staging.directory())?;
+            let code = staging.publish(kept.as_ref())?;
+            build(bytes, Setup { cache: Some(code.directory()), ..setup })
+        }
+        _ => {
+            let code = kept.as_ref().and_then(Kept::create);
+            build(bytes, Setup { cache: code, ..setup })
+        }
+    }
+}
+
+/// wasmtime compiles it, unless the code is there.
+fn build(bytes: &[u8], setup: Setup<'_>) -> Result<(Engine, Component), PluginError> {
+    let engine = engine(setup)?;
+    let component = component(&engine, bytes)?;
+    Ok((engine, component))
+}
+
+/// What a compiler process does: compiled code goes to the directory.
+pub(super) fn compile_into(directory: &Path, bytes: &[u8]) -> Result<(), PluginError> {
+    let engine = engine(Setup { is_parallel: true, cache: Some(directory) })?;
+    component(&engine, bytes).map(drop)
+}
+
+fn component(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
+    let refused = |error: wasmtime::Error| PluginError::NotAComponent(told(format!("{error:#}")));
+    caught(|| Component::from_binary(engine, bytes))?.map_err(refused)
+}

@@ -1,0 +1,38 @@
+//! wasmtime, set up for plugins.
+
+use std::path::Path;
+
+use wasmtime::{Cache, CacheConfig, Config, Engine, Inlining};
+
+use super::{PluginError, walk::FEATURES};
+
+/// How one engine differs from another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup<'a> {
+    /// Whether to compile several functions at a time: sooner done, and with as many times the memory.
+    pub(super) is_parallel: bool,
+    /// Where compiled code is read from and written to.
+    pub(super) cache: Option<&'a Path>,
+}
+
+pub(super) fn engine(setup: Setup<'_>) -> Result<Engine, PluginError> {
+    let mut config = Config::new();
+    config
+        .wasm_features(FEATURES.complement(), false)
+        .wasm_features(FEATURES, true)
+        // The contract is synchronous; without this a call costs three times as much.
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        // It would save a twentieth of an entry, take ten times the memory to compile, and of a long chain of calls the square
+        // of its length. Whoever builds a component inlines better.
+        .compiler_inlining(Inlining::No)
+        .parallel_compilation(setup.is_parallel)
+        .memory_guaranteed_dense_image_size(1 << 20);
+    let failed = |error: wasmtime::Error| PluginError::Sandbox(format!("{error:#}"));
+    if let Some(directory) = setup.cache {
+        let mut cache = CacheConfig::new();
+        cache.with_directory(directory);
+        config.cache(Some(Cache::new(cache).map_err(failed)?));
+    }
+    Engine::new(&config).map_err(failed)
+}

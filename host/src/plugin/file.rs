@@ -1,0 +1,51 @@
+//! Reading a plugin's file: a regular one, and no more of it than a plugin may be long.
+//!
+//! Whoever hands in a path may hand in that of a device, a pipe or a file of terabytes: none of them is waited for or
+//! read to its end.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read},
+    path::Path,
+};
+
+use super::{Measure, Measured, PluginError, PluginLimits};
+
+/// The bytes of a plugin's file.
+///
+/// # Errors
+/// When it can't be read, is no regular file, or is longer than [`PluginLimits::max_bytes`].
+pub fn read(path: &Path, limits: &PluginLimits) -> Result<Vec<u8>, PluginError> {
+    let failed = |source| PluginError::Read { path: path.to_owned(), source };
+    let file = open(path).map_err(failed)?;
+    // Of what was opened: the path may lead elsewhere by now.
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is not a regular file")));
+    }
+    let too_large = |found| PluginError::TooLarge(Measured { measure: Measure::Bytes, found, limit: limits.max_bytes });
+    if metadata.len() > limits.max_bytes {
+        return Err(too_large(metadata.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    // It may have grown, and files of a kernel say that they are empty.
+    file.take(limits.max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if length > limits.max_bytes { Err(too_large(length)) } else { Ok(bytes) }
+}
+
+/// Without waiting: to open a named pipe would take until somebody writes to it.
+#[cfg(unix)]
+fn open(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use rustix::fs::OFlags;
+
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)
+}
+
+#[cfg(not(unix))]
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).open(path)
+}

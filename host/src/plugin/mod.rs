@@ -1,0 +1,147 @@
+//! Plugins: loading a component that nobody trusts, after having looked at what it is and what it asks for.
+//!
+//! Bounded by default: a file is read, walked over and compiled within [`PluginLimits`], in a service that is running as
+//! well as at its start. Deny by default: the linker holds the contract's three imports and nothing else, and a component
+//! that wants more is refused with the list of what it asked for. Refused by default: neither a panic of the engine nor
+//! code that others may have written gets past this module.
+
+mod cache;
+mod caught;
+mod compile;
+mod engine;
+mod error;
+mod file;
+mod limits;
+mod process;
+mod walk;
+
+use std::{fmt, path::Path};
+
+use sha2::{Digest, Sha256};
+use wasmtime::{Engine, component::Component};
+
+use self::{
+    caught::caught,
+    limits::Meter,
+    walk::{Interfaces, walk},
+};
+pub use self::{
+    error::PluginError,
+    file::read,
+    limits::{Measure, Measured, PluginLimits},
+    process::{Compiler, CompilerCommand, serve as serve_compiler},
+};
+use crate::runtime::{Program, start_ticking};
+pub use crate::sandbox::{CodeCache, Sandbox};
+
+/// The bundled filter, as a component.
+pub use keepline_component::FILTER as BUNDLED;
+
+/// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
+const LENT: [&str; 3] =
+    ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
+
+fn is_lent(import: &str) -> bool {
+    LENT.iter().any(|lent| import == *lent || (lent.ends_with("@0.2") && import.starts_with(&format!("{lent}."))))
+}
+
+/// What a component says of itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Bytes.
+    pub size: usize,
+    /// In base 16.
+    pub sha256: String,
+    /// Interfaces and functions that it asks for: the complete list of its powers.
+    pub imports: Vec<String>,
+    /// Interfaces and functions that it offers.
+    pub exports: Vec<String>,
+    /// How large it is, next to what is allowed. Of a component that is over a limit: as far as it was looked at, and so
+    /// are the interfaces.
+    pub measured: Vec<Measured>,
+    /// Why this host would not load it; none: it would.
+    pub refusal: Option<String>,
+}
+
+/// Looks at a component without running any of it. Cost: that of [`Plugin::from_bytes`], within the same bounds.
+///
+/// # Errors
+/// When the bytes are no component at all, or compiled code can't be trusted.
+pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginError> {
+    let mut meter = Meter::new(&sandbox.plugin);
+    let mut interfaces = Interfaces::default();
+    let loaded = walk(bytes, &mut meter, &mut interfaces).and_then(|()| load(bytes, sandbox).map(drop));
+    let refusal = match loaded {
+        Err(error @ (PluginError::NotAComponent(_) | PluginError::UntrustedCache { .. })) => return Err(error),
+        loaded => loaded.err().map(|error| error.to_string()),
+    };
+    let Interfaces { imports, exports } = interfaces;
+    let sha256 = hexadecimal(&Sha256::digest(bytes));
+    Ok(Inspection { size: bytes.len(), sha256, imports, exports, measured: meter.measured(), refusal })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.
+#[derive(Clone)]
+pub struct Plugin {
+    program: Program,
+}
+
+impl Plugin {
+    /// The bundled filter.
+    ///
+    /// # Errors
+    /// When wasmtime refuses the sandbox's settings, or compiled code can't be trusted.
+    pub fn bundled(sandbox: &Sandbox) -> Result<Self, PluginError> {
+        Self::from_bytes(BUNDLED, sandbox)
+    }
+
+    /// The component in a file.
+    ///
+    /// # Errors
+    /// As [`Plugin::from_bytes`]; and when it can't be read, or is no regular file.
+    pub fn from_file(path: impl AsRef<Path>, sandbox: &Sandbox) -> Result<Self, PluginError> {
+        Self::from_bytes(&read(path.as_ref(), &sandbox.plugin)?, sandbox)
+    }
+
+    /// A component. Blocks. Cost: a quarter of a second to compile one of the bundled filter's size, one or two
+    /// milliseconds with cached code; at most what [`PluginLimits`] allow.
+    ///
+    /// # Errors
+    /// When it is no component, is too large, asks for too much or does not fit; or when compiled code can't be trusted.
+    pub fn from_bytes(bytes: &[u8], sandbox: &Sandbox) -> Result<Self, PluginError> {
+        let (engine, program) = load(bytes, sandbox)?;
+        start_ticking(&engine, program.ticks()).map_err(|error| PluginError::Sandbox(error.to_string()))?;
+        Ok(Self { program })
+    }
+
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plugin").field("sandbox", self.program.sandbox()).finish_non_exhaustive()
+    }
+}
+
+fn load(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Program), PluginError> {
+    let (engine, component) = compile::compile(bytes, sandbox)?;
+    let forbidden = forbidden_imports(&engine, &component);
+    if !forbidden.is_empty() {
+        return Err(PluginError::ForbiddenImports(forbidden));
+    }
+    let linked = caught(|| Program::link(&engine, &component, bytes, sandbox))?;
+    let program = linked.map_err(|error| PluginError::Misfit(error::told(format!("{error:#}"))))?;
+    Ok((engine, program))
+}
+
+fn forbidden_imports(engine: &Engine, component: &Component) -> Vec<String> {
+    let component = component.component_type();
+    component.imports(engine).map(|(name, _)| name).filter(|name| !is_lent(name)).map(error::told_name).collect()
+}

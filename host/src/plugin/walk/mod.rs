@@ -1,0 +1,257 @@
+//! A walk over a component's bytes, before any of them is compiled: it is valid, and it is within its limits.
+//!
+//! The walk itself is bounded. It looks at each byte once, holds no more than the component's own types, recurses no
+//! deeper than types may be nested, and counts what nested components multiply without expanding it. Each section is
+//! counted before it is validated, so that nothing larger than allowed is ever validated.
+
+mod function;
+mod scope;
+mod types;
+
+use wasmparser::{
+    ElementItems, Encoding, FuncValidatorAllocations, Parser, Payload, SectionLimited, ValidPayload, Validator,
+    WasmFeatures,
+};
+
+use self::{function::function_cost, scope::Scopes, types::Sizes};
+use super::{
+    Measure, PluginError,
+    error::{told, told_name},
+    limits::Meter,
+};
+
+/// What a component may use of WebAssembly. No shared memories, no wide or exotic extensions: the less there is, the
+/// less can be wrong. Multiple memories are for adapters only, which copy from one part of a component to another: a
+/// module that has several itself is refused.
+pub(super) const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
+    .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
+    .union(WasmFeatures::SIGN_EXTENSION)
+    .union(WasmFeatures::REFERENCE_TYPES)
+    .union(WasmFeatures::MULTI_VALUE)
+    .union(WasmFeatures::BULK_MEMORY)
+    .union(WasmFeatures::SIMD)
+    .union(WasmFeatures::FLOATS)
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::MULTI_MEMORY)
+    .union(WasmFeatures::COMPONENT_MODEL);
+
+/// What the walk learns beside the measures.
+#[derive(Default)]
+pub(super) struct Interfaces {
+    pub(super) imports: Vec<String>,
+    pub(super) exports: Vec<String>,
+}
+
+/// Walks over a component. What was found up to an error stays in the meter and the interfaces.
+///
+/// # Errors
+/// When it is no valid component, or is over one of the meter's limits.
+pub(super) fn walk(bytes: &[u8], meter: &mut Meter<'_>, interfaces: &mut Interfaces) -> Result<(), PluginError> {
+    meter.at_least(Measure::Bytes, wide(bytes.len()))?;
+    if !bytes.starts_with(b"\0asm") {
+        return Err(invalid("it does not start with the WebAssembly magic number"));
+    }
+    let mut parser = Parser::new(0);
+    parser.set_features(FEATURES);
+    let mut walk = Walk {
+        bytes,
+        meter,
+        interfaces,
+        validator: Validator::new_with_features(FEATURES),
+        allocations: FuncValidatorAllocations::default(),
+        scopes: Scopes::default(),
+        sizes: Sizes::default(),
+    };
+    for payload in parser.parse_all(bytes) {
+        let payload = payload.map_err(invalid)?;
+        walk.count(&payload)?;
+        let valid = walk.validator.payload(&payload).map_err(invalid)?;
+        walk.look(&payload, valid)?;
+    }
+    Ok(())
+}
+
+fn invalid(problem: impl ToString) -> PluginError {
+    PluginError::NotAComponent(told(problem))
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+struct Walk<'a, 'limits> {
+    bytes: &'a [u8],
+    meter: &'a mut Meter<'limits>,
+    interfaces: &'a mut Interfaces,
+    validator: Validator,
+    allocations: FuncValidatorAllocations,
+    scopes: Scopes,
+    sizes: Sizes,
+}
+
+impl<'a> Walk<'a, '_> {
+    /// What can be told of a section before it is validated.
+    fn count(&mut self, payload: &Payload<'a>) -> Result<(), PluginError> {
+        match payload {
+            Payload::Version { encoding, .. } => self.open(*encoding)?,
+            Payload::TypeSection(section) => {
+                self.define(section)?;
+                self.meter.add(Measure::Functions, section.count().into())?;
+            }
+            Payload::ImportSection(section) => self.define(section)?,
+            Payload::GlobalSection(section) => self.define(section)?,
+            Payload::ExportSection(section) => {
+                self.define(section)?;
+                self.meter.add(Measure::Functions, section.count().into())?;
+            }
+            Payload::ElementSection(section) => {
+                self.define(section)?;
+                for segment in section.clone() {
+                    let references = match segment.map_err(invalid)?.items {
+                        ElementItems::Functions(functions) => functions.count(),
+                        ElementItems::Expressions(_, expressions) => expressions.count(),
+                    };
+                    self.meter.add(Measure::Functions, references.into())?;
+                }
+            }
+            Payload::TagSection(section) => self.define(section)?,
+            Payload::CoreTypeSection(section) => self.define(section)?,
+            Payload::ComponentCanonicalSection(section) => self.define(section)?,
+            // The data themselves are as many as the component has bytes.
+            Payload::DataSection(section) => self.define_so_many(section.count().into(), 0)?,
+            Payload::FunctionSection(section) => self.meter.add(Measure::Functions, section.count().into())?,
+            Payload::MemorySection(section) => self.scopes.here()?.weight.memories = section.count().into(),
+            Payload::TableSection(section) => {
+                self.define(section)?;
+                self.scopes.here()?.weight.tables = section.count().into();
+                for table in section.clone() {
+                    self.meter.add(Measure::TableElements, table.map_err(invalid)?.ty.initial)?;
+                }
+            }
+            Payload::CodeSectionEntry(body) => {
+                self.meter.at_least(Measure::FunctionBytes, wide(body.range().len()))?;
+            }
+            Payload::ComponentTypeSection(section) => {
+                self.define(section)?;
+                let bytes = self.bytes.get(section.range()).unwrap_or_default();
+                types::check_nesting(bytes, section.range().start, self.meter)?;
+            }
+            Payload::InstanceSection(section) => {
+                self.define(section)?;
+                for instance in section.clone() {
+                    self.scopes.core_instance(&instance.map_err(invalid)?)?;
+                }
+            }
+            Payload::ComponentInstanceSection(section) => {
+                self.define(section)?;
+                for instance in section.clone() {
+                    self.scopes.instance(&instance.map_err(invalid)?)?;
+                    self.weigh()?;
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                self.define(section)?;
+                for alias in section.clone() {
+                    self.scopes.alias(&alias.map_err(invalid)?)?;
+                }
+            }
+            Payload::ComponentImportSection(section) => {
+                self.define(section)?;
+                for import in section.clone() {
+                    let import = import.map_err(invalid)?;
+                    self.scopes.import(import.ty.kind())?;
+                    if self.scopes.is_outermost() {
+                        self.interfaces.imports.push(told_name(import.name.name));
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                self.define(section)?;
+                for export in section.clone() {
+                    let export = export.map_err(invalid)?;
+                    self.scopes.export(export.kind, export.index)?;
+                    if self.scopes.is_outermost() {
+                        self.interfaces.exports.push(told_name(export.name.name));
+                    }
+                }
+            }
+            // Names of functions are kept for backtraces.
+            Payload::CustomSection(section) if section.name() == "name" => {
+                self.define_so_many(wide(section.data().len()) / 32, 0)?;
+            }
+            Payload::End(_) => {
+                self.weigh()?;
+                self.scopes.close();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What can be told of a section once it is known to be valid.
+    fn look(&mut self, payload: &Payload<'a>, valid: ValidPayload<'a>) -> Result<(), PluginError> {
+        if let ValidPayload::Func(function, body) = valid {
+            let mut validator = function.into_validator(std::mem::take(&mut self.allocations));
+            let cost = function_cost(&mut validator, &body, self.meter);
+            self.allocations = validator.into_allocations();
+            let cost = cost?;
+            self.meter.at_least(Measure::FunctionCost, cost)?;
+            return self.meter.add(Measure::Cost, cost);
+        }
+        let Some(types) = self.validator.types(0) else { return Ok(()) };
+        match payload {
+            Payload::ImportSection(_) | Payload::MemorySection(_) if types.memory_count() > 1 => {
+                Err(invalid("a core module has more than one memory"))
+            }
+            Payload::ComponentTypeSection(_) | Payload::ComponentInstanceSection(_) => {
+                let known = &mut self.scopes.here()?.sized_types;
+                self.sizes.check_from(known, types, self.meter)
+            }
+            Payload::ComponentCanonicalSection(section) => {
+                for canonical in section.clone() {
+                    let glue = self.sizes.glue(&canonical.map_err(invalid)?, types);
+                    let weight = &mut self.scopes.here()?.weight;
+                    weight.glue = weight.glue.saturating_add(glue);
+                }
+                self.weigh()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, encoding: Encoding) -> Result<(), PluginError> {
+        if encoding == Encoding::Module {
+            if self.scopes.is_empty() {
+                return Err(invalid("it is a core module"));
+            }
+            self.meter.add(Measure::Modules, 1)?;
+        } else {
+            self.meter.at_least(Measure::Nesting, wide(self.scopes.len()))?;
+        }
+        self.scopes.open(encoding);
+        Ok(())
+    }
+
+    fn define<T>(&mut self, section: &SectionLimited<'a, T>) -> Result<(), PluginError> {
+        self.define_so_many(section.count().into(), wide(section.range().len()))
+    }
+
+    /// Definitions in a section of so many bytes. Those of a core module are compiled once; those of a component are
+    /// gone through for each of its instances.
+    fn define_so_many(&mut self, count: u64, bytes: u64) -> Result<(), PluginError> {
+        let definitions = count.saturating_add(bytes / 8);
+        let scope = self.scopes.here()?;
+        scope.weight.definitions = scope.weight.definitions.saturating_add(definitions);
+        self.meter.add(Measure::Definitions, definitions)
+    }
+
+    /// Holds what an instance of the current component or module comes to against the limits.
+    fn weigh(&mut self) -> Result<(), PluginError> {
+        let weight = self.scopes.here()?.weight;
+        self.meter.at_least(Measure::Instances, weight.instances)?;
+        self.meter.at_least(Measure::Definitions, weight.definitions)?;
+        self.meter.at_least(Measure::Memories, weight.memories)?;
+        self.meter.at_least(Measure::Tables, weight.tables)?;
+        self.meter.at_least(Measure::Cost, weight.glue)
+    }
+}

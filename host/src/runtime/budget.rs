@@ -1,0 +1,48 @@
+//! What an entry may use up: so much, and nothing within the entry fills it again.
+
+/// So much an entry.
+pub(super) struct Budget {
+    full: u64,
+    left: u64,
+}
+
+impl Budget {
+    pub(super) fn new(full: u64) -> Self {
+        Self { full, left: full }
+    }
+
+    /// A new entry begins.
+    pub(super) fn refill(&mut self) {
+        self.left = self.full;
+    }
+
+    /// Whether there was so much left. If not, nothing is.
+    #[must_use]
+    pub(super) fn take(&mut self, amount: u64) -> bool {
+        let left = self.left.checked_sub(amount);
+        self.left = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    pub(super) fn full(&self) -> u64 {
+        self.full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_was_overdrawn_is_empty_until_the_next_entry() {
+        let mut budget = Budget::new(3);
+        assert!(budget.take(2) && budget.take(1) && budget.take(0));
+        assert!(!budget.take(1));
+        budget.refill();
+        assert!(!budget.take(u64::MAX) && !budget.take(1) && budget.left() == 0);
+    }
+}

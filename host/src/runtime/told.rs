@@ -1,0 +1,55 @@
+//! What a program tells of itself when it is configured, as far as the host goes by it.
+
+use std::sync::Arc;
+
+use keepline_json as json;
+
+use crate::contract::filter::Configured;
+
+#[derive(Clone)]
+pub(crate) struct Told {
+    /// The options in force: a JSON object, on one line.
+    pub(crate) effective: Arc<str>,
+    pub(crate) wants_vectors: bool,
+    pub(crate) wants_tokens: bool,
+    pub(crate) wants_turns: bool,
+    /// The most that it attaches to a question, bytes.
+    pub(super) most_attached: usize,
+}
+
+impl From<Configured> for Told {
+    fn from(configured: Configured) -> Self {
+        let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
+        let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
+        let most_attached = most_attached(&effective);
+        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns, most_attached }
+    }
+}
+
+/// Whether that can be kept, and shown to people and programs, as options in force.
+fn is_object(effective: &str) -> bool {
+    const MOST: usize = 1 << 20;
+    effective.len() <= MOST && json::object(effective, |_, _| {}) == Some(json::Form::default())
+}
+
+/// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, and
+/// what is around keys and values.
+fn most_attached(effective: &str) -> usize {
+    const MOST: f64 = 8_389_632.0;
+    const AROUND: usize = 64 << 10;
+    // One that says nothing of values has the most that there may be; of a window, none.
+    let (mut context, mut window) = (MOST, 0.0);
+    let _ = json::members(effective, |key, value| {
+        let told = if json::key_is(key, "max_context_bytes") {
+            &mut context
+        } else if json::key_is(key, "max_window_bytes") {
+            &mut window
+        } else {
+            return;
+        };
+        *told = json::number(value).unwrap_or(*told);
+    });
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let bytes = |told: f64| told.clamp(0.0, MOST) as usize;
+    bytes(context) + bytes(window) + AROUND
+}

@@ -1,0 +1,465 @@
+//! JSON without trees: look at the members of an object, read and write strings and numbers.
+//!
+//! Promises that parts are handed out as they stand in the text, borrowed, whatever they hold and
+//! however deep they go. The filter and its host both read metadata with this, so that they never disagree on what an
+//! entry says. It depends on nothing and knows nothing of sessions.
+
+use std::borrow::Cow;
+
+mod scan;
+
+pub use scan::{Form, elements, is_value, members, named, object, rest_of_object};
+
+/// Whether the raw key (with quotes) spells `name`.
+pub fn key_is(raw: &str, name: &str) -> bool {
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(inner) if inner == name => true,
+        Some(inner) => inner.contains('\\') && string(raw).is_some_and(|key| key == name),
+        None => false,
+    }
+}
+
+/// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
+pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    Some(if inner.contains('\\') { unescaped(inner).into() } else { inner.into() })
+}
+
+/// What the inside of a raw string spells, which has been scanned before.
+fn unescaped(inner: &str) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some((plain, escape)) = rest.split_once('\\') {
+        out.push_str(plain);
+        let mut chars = escape.chars();
+        let spelt = match chars.next() {
+            Some('b') => '\u{8}',
+            Some('f') => '\u{c}',
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('u') => {
+                let (spelt, after) = numbered(chars.as_str());
+                chars = after.chars();
+                spelt
+            }
+            Some(itself) => itself,
+            None => char::REPLACEMENT_CHARACTER,
+        };
+        out.push(spelt);
+        rest = chars.as_str();
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The character whose number comes next, and what comes after it.
+fn numbered(text: &str) -> (char, &str) {
+    let Some((high, rest)) = unit(text) else { return (char::REPLACEMENT_CHARACTER, text) };
+    if (0xd800..0xdc00).contains(&high)
+        && let Some((low @ 0xdc00..0xe000, rest)) = rest.strip_prefix("\\u").and_then(unit)
+    {
+        let spelt = char::from_u32(0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+        return (spelt.unwrap_or(char::REPLACEMENT_CHARACTER), rest);
+    }
+    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), rest)
+}
+
+/// Four hexadecimal digits, and what comes after them.
+fn unit(text: &str) -> Option<(u32, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let unit = digits.chars().try_fold(0, |unit, digit| Some(unit << 4 | digit.to_digit(16)?))?;
+    Some((unit, rest))
+}
+
+/// The text without the blanks around it, if it is one JSON value: of the grammar proper, because what is
+/// attached to a question has to be.
+pub fn value(text: &str) -> Option<&str> {
+    if is_plain(text) { Some(text) } else { scan::strict_value(text) }
+}
+
+/// Whether it is what nearly all values are, and what needs no parser to be seen: a string without
+/// escapes, or digits.
+fn is_plain(text: &str) -> bool {
+    match text.as_bytes() {
+        [b'"', inner @ .., b'"'] => first_special(inner).is_none(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// The number that a raw value is; none if it is no number, or one beyond what a float holds. Exact for numbers of
+/// up to 15 digits, 22 of them behind the point at most; else a last bit may be missed. (The standard library's
+/// reader never misses one, for 15 KiB of tables, and that of serde_json would bring all of serde_json along.)
+pub fn number(raw: &str) -> Option<f64> {
+    let (is_negative, digits) = raw.strip_prefix('-').map_or((false, raw), |digits| (true, digits));
+    if !digits.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let (digits, power) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    // One of more digits than that is as good as endless.
+    let endless = if power.starts_with('-') { -1_000_000 } else { 1_000_000 };
+    let mut exponent: i32 = power.parse().unwrap_or(endless);
+    let (mut number, mut is_fraction) = (0_u64, false);
+    for byte in digits.bytes() {
+        if !byte.is_ascii_digit() {
+            is_fraction = true;
+        } else if number < u64::MAX / 100 {
+            number = number * 10 + u64::from(byte - b'0');
+            exponent = exponent.saturating_sub(i32::from(is_fraction));
+        } else {
+            // One digit more is of no weight.
+            exponent = exponent.saturating_add(i32::from(!is_fraction));
+        }
+    }
+    let exponent = exponent.clamp(-400, 400);
+    #[allow(clippy::cast_precision_loss, reason = "as told above")]
+    let mut float = number as f64;
+    for _ in 0..exponent.unsigned_abs() / 22 {
+        float = scaled(float, 22, exponent < 0);
+    }
+    float = scaled(float, exponent.unsigned_abs() % 22, exponent < 0);
+    float.is_finite().then_some(if is_negative { -float } else { float })
+}
+
+/// Times a power of ten that a float holds exactly, or through it.
+fn scaled(float: f64, power: u32, down: bool) -> f64 {
+    let factor = (0..power).fold(1.0, |factor, _| factor * 10.0);
+    if down { float / factor } else { float * factor }
+}
+
+/// Where `part`, a slice of `text`, begins in it.
+pub fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().saturating_sub(text.as_ptr().addr())
+}
+
+/// What comes before the first such byte, an ASCII character, and the rest from there on. In a short text it is found
+/// sooner this way than by `str::split_once`, which is made for long ones.
+pub fn split_before(text: &str, byte: u8) -> Option<(&str, &str)> {
+    text.split_at_checked(text.bytes().position(|here| here == byte)?)
+}
+
+/// Append `text` as a JSON string. Non-ASCII text stays as it is.
+pub fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut rest = text;
+    while let Some(at) = first_special(rest.as_bytes()) {
+        let (plain, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(plain);
+        let mut tail = tail.chars();
+        match tail.next() {
+            Some('"') => out.push_str("\\\""),
+            Some('\\') => out.push_str("\\\\"),
+            Some('\n') => out.push_str("\\n"),
+            Some('\r') => out.push_str("\\r"),
+            Some('\t') => out.push_str("\\t"),
+            Some('\u{8}') => out.push_str("\\b"),
+            Some('\u{c}') => out.push_str("\\f"),
+            Some(control) => {
+                out.push_str("\\u00");
+                push_hex(out, u32::from(control), 2);
+            }
+            None => {}
+        }
+        rest = tail.as_str();
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+/// Append a string that a value of a JSON text spells: as [`push_string`] would write it, without taking it apart if it
+/// stands like that already.
+pub fn push_as_stored(out: &mut String, raw: &str) {
+    let mut rest = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    while let Some((at, [b'\\', escape, ..])) =
+        first_special(rest.as_bytes()).map(|at| (at, rest.as_bytes().get(at..).unwrap_or_default()))
+    {
+        if !b"\"\\nrtbf".contains(escape) {
+            return push_string(out, &string(raw).unwrap_or_default());
+        }
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    out.push_str(raw);
+}
+
+/// The first byte that a JSON string can't hold as it is. Eight at a time: answers are most of what the filter copies,
+/// and this is the only look that is taken at them.
+fn first_special(bytes: &[u8]) -> Option<usize> {
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut at = 0;
+    // Most strings end within a few words. Where one does not, several are looked at together; a compiler for a machine
+    // with vectors makes use of them.
+    while let Some(word) = words.get(at) {
+        let found = specials(word);
+        if found != 0 {
+            return Some(at * 8 + found.trailing_zeros() as usize / 8);
+        }
+        at += 1;
+        if at >= 4 && cfg!(target_arch = "wasm32") {
+            let (blocks, _) = words.get(at..).unwrap_or_default().as_chunks::<2>();
+            let is_plain = |[one, two]: &&[[u8; 8]; 2]| specials(one) | specials(two) == 0;
+            at += blocks.iter().take_while(is_plain).count() * 2;
+        } else if at >= 4 {
+            let (blocks, _) = words.get(at..).unwrap_or_default().as_flattened().as_chunks::<32>();
+            let is_plain = |block: &&[u8; 32]| !block.iter().fold(false, |found, byte| found | is_special(byte));
+            at += blocks.iter().take_while(is_plain).count() * 4;
+        }
+    }
+    rest.iter().position(is_special).map(|at| words.len() * 8 + at)
+}
+
+/// The lowest bit that is set is in the first of the eight bytes that can't be in a JSON string as it is; none: all can.
+fn specials(word: &[u8; 8]) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let word = u64::from_le_bytes(*word);
+    // A byte is below a bound when subtracting it sets its high bit and it was not set before. A borrow can
+    // only give a false alarm above a true one. To flip the second bit puts the quote next to the controls,
+    // and nothing else.
+    let control_or_quote = (word ^ (ONES * 2)).wrapping_sub(ONES * 0x21);
+    let backslash = (word ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
+    (control_or_quote | backslash) & !word & (ONES << 7)
+}
+
+/// Append a number.
+pub fn push_number(out: &mut String, number: u64) {
+    const BILLION: u64 = 1_000_000_000;
+    // Nine digits at a time: to divide 64 bits takes ten times as long as to divide 32.
+    let low = u32::try_from(number % BILLION).unwrap_or(0);
+    if number < BILLION {
+        return push_digits(out, low, low.checked_ilog10().unwrap_or(0) as usize + 1);
+    }
+    push_number(out, number / BILLION);
+    push_digits(out, low, 9);
+}
+
+/// Append the last so many digits of a number, nine at most.
+pub fn push_digits(out: &mut String, mut number: u32, count: usize) {
+    let mut digits = [b'0'; 9];
+    for digit in digits.iter_mut().rev().take(count) {
+        *digit += u8::try_from(number % 10).unwrap_or(0);
+        number /= 10;
+    }
+    let digits = digits.get(digits.len().saturating_sub(count)..).unwrap_or_default();
+    out.push_str(std::str::from_utf8(digits).unwrap_or_default());
+}
+
+/// Append the last `digits` hexadecimal digits of a number.
+pub fn push_hex(out: &mut String, number: u32, digits: u32) {
+    for place in (0..digits).rev() {
+        out.push(char::from_digit((number >> (4 * place)) & 0xf, 16).unwrap_or('0'));
+    }
+}
+
+/// Append bytes in lower-case base32 (RFC 4648), without padding.
+pub fn push_base32(out: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let (mut bits, mut held) = (0_u16, 0_u8);
+    let mut digit = |bits: u16| out.push(DIGITS.get(usize::from(bits & 31)).copied().map_or('a', char::from));
+    for byte in bytes {
+        bits = bits << 8 | u16::from(*byte);
+        held += 8;
+        while held >= 5 {
+            held -= 5;
+            digit(bits >> held);
+        }
+    }
+    if held > 0 {
+        digit(bits << (5 - held));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::value::RawValue;
+
+    use super::*;
+
+    #[test]
+    fn base32_is_written_as_the_standard_has_it() {
+        for (bytes, text) in
+            [("", ""), ("f", "my"), ("fo", "mzxq"), ("foo", "mzxw6"), ("foob", "mzxw6yq"), ("foobar", "mzxw6ytboi")]
+        {
+            let mut out = String::new();
+            push_base32(&mut out, bytes.as_bytes());
+            assert_eq!(out, text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        for number in
+            [0, 7, 10, 1_000, 65_535, 999_999_999, 1_000_000_000, 1_000_000_001, 12_000_000_034_000_000_567, u64::MAX]
+        {
+            let mut out = String::from("x");
+            push_number(&mut out, number);
+            assert_eq!(out, format!("x{number}"));
+        }
+    }
+
+    #[test]
+    fn strings_are_written_as_serde_json_writes_them() {
+        let mut all: String = (0..0x250u32).filter_map(char::from_u32).collect();
+        all.push_str("plain text that is longer than a word, then \" and 🎉\u{2028} \\ end");
+        for start in all.char_indices().map(|(at, _)| at).take(40) {
+            let text = &all[start..];
+            let mut ours = String::new();
+            push_string(&mut ours, text);
+            assert_eq!(ours, serde_json::to_string(text).unwrap());
+        }
+    }
+
+    #[test]
+    fn strings_are_copied_as_they_would_be_written() {
+        for raw in [
+            r#""""#,
+            r#""plain é 🎉""#,
+            r#""a\nb \"c\" \\ \r\t\b\f""#,
+            r#""a\/b""#,
+            r#""\u0041\u001f\ud83c\udf89""#,
+            r#""long enough for several words \n and \ud800 half""#,
+            r#""ends in a backslash \\""#,
+        ] {
+            let (mut copied, mut written) = (String::new(), String::new());
+            push_as_stored(&mut copied, raw);
+            push_string(&mut written, &string(raw).unwrap());
+            assert_eq!(copied, written, "{raw}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_serde_json_reads_them() {
+        for raw in [
+            "0",
+            "-0",
+            "0.0",
+            "1",
+            "24",
+            "0.5",
+            "1.01",
+            "0.001",
+            "-7",
+            "1e3",
+            "1E+3",
+            "1e-7",
+            "100.0",
+            "876000",
+            "8388608",
+            "9007199254740991",
+            "1.5e0",
+            "0e999999999999",
+            "0.000e5",
+            "123456.789",
+        ] {
+            let theirs: f64 = serde_json::from_str(raw).unwrap();
+            assert_eq!(number(raw).map(f64::to_bits), Some(theirs.to_bits()), "{raw}");
+        }
+        for raw in
+            ["1e400", "-1e999999999999", "9e309", "", "null", "\"1\"", "NaN", "Infinity", "-Infinity", "[1]", "true"]
+        {
+            assert_eq!(number(raw), None, "{raw}");
+        }
+        for raw in ["12345678901234567890123", "1.7976931348623157e308", "0.12345678901234567890", "1e-350"] {
+            let theirs: f64 = raw.parse().unwrap();
+            let ours = number(raw).unwrap();
+            assert!((ours - theirs).abs() <= theirs.abs() * 1e-14, "{raw}: {ours}");
+        }
+        let long = format!("{}.{}e-{}", "7".repeat(4000), "7".repeat(4000), "7".repeat(4000));
+        assert_eq!(number(&long), Some(0.0));
+        assert_eq!(number(&format!("0.{}1", "0".repeat(100_000))), Some(0.0));
+        assert_eq!(number(&"7".repeat(100_000)), None);
+    }
+
+    #[test]
+    fn specials_are_found_wherever_they_are() {
+        for length in 0..70 {
+            let plain = "é! ~".chars().cycle().take(length).collect::<String>();
+            assert_eq!(first_special(plain.as_bytes()), None, "{plain}");
+            for special in ["\0", "\u{1f}", "\"", "\\"] {
+                let text = format!("{plain}{special}{plain}\"");
+                assert_eq!(first_special(text.as_bytes()), Some(plain.len()), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_told_as_serde_json_tells_them() {
+        for text in [
+            "\"\"",
+            "\"",
+            "",
+            "\"a b\"",
+            "\"a\nb\"",
+            "\"a\\\"",
+            "\"a\\\"\"",
+            "\"a\"b\"",
+            " \"a\" ",
+            "0",
+            "-1",
+            "01",
+            "1",
+            "1203",
+            "1.5",
+            "12a",
+            "1 2",
+            "null",
+            "nul",
+            "\"é\"",
+        ] {
+            assert_eq!(value(text), serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get), "{text}");
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_one_replacement_character() {
+        for (raw, spelt) in [
+            (r#""\ud800""#, "\u{fffd}"),
+            (r#""a\ud83cb""#, "a\u{fffd}b"),
+            (r#""\udf89\ud83c""#, "\u{fffd}\u{fffd}"),
+            (r#""\ud800\ud83c\udf89""#, "\u{fffd}🎉"),
+            (r#""\ud83c\u0041\n""#, "\u{fffd}A\n"),
+            (r#""\ud83c\\udf89""#, "\u{fffd}\\udf89"),
+        ] {
+            assert_eq!(string(raw).unwrap(), spelt, "{raw}");
+        }
+        for raw in [r#""\"\\\/\b\f\n\r\t\u0000\u00E9\uffff\ud83c\udf89é""#, r#""""#, r#""plain é""#] {
+            assert_eq!(string(raw).unwrap(), serde_json::from_str::<String>(raw).unwrap(), "{raw}");
+        }
+        assert_eq!(string("7"), None);
+        // Nothing that was not scanned before can do harm either.
+        for raw in [r#""\""#, r#""\u""#, r#""\u12""#, r#""\u00é""#, r#""\ud800\u""#] {
+            string(raw).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_million_levels_of_nesting_are_no_danger() {
+        let deep = format!("{}1{}", "{\"a\":".repeat(1_000_000), "}".repeat(1_000_000));
+        assert!(value(&deep).is_some());
+        assert!(value(&"[".repeat(1_000_000)).is_none());
+    }
+
+    #[test]
+    fn members_are_told_by_name_in_any_order() {
+        let names = [("a", 1), ("b", 2), ("cc", 3)];
+        for (text, told) in [
+            (r#"{"a":1,"b":2,"cc":3}"#, "1=1 2=2 3=3 "),
+            (r#"{"cc":3,"x":0,"b":2,"a":1,"":0}"#, "3=3 2=2 1=1 "),
+            (r#"{"b":1,"b":2,"\u0062":[3],"\u0063c":4}"#, "2=1 2=2 2=[3] 3=4 "),
+        ] {
+            let mut found = String::new();
+            named(text, &names, |what, raw| found.push_str(&format!("{what}={raw} "))).unwrap();
+            assert_eq!(found, told);
+        }
+        assert_eq!(named("[]", &names, |_, _| ()), None);
+    }
+
+    #[test]
+    fn escaped_keys_are_recognised() {
+        assert!(key_is(r#""session_id""#, "session_id"));
+        assert!(key_is(r#""\u0073ession_id""#, "session_id"));
+        assert!(!key_is(r#""session\\id""#, "session_id"));
+        assert!(!key_is(r#""session_id\ud800""#, "session_id"));
+    }
+}

@@ -1,0 +1,373 @@
+//! A look through JSON text that takes it apart without reading it.
+//!
+//! Promises parts as they stand in the text, at a cost that grows with its length alone: no depth of nesting is
+//! a danger. Accepts what common writers emit, beside JSON itself: `NaN`, `Infinity` and `-Infinity`, as
+//! Python's `json.dumps` spells what JSON has no word for, and a byte order mark before the text. Tells which of
+//! these there were, and refuses them where asked to be strict.
+
+#[cfg(test)]
+mod tests;
+
+use super::first_special;
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// What in a text a reader of strict JSON, or one that reads line by line, would stumble over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(
+    clippy::exhaustive_structs,
+    clippy::struct_excessive_bools,
+    reason = "these are all the liberties that there are"
+)]
+pub struct Form {
+    /// `NaN`, `Infinity` or `-Infinity`.
+    pub has_words: bool,
+    /// A byte order mark before the text.
+    pub has_mark: bool,
+    /// A line feed between two tokens. Within strings JSON has none.
+    pub has_feeds: bool,
+    /// A carriage return between two tokens.
+    pub has_returns: bool,
+}
+
+impl Form {
+    /// Whether it takes no liberty that the other does not take.
+    #[must_use]
+    pub fn is_within(self, other: Self) -> bool {
+        self.has_words <= other.has_words
+            && self.has_mark <= other.has_mark
+            && self.has_feeds <= other.has_feeds
+            && self.has_returns <= other.has_returns
+    }
+}
+
+/// Hand each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
+/// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
+/// and nothing else.
+#[must_use = "what was handed out is of no use if the text is no object"]
+pub fn object<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Option<Form> {
+    let mut scanner = Scanner::lenient(text);
+    scanner.container(b'{', b'}', &mut each).map(|()| scanner.form)
+}
+
+/// As [`object`], from behind the value of a member on, at the byte `from`: whoever knows that the text begins as another
+/// one does need not look at that again. None as well: something that is no member begins there, such as a further
+/// digit of that value.
+#[must_use = "what was handed out is of no use if the text is no object"]
+pub fn rest_of_object<'a>(text: &'a str, from: usize, mut each: impl FnMut(&'a str, &'a str)) -> Option<Form> {
+    let mut scanner = Scanner { text, at: from, is_strict: false, form: Form::default() };
+    scanner.rest_of_container(b'}', &mut each).map(|()| scanner.form)
+}
+
+/// As [`object`], for whoever does not care about its form.
+#[must_use = "what was handed out is of no use if the text is no object"]
+pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<()> {
+    object(text, each).map(|_| ())
+}
+
+/// As [`members`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
+/// order of `names`, as those of a text of our own do, is found at once.
+#[must_use = "what was handed out is of no use if the text is no object"]
+pub fn named<'a, T: Copy>(text: &'a str, names: &[(&str, T)], mut each: impl FnMut(T, &'a str)) -> Option<()> {
+    let mut next = 0;
+    members(text, |key, value| {
+        let inner = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
+        let later = names.iter().enumerate().skip(next);
+        let found = later.chain(names.iter().enumerate().take(next)).find(|(_, (name, _))| *name == inner);
+        let found = found.or_else(|| names.iter().enumerate().find(|(_, (name, _))| super::key_is(key, name)));
+        if let Some((index, (_, what))) = found {
+            next = index + 1;
+            each(*what, value);
+        }
+    })
+}
+
+/// Hand each element of the array `text` to `each`, as [`members`] does it.
+pub fn elements<'a>(text: &'a str, mut each: impl FnMut(&'a str)) -> Option<()> {
+    Scanner::lenient(text).container(b'[', b']', &mut |_, value| each(value))
+}
+
+/// Whether the text is one value and nothing else.
+pub fn is_value(text: &str) -> bool {
+    Scanner::lenient(text).whole_value().is_some()
+}
+
+/// The text without the blanks around it, if it is one value of the JSON grammar proper.
+pub(super) fn strict_value(text: &str) -> Option<&str> {
+    Scanner { text, at: 0, is_strict: true, form: Form::default() }.whole_value()
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    /// Always on the border of a character: whatever is stepped over is ASCII, or ends where ASCII begins.
+    at: usize,
+    is_strict: bool,
+    form: Form,
+}
+
+impl<'a> Scanner<'a> {
+    fn lenient(text: &'a str) -> Self {
+        let has_mark = text.starts_with(BYTE_ORDER_MARK);
+        let at = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+        Self { text, at, is_strict: false, form: Form { has_mark, ..Form::default() } }
+    }
+
+    fn whole_value(&mut self) -> Option<&'a str> {
+        self.blanks();
+        let from = self.at;
+        self.value()?;
+        let value = self.since(from);
+        self.end().map(|()| value)
+    }
+
+    fn container(&mut self, open: u8, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
+        self.blanks();
+        self.expect(open)?;
+        self.blanks();
+        if self.take(close) {
+            return self.end();
+        }
+        self.element(close, each)?;
+        self.rest_of_container(close, each)
+    }
+
+    fn rest_of_container(&mut self, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
+        loop {
+            let byte = self.token()?;
+            if byte == close {
+                return self.end();
+            }
+            if byte != b',' {
+                return None;
+            }
+            self.element(close, each)?;
+        }
+    }
+
+    /// A member of an object, or an element of an array.
+    fn element(&mut self, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
+        let mut key = "";
+        if close == b'}' {
+            self.blanks();
+            let from = self.at;
+            self.string()?;
+            key = self.since(from);
+            self.colon()?;
+        }
+        self.blanks();
+        let from = self.at;
+        self.value()?;
+        each(key, self.since(from));
+        Some(())
+    }
+
+    /// One value, however deep.
+    fn value(&mut self) -> Option<()> {
+        let mut open = Nesting::default();
+        loop {
+            match self.token()? {
+                b'"' => self.rest_of_string()?,
+                first @ (b'-' | b'0'..=b'9') => self.rest_of_number(first)?,
+                b'{' => {
+                    self.blanks();
+                    if !self.take(b'}') {
+                        open.push(true);
+                        self.key()?;
+                        continue;
+                    }
+                }
+                b'[' => {
+                    self.blanks();
+                    if !self.take(b']') {
+                        open.push(false);
+                        continue;
+                    }
+                }
+                b't' => self.word("rue")?,
+                b'f' => self.word("alse")?,
+                b'n' => self.word("ull")?,
+                b'N' if !self.is_strict => self.liberty("aN")?,
+                b'I' if !self.is_strict => self.liberty("nfinity")?,
+                _ => return None,
+            }
+            // A value has ended, and with it perhaps what it is in.
+            loop {
+                let Some(is_object) = open.innermost() else { return Some(()) };
+                match self.token()? {
+                    b',' if is_object => {
+                        self.key()?;
+                        break;
+                    }
+                    b',' => break,
+                    b'}' if is_object => open.pop(),
+                    b']' if !is_object => open.pop(),
+                    _ => return None,
+                }
+            }
+        }
+    }
+
+    /// A member's name and the colon behind it.
+    fn key(&mut self) -> Option<()> {
+        self.blanks();
+        self.string()?;
+        self.colon()
+    }
+
+    fn colon(&mut self) -> Option<()> {
+        (self.token()? == b':').then_some(())
+    }
+
+    fn string(&mut self) -> Option<()> {
+        self.expect(b'"')?;
+        self.rest_of_string()
+    }
+
+    fn rest_of_string(&mut self) -> Option<()> {
+        loop {
+            self.at += first_special(self.text.as_bytes().get(self.at..)?)?;
+            match self.next()? {
+                b'"' => return Some(()),
+                b'\\' => match self.next()? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                    b'u' => {
+                        for _ in 0..4 {
+                            self.next().filter(u8::is_ascii_hexdigit)?;
+                        }
+                    }
+                    _ => return None,
+                },
+                // A control character.
+                _ => return None,
+            }
+        }
+    }
+
+    fn rest_of_number(&mut self, mut first: u8) -> Option<()> {
+        if first == b'-' {
+            first = self.next()?;
+        }
+        match first {
+            b'0' => {}
+            b'1'..=b'9' => self.digits(),
+            b'I' if !self.is_strict => return self.liberty("nfinity"),
+            _ => return None,
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            let _ = self.take(b'+') || self.take(b'-');
+            self.next().filter(u8::is_ascii_digit)?;
+            self.digits();
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        self.at += word.len();
+        rest.starts_with(word.as_bytes()).then_some(())
+    }
+
+    /// The rest of a word that JSON has not.
+    fn liberty(&mut self, word: &str) -> Option<()> {
+        self.form.has_words = true;
+        self.word(word)
+    }
+
+    /// The next byte that is no blank, stepped over.
+    fn token(&mut self) -> Option<u8> {
+        loop {
+            match self.next()? {
+                b' ' | b'\t' => {}
+                b'\n' => self.form.has_feeds = true,
+                b'\r' => self.form.has_returns = true,
+                byte => return Some(byte),
+            }
+        }
+    }
+
+    fn blanks(&mut self) {
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t') => {}
+                Some(b'\n') => self.form.has_feeds = true,
+                Some(b'\r') => self.form.has_returns = true,
+                _ => return,
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Nothing but blanks is left.
+    fn end(&mut self) -> Option<()> {
+        self.blanks();
+        (self.at == self.text.len()).then_some(())
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let is_there = self.peek() == Some(byte);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        self.take(byte).then_some(())
+    }
+
+    fn since(&self, from: usize) -> &'a str {
+        self.text.get(from..self.at).unwrap_or_default()
+    }
+}
+
+/// What is still open around a value: objects and arrays, a bit for each. The innermost 64 of them at most need no
+/// memory of their own.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    /// The innermost in the lowest bit.
+    near: u64,
+    far: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.far.push(self.near);
+        }
+        self.near = self.near << 1 | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.near >>= 1;
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.near = self.far.pop().unwrap_or(0);
+        }
+    }
+
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.near & 1 == 1)
+    }
+}

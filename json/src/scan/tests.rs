@@ -1,0 +1,191 @@
+//! That the scanner takes what a full parser takes, and hands out the same parts.
+
+#![allow(clippy::unwrap_used)]
+use proptest::prelude::*;
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::*;
+
+#[test]
+fn members_come_as_they_stand() {
+    let mut seen = Vec::new();
+    let text = "\u{feff} {\"a\" : [1, {\"b\":NaN}] , \"\\u0061\":\"\\ud800\",\"\":-Infinity\n} ";
+    let read = members(text, |key, value| seen.push((key, value)));
+    assert_eq!(read, Some(()));
+    assert_eq!(seen, [("\"a\"", r#"[1, {"b":NaN}]"#), (r#""\u0061""#, r#""\ud800""#), ("\"\"", "-Infinity")]);
+    let mut seen = Vec::new();
+    assert_eq!(elements(" [1 ,[], \"x\" ] ", |value| seen.push(value)), Some(()));
+    assert_eq!(seen, ["1", "[]", "\"x\""]);
+}
+
+#[test]
+fn the_rest_of_an_object_is_read_from_behind_a_value_on() {
+    let rest = |text: &'static str, from| {
+        let mut seen = Vec::new();
+        rest_of_object(text, from, |key, value| seen.push((key, value))).map(|form| (seen, form))
+    };
+    let plain = Form::default();
+    assert_eq!(rest(r#"{"a":1,"b":[2]} "#, 6), Some((vec![("\"b\"", "[2]")], plain)));
+    assert_eq!(rest("{\"a\":1\n}", 6), Some((vec![], Form { has_feeds: true, ..plain })));
+    assert_eq!(rest(r#"{"a":1 , "b":NaN}"#, 6).unwrap().1, Form { has_words: true, ..plain });
+    for (text, from) in
+        [(r#"{"a":12}"#, 6), (r#"{"a":1"#, 6), (r#"{"a":1}x"#, 6), (r#"{"a":1,}"#, 6), ("{\"a\":1]", 6), ("{}", 9)]
+    {
+        assert_eq!(rest(text, from), None, "{text}");
+    }
+}
+
+#[test]
+fn what_no_common_writer_emits_is_refused() {
+    for text in [
+        "",
+        "nan",
+        "-NaN",
+        "+1",
+        "inf",
+        "-Inf",
+        "Infinit",
+        "NaNN",
+        "undefined",
+        "'a'",
+        "[1,]",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{1:2}",
+        "[1 2]",
+        "{\"a\" 1}",
+        "// x\n1",
+        "01",
+        "1.",
+        ".5",
+        "1e",
+        "-",
+        "\"\t\"",
+        "\"\\x41\"",
+        "\"\\u12g4\"",
+        "\"",
+        "[",
+        "]",
+        "{\"a\":1]",
+        "1 2",
+        "\u{feff}\u{feff}1",
+        "1\u{feff}",
+        "\u{a0}1",
+    ] {
+        assert!(!is_value(text), "{text}");
+    }
+    assert!(members("[1]", |_, _| {}).is_none());
+    assert!(members("{} x", |_, _| {}).is_none());
+    assert!(elements("{}", |_| {}).is_none());
+}
+
+#[test]
+fn strict_values_are_those_of_the_grammar() {
+    for text in ["NaN", "[NaN]", "{\"a\":-Infinity}", "Infinity", "\u{feff}1"] {
+        assert!(is_value(text), "{text}");
+        assert_eq!(strict_value(text), None, "{text}");
+    }
+    assert_eq!(strict_value(" [1, 2]\n"), Some("[1, 2]"));
+}
+
+#[test]
+fn a_million_levels_of_nesting_are_no_danger() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
+        let deep = format!("{}NaN{}", open.repeat(1_000_000), close.repeat(1_000_000));
+        assert!(is_value(&deep));
+        assert!(!is_value(&open.repeat(1_000_000)));
+        let mut count = 0;
+        assert_eq!(members(&format!("{{\"x\":{deep}}}"), |_, _| count += 1), Some(()));
+        assert_eq!(count, 1);
+    }
+}
+
+#[test]
+fn an_object_tells_its_liberties() {
+    let plain = Form::default();
+    for (text, form) in [
+        ("{\"a\": [1, \"NaN\", \"\\n\"]}", plain),
+        ("{\"a\":NaN}", Form { has_words: true, ..plain }),
+        ("{\"a\":[{\"b\":-Infinity}]}", Form { has_words: true, ..plain }),
+        ("\u{feff}{}", Form { has_mark: true, ..plain }),
+        ("{}\n", Form { has_feeds: true, ..plain }),
+        ("{\"a\":[1,\r2]}", Form { has_returns: true, ..plain }),
+        ("{\"a\"\n:1}", Form { has_feeds: true, ..plain }),
+    ] {
+        let found = object(text, |_, _| {}).unwrap();
+        assert_eq!(found, form, "{text}");
+        assert!(found.is_within(form) && plain.is_within(found) && found.is_within(plain) == (form == plain));
+    }
+}
+
+/// The members as serde_json finds them; none: it is no object.
+fn serde_members(text: &str) -> Option<Vec<(&str, &str)>> {
+    struct Members;
+    impl<'de> Visitor<'de> for Members {
+        type Value = Vec<(&'de str, &'de str)>;
+
+        fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("a JSON object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut found = Vec::new();
+            while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
+                found.push((key.get(), value.get()));
+            }
+            Ok(found)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let found = deserializer.deserialize_map(Members).ok()?;
+    deserializer.end().ok().map(|()| found)
+}
+
+#[test]
+fn what_is_open_is_closed_in_its_own_order_however_deep() {
+    for depth in [1, 63, 64, 65, 127, 128, 129, 200] {
+        let open: String = (0..depth).map(|n| if n % 3 == 0 { "{\"a\":" } else { "[" }).collect();
+        let close: String = (0..depth).rev().map(|n| if n % 3 == 0 { "}" } else { "]" }).collect();
+        assert!(is_value(&format!("{open}1{close}")), "{depth}");
+        assert!(!is_value(&format!("{open}1{close}]")) && !is_value(&format!("{open}1{}", &close[1..])), "{depth}");
+        for wrong in 0..depth {
+            let mut close = close.clone().into_bytes();
+            close[wrong] ^= b'}' ^ b']';
+            assert!(!is_value(&format!("{open}1{}", String::from_utf8(close).unwrap())), "{depth} {wrong}");
+        }
+    }
+}
+
+/// The only words that JSON has not, as words that it has.
+fn strictly(text: &str) -> String {
+    text.replace("-Infinity", "[]").replace("Infinity", "[]").replace("NaN", "[]")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_serde_json_takes_is_taken_and_nothing_else(
+        text in prop::collection::vec(prop::sample::select(vec![
+            "{", "}", "[", "]", ":", ",", "\"", "\"a\"", "\"k\":", "\\", "\\n", "\\u00e9", "\\ud800", "é", " ", "\n",
+            "0", "-1", "1.5", "2e+3", "-", ".", "e", "true", "false", "null", "{}", "[]", "[1,2]", "\u{1}",
+        ]), 0..12).prop_map(|parts| parts.concat())
+    ) {
+        let theirs = serde_json::from_str::<&RawValue>(&text).ok().map(RawValue::get);
+        prop_assert_eq!(strict_value(&text), theirs);
+        prop_assert_eq!(is_value(&text), theirs.is_some());
+        let mut ours = Vec::new();
+        let read = members(&text, |key, value| ours.push((key, value)));
+        prop_assert_eq!(read.map(|()| ours), serde_members(&text));
+    }
+
+    #[test]
+    fn the_words_of_python_stand_wherever_null_does(
+        text in prop::collection::vec(prop::sample::select(vec![
+            "{", "}", "[", "]", ",", "\"a\":", "\"NaN\"", " ", "1", "NaN", "Infinity", "-Infinity", "[NaN]", "-",
+        ]), 0..10).prop_map(|parts| parts.concat())
+    ) {
+        prop_assert_eq!(is_value(&text), strict_value(&strictly(&text)).is_some());
+    }
+}

@@ -1,0 +1,153 @@
+//! Indexes: which documents have a term, kept by segments of positions, each sorted by term.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    FoundMatches, IndexExtent, MatchOperation, PostOperation, Posting, UnpostOperation,
+    index::{self, Matches, Run, SEGMENT},
+};
+
+/// What an index takes beside its name and segments.
+const INDEX_OVERHEAD: u64 = 160;
+/// What a segment takes beside what it holds.
+const SEGMENT_OVERHEAD: u64 = 160;
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    next: u64,
+    documents: u64,
+    /// Terms of all documents.
+    terms: u64,
+    /// None of them empty.
+    segments: BTreeMap<u64, Segment>,
+}
+
+/// Documents and their terms at so many positions.
+#[derive(Debug, Default)]
+struct Segment {
+    /// Ascending: a position, counted from the segment's first, and its mark.
+    marks: Vec<(u16, u16)>,
+    /// Ascending: each a term and, in the lower bits, a position where it occurs.
+    occurrences: Vec<u32>,
+}
+
+impl Index {
+    pub(super) fn extent(&self) -> IndexExtent {
+        IndexExtent { next: self.next, documents: self.documents }
+    }
+
+    /// See [`crate::IndexDescription::bytes`].
+    pub(super) fn bytes(&self) -> u64 {
+        index::bytes(self.documents, self.terms)
+    }
+
+    /// By how many bytes documents make it grow.
+    pub(super) fn growth(&self, documents: &[Posting]) -> u64 {
+        let mut last = self.segments.last_key_value().map(|(segment, _)| *segment);
+        let mut growth = 0;
+        for document in documents {
+            let segment = Some(document.position / SEGMENT);
+            growth += if segment == last { 0 } else { SEGMENT_OVERHEAD };
+            growth += contents_cost(1, document.terms.len() as u64);
+            last = segment;
+        }
+        growth
+    }
+
+    /// By how many bytes the removal of these positions makes it shrink.
+    pub(super) fn shrinkage(&self, runs: &[Run]) -> u64 {
+        let mut shrinkage = 0;
+        for runs in runs.chunk_by(|one, other| one.segment == other.segment) {
+            let Some((segment, runs)) = self.runs_of(runs) else { continue };
+            let documents = segment.marks.iter().filter(|(offset, _)| within(runs, u64::from(*offset))).count();
+            let terms = segment.occurrences.iter().filter(|entry| within(runs, offset(**entry))).count();
+            let is_emptied = documents == segment.marks.len();
+            shrinkage += contents_cost(documents as u64, terms as u64) + u64::from(is_emptied) * SEGMENT_OVERHEAD;
+        }
+        shrinkage
+    }
+
+    /// The segment of these runs, if it is there.
+    fn runs_of<'a>(&self, runs: &'a [Run]) -> Option<(&Segment, &'a [Run])> {
+        Some((self.segments.get(&runs.first()?.segment)?, runs))
+    }
+
+    /// Add documents that are [above](index::check_above) all others.
+    pub(super) fn post(&mut self, step: &PostOperation) {
+        for documents in step.documents.chunk_by(|one, other| one.position / SEGMENT == other.position / SEGMENT) {
+            let Some(first) = documents.first() else { continue };
+            let segment = self.segments.entry(first.position / SEGMENT).or_default();
+            // As much as is counted: a vector that doubles would take twice that.
+            segment.marks.reserve_exact(documents.len());
+            segment.occurrences.reserve_exact(documents.iter().map(|document| document.terms.len()).sum());
+            for Posting { position, mark, terms } in documents {
+                let offset = (position % SEGMENT) as u16;
+                segment.marks.push((offset, *mark));
+                segment.occurrences.extend(terms.iter().map(|term| term << 10 | u32::from(offset)));
+                self.terms += terms.len() as u64;
+            }
+            // What was there is sorted already, which makes this cheap.
+            segment.occurrences.sort();
+            self.documents += documents.len() as u64;
+        }
+        self.next = index::next_after(step, self.next);
+    }
+
+    pub(super) fn unpost(&mut self, step: &UnpostOperation) {
+        for runs in index::runs(&step.positions).chunk_by(|one, other| one.segment == other.segment) {
+            let Some(number) = runs.first().map(|run| run.segment) else { continue };
+            let Some(segment) = self.segments.get_mut(&number) else { continue };
+            let (documents, terms) = (segment.marks.len(), segment.occurrences.len());
+            segment.marks.retain(|(offset, _)| !within(runs, u64::from(*offset)));
+            segment.occurrences.retain(|entry| !within(runs, offset(*entry)));
+            self.documents -= (documents - segment.marks.len()) as u64;
+            self.terms -= (terms - segment.occurrences.len()) as u64;
+            if segment.marks.is_empty() {
+                self.segments.remove(&number);
+            } else if segment.occurrences.capacity() > 4 * segment.occurrences.len() {
+                segment.occurrences.shrink_to_fit();
+            }
+        }
+    }
+
+    pub(super) fn matches(&self, step: &MatchOperation) -> FoundMatches {
+        let first = index::oldest(step, self.next);
+        let mut found = Matches::new(self.extent(), first, step.terms.len());
+        for (number, segment) in self.segments.range(first / SEGMENT..) {
+            let begin = number * SEGMENT;
+            segment.marks.iter().for_each(|(offset, mark)| found.mark(begin + u64::from(*offset), *mark));
+            for (place, term) in step.terms.iter().enumerate() {
+                let from = segment.occurrences.partition_point(|entry| entry >> 10 < *term);
+                let entries = segment.occurrences.iter().skip(from).take_while(|entry| **entry >> 10 == *term);
+                entries.for_each(|entry| found.occurs(place, begin + offset(*entry)));
+            }
+        }
+        found.finish(step.max_bytes)
+    }
+
+    /// The cost, counted anew from what is there.
+    #[cfg(test)]
+    pub(super) fn counted_cost(&self, name: &str) -> u64 {
+        let of_segment = |segment: &Segment| {
+            SEGMENT_OVERHEAD + contents_cost(segment.marks.len() as u64, segment.occurrences.len() as u64)
+        };
+        index_cost(name) + self.segments.values().map(of_segment).sum::<u64>()
+    }
+}
+
+fn offset(entry: u32) -> u64 {
+    u64::from(entry) % SEGMENT
+}
+
+/// Whether one of the runs, which are a few, has this position.
+fn within(runs: &[Run], offset: u64) -> bool {
+    runs.iter().any(|run| (run.low..=run.high).contains(&offset))
+}
+
+pub(super) fn index_cost(name: &str) -> u64 {
+    INDEX_OVERHEAD.saturating_add(name.len() as u64)
+}
+
+fn contents_cost(documents: u64, terms: u64) -> u64 {
+    documents.saturating_add(terms).saturating_mul(4)
+}

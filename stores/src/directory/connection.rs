@@ -1,0 +1,56 @@
+//! A connection to the database, as each thread has one.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+
+/// More than there are statements.
+const STATEMENTS: usize = 64;
+/// Of the database's pages, in KiB.
+const CACHE: i64 = 8 * 1024;
+/// What the write-ahead log is cut to when it starts anew.
+const MAX_LOG_BYTES: i64 = 32 * 1024 * 1024;
+/// SQLite's own.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+/// What all connections of a store have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) max_bytes: u64,
+}
+
+impl Settings {
+    /// Opens the database at a path, and creates it if asked to.
+    ///
+    /// All connections of all processes sync around checkpoints, whatever the store's own choice: one that did not would
+    /// take from the others what they promised.
+    pub(super) fn open(&self, path: &Path, create: bool, busy: Duration) -> Result<Connection, rusqlite::Error> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(busy)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS);
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // Else statements are compiled anew for other parameters, as if the best plan might depend on them.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        for (name, value) in [
+            ("synchronous", 1),
+            ("fullfsync", 1),
+            ("checkpoint_fullfsync", 1),
+            ("cell_size_check", 1),
+            ("cache_size", -CACHE),
+            ("wal_autocheckpoint", 0),
+            ("journal_size_limit", MAX_LOG_BYTES),
+        ] {
+            db.pragma_update(None, name, value)?;
+        }
+        Ok(db)
+    }
+
+    /// For a connection that writes: no more pages than fit, and some to spare.
+    pub(super) fn limit(&self, db: &Connection, spare: u64) -> Result<(), rusqlite::Error> {
+        let pages = (self.max_bytes / PAGE_BYTES).saturating_add(spare).clamp(1, 4_294_967_294);
+        db.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+    }
+}

@@ -1,0 +1,192 @@
+//! Maps as rows, sorted by key.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{
+    rows::{Form, Part, Rows},
+    time::{signed, unsigned},
+};
+use crate::{
+    Entry, EntryPage, FoundEntries, Outcome, PageOperation, ResetMapOperation, Size, bucket::on_a_page,
+    limits::MAX_VALUES, names::VALUES,
+};
+
+impl Rows<'_, '_> {
+    /// The text of an entry.
+    pub(super) fn entry(&self, map: &str, key: &str) -> Result<Option<String>, rusqlite::Error> {
+        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(None) };
+        self.sql("SELECT text FROM entry WHERE map = ?1 AND key = ?2")?
+            .query_row(params![id, key], |row| row.get(0))
+            .optional()
+    }
+
+    pub(super) fn has_entry(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {
+        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(false) };
+        self.sql("SELECT 1 FROM entry WHERE map = ?1 AND key = ?2")?.exists(params![id, key])
+    }
+
+    /// Set an entry and tell whether its key is new.
+    pub(super) fn set(&self, map: &str, key: &str, text: &str) -> Result<bool, rusqlite::Error> {
+        let mut part = self.part(Form::Map, map)?;
+        if let Some(id) = part.id
+            && self.sql("UPDATE entry SET text = ?3 WHERE map = ?1 AND key = ?2")?.execute(params![id, key, text])? > 0
+        {
+            return Ok(false);
+        }
+        let id = *part.id.get_or_insert_with(|| signed(self.at.next_stamp()));
+        self.sql("INSERT INTO entry VALUES (?1, ?2, ?3)")?.execute(params![id, key, text])?;
+        part.length = part.length.saturating_add(1);
+        self.set_part(Form::Map, map, part);
+        self.count_values(u64::from(map == VALUES), 0);
+        Ok(true)
+    }
+
+    /// Set entries and tell how many are new.
+    pub(super) fn set_all(&self, map: &str, entries: &[Entry]) -> Result<u64, rusqlite::Error> {
+        let mut new = 0;
+        for entry in entries {
+            new += u64::from(self.set(map, &entry.key, &entry.text)?);
+        }
+        Ok(new)
+    }
+
+    /// Remove entries and tell how many were there.
+    pub(super) fn remove(&self, map: &str, keys: &[String]) -> Result<u64, rusqlite::Error> {
+        let mut part = self.part(Form::Map, map)?;
+        let Some(id) = part.id else { return Ok(0) };
+        let mut remove = self.sql("DELETE FROM entry WHERE map = ?1 AND key = ?2")?;
+        let mut removed = 0;
+        for key in keys {
+            removed += remove.execute(params![id, key])? as u64;
+        }
+        part.length = part.length.saturating_sub(removed);
+        if part.length == 0 {
+            part = Part::default();
+        }
+        self.set_part(Form::Map, map, part);
+        Ok(removed)
+    }
+
+    /// Remove all entries, then set these. Tells how many there were.
+    pub(super) fn reset_map(&self, step: &ResetMapOperation) -> Result<u64, rusqlite::Error> {
+        let ResetMapOperation { map_name, entries } = step;
+        // What is set again is none that is created, and matters only near the limit.
+        let mut again = 0;
+        if map_name == VALUES && self.part(Form::Map, VALUES)?.length.saturating_add(entries.len() as u64) > MAX_VALUES
+        {
+            for entry in entries {
+                again += u64::from(self.has_entry(VALUES, &entry.key)?);
+            }
+        }
+        let before = self.clear(map_name)?;
+        self.set_all(map_name, entries)?;
+        self.count_values(0, again);
+        Ok(before)
+    }
+
+    /// Remove all entries and tell how many there were.
+    fn clear(&self, map: &str) -> Result<u64, rusqlite::Error> {
+        let part = self.part(Form::Map, map)?;
+        if let Some(id) = part.id {
+            self.let_go(id, i64::MAX)?;
+            self.set_part(Form::Map, map, Part::default());
+        }
+        Ok(part.length)
+    }
+
+    /// The first of the keys of a map.
+    pub(super) fn keys(&self, map: &str, most: u64) -> Result<Vec<String>, rusqlite::Error> {
+        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(Vec::new()) };
+        let mut keys = self.sql("SELECT key FROM entry WHERE map = ?1 ORDER BY key LIMIT ?2")?;
+        keys.query_map([id, signed(most)], |row| row.get(0))?.collect()
+    }
+
+    /// The entries with these keys, or how much they are. No more texts are read than fit, and one.
+    pub(super) fn some(&self, map: &str, keys: &[String], max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
+        let mut entries = Vec::new();
+        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(found(entries)) };
+        let (mut count, mut bytes) = (0_u64, 0_u64);
+        let mut room = self.room.borrow_mut();
+        let max_bytes = room.bytes(max_bytes);
+        for key in keys {
+            if bytes <= max_bytes {
+                let Some(text) = self.entry(map, key)? else { continue };
+                bytes = bytes.saturating_add(text.len() as u64);
+                entries.push(Entry { key: key.clone(), text });
+            } else {
+                let mut length = self.sql("SELECT octet_length(text) FROM entry WHERE map = ?1 AND key = ?2")?;
+                let length = length.query_row(params![id, key], |row| row.get(0)).optional()?;
+                let Some(length) = length else { continue };
+                bytes = bytes.saturating_add(unsigned(length));
+                entries.clear();
+            }
+            count += 1;
+        }
+        if bytes > max_bytes || count > room.pieces(u64::MAX) {
+            return Ok(Outcome::Oversize(Size { bytes, entries: count }));
+        }
+        room.take(count, bytes);
+        Ok(found(entries))
+    }
+
+    /// All entries, or how much they are, as far as that was looked at.
+    pub(super) fn all(&self, map: &str, max_entries: u64, max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
+        let Part { id, length, .. } = self.part(Form::Map, map)?;
+        let Some(id) = id else { return Ok(found(Vec::new())) };
+        let mut room = self.room.borrow_mut();
+        let max_bytes = room.bytes(max_bytes);
+        if length > room.pieces(max_entries) {
+            return Ok(Outcome::Oversize(Size { bytes: 0, entries: length }));
+        }
+        let mut all = self.sql("SELECT key, text FROM entry WHERE map = ?1 ORDER BY key")?;
+        let mut rows = all.query([id])?;
+        let (mut entries, mut bytes) = (Vec::new(), 0_u64);
+        while let Some(row) = rows.next()? {
+            let entry = Entry { key: row.get(0)?, text: row.get(1)? };
+            bytes = bytes.saturating_add((entry.key.len() + entry.text.len()) as u64);
+            if bytes > max_bytes {
+                return Ok(Outcome::Oversize(Size { bytes, entries: length }));
+            }
+            entries.push(entry);
+        }
+        room.take(length, bytes);
+        Ok(found(entries))
+    }
+
+    /// The entries that follow the cursor, which is the last key of the page before. One at least is named: a page is a
+    /// step forward, room or not. Only texts that fit are read.
+    pub(super) fn page(&self, step: &PageOperation) -> Result<EntryPage, rusqlite::Error> {
+        let mut page = EntryPage { entries: Vec::new(), unreadable: Vec::new(), cursor: String::new() };
+        let Some(id) = self.part(Form::Map, &step.map_name)?.id else { return Ok(page) };
+        let mut room = self.room.borrow_mut();
+        let most = room.pieces(on_a_page(step.max_entries)).max(1);
+        let max_bytes = room.bytes(step.max_bytes);
+        let mut keys =
+            self.sql("SELECT key, octet_length(text) FROM entry WHERE map = ?1 AND key > ?2 ORDER BY key LIMIT ?3")?;
+        let mut rows = keys.query(params![id, step.cursor, signed(most.saturating_add(1))])?;
+        let (mut seen, mut last, mut bytes) = (0, String::new(), 0_u64);
+        while let Some(row) = rows.next()? {
+            if seen == most {
+                page.cursor = last;
+                break;
+            }
+            seen += 1;
+            last = row.get(0)?;
+            let length = if step.keys_only { 0 } else { unsigned(row.get(1)?) };
+            let longer = bytes.saturating_add(last.len() as u64).saturating_add(length);
+            if longer > max_bytes {
+                page.unreadable.push(last.clone());
+                continue;
+            }
+            bytes = longer;
+            let text = if step.keys_only { None } else { self.entry(&step.map_name, &last)? };
+            page.entries.push(Entry { key: last.clone(), text: text.unwrap_or_default() });
+        }
+        room.take((page.entries.len() + page.unreadable.len()) as u64, bytes);
+        Ok(page)
+    }
+}
+
+fn found(entries: Vec<Entry>) -> Outcome {
+    Outcome::Entries(FoundEntries { entries, unreadable: Vec::new() })
+}

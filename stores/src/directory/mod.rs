@@ -1,0 +1,362 @@
+//! The store in a directory: durable, within this process, shared with all others that open the same directory on the
+//! same machine. Nothing has to be installed or started.
+//!
+//! Its files are `keepline.db`, an SQLite database (`schema` says what is in it), that database's `-wal` and `-shm`,
+//! and `keepline.lock`. It promises:
+//!
+//! - A transaction is applied all or none, also when the process is killed or the machine loses power in the middle of
+//!   it, and in one order for all processes.
+//! - What was acknowledged is on disk, as far as was chosen ([`DirectorySync`]).
+//! - A call that is repeated counts once, in whichever process.
+//! - No task of a runtime waits for a file. There are threads for that: one that writes ([`write`]), some that read
+//!   (`read`), two that sync (`sync`) and one that makes checkpoints (`checkpoint`). Who only asks is not held
+//!   up by the sync of who writes.
+//! - What a transaction costs depends on what it touches, not on what the bucket or the store holds.
+//! - Time never goes back, even if the machine's clock does.
+//!
+//! It refuses: another program's file, a later release's, a damaged one, a network file system, and a clock that stands
+//! more than a day behind what was stored.
+
+mod arrival;
+mod care;
+mod checkpoint;
+mod connection;
+mod error;
+mod indexes;
+mod leases;
+mod lives;
+mod log_file;
+mod logs;
+mod maps;
+mod operations;
+mod options;
+mod place;
+mod promises;
+mod queue;
+mod read;
+mod rows;
+mod schema;
+mod shared;
+mod sweep;
+mod sync;
+mod time;
+mod transact;
+mod transfer;
+mod write;
+mod writers;
+
+use std::{
+    any::Any,
+    fmt,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+pub use self::{
+    care::{Checked, Repaired, backup, check, compact, repair},
+    error::DirectoryError,
+    options::{DirectoryOptions, DirectorySync},
+};
+use self::{
+    checkpoint::CheckpointThread,
+    connection::Settings,
+    error::Stop,
+    place::Place,
+    read::ReadThread,
+    shared::{Answer, Job, Request, Shared, Work, ended, timed_out},
+    sync::SyncThread,
+    time::{Moment, Noted, Time},
+    write::WriteThread,
+};
+use crate::{
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Receipt, Store, StoreCapabilities,
+    Transaction, Writer,
+    bucket::may_write,
+    check as checks, failure,
+    names::{check_bucket, check_token},
+};
+
+const CAPABILITIES: StoreCapabilities = StoreCapabilities {
+    atomic: true,
+    expiring: true,
+    exactly_once: true,
+    durable: true,
+    listing: true,
+    leases: true,
+    indexes: true,
+};
+
+/// How long a process is waited for that is just making the store.
+const MAKING: Duration = Duration::from_secs(10);
+
+/// A store in a directory. See [`Store`].
+///
+/// When it is dropped, it waits for what is under way to end.
+pub struct DirectoryStore {
+    shared: Arc<Shared>,
+    id: String,
+    threads: Vec<JoinHandle<()>>,
+    /// Closes after all threads have: of two connections that close at the same time none is the last one, which puts what
+    /// is in the write-ahead log into the database.
+    _last: Mutex<Connection>,
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryCounters {
+    /// Commits of one call or of several.
+    pub commits: u64,
+    /// Syncs for which a call was held up; those around checkpoints are not counted.
+    pub syncs: u64,
+}
+
+impl DirectoryStore {
+    /// Opens the store in a directory, and makes one if there is none and the options allow it. This waits for the disk: milliseconds, and
+    /// seconds after a crash that left a long write-ahead log.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        Self::open_place(Place::prepare(path.as_ref())?, options)
+    }
+
+    /// The same for a store that must be there: nothing is created.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`]: [`Missing`](DirectoryError::Missing) where there is none.
+    pub fn open_existing(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        Self::open_place(Place::existing(path.as_ref())?, options)
+    }
+
+    fn open_place(place: Place, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        let settings = options.settings();
+        prepare(&place, &settings)?;
+        let time = Time::new(options.clock.clone());
+        let db = settings.open(&place.database(), false, MAKING)?;
+        let id = db.query_row("SELECT id FROM store", [], |row| row.get(0))?;
+        if let Some(ahead) = time.ahead(Noted::read(&db)?.now) {
+            return Err(DirectoryError::ClockAhead { ahead });
+        }
+        let shared = Arc::new(Shared::new(options.sync, settings, options.timeout, time, place));
+        let mut store = Self { shared: shared.clone(), id, threads: Vec::new(), _last: Mutex::new(db) };
+        let writer = WriteThread::new(shared.clone())?;
+        store.start("writer", |shared| shared.writes.abandon(), move || writer.run())?;
+        for _ in 0..options.readers.clamp(1, 64) {
+            let reader = ReadThread::new(shared.clone())?;
+            store.start("reader", |shared| shared.reads.abandon(), move || reader.run())?;
+        }
+        for _ in 0..sync::AT_A_TIME {
+            let syncer = SyncThread::new(shared.clone())?;
+            store.start("sync", |shared| shared.promises.abandon(), move || syncer.run())?;
+        }
+        let checkpoints = CheckpointThread::new(shared)?;
+        store.start("checkpoint", |shared| shared.checkpoints.abandon(), move || checkpoints.run())?;
+        Ok(store)
+    }
+
+    /// The store's own name, random: two paths that lead to stores of the same name lead to the same store, or to a copy.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it has done since it was opened.
+    pub fn counters(&self) -> DirectoryCounters {
+        DirectoryCounters {
+            commits: self.shared.commits.load(Ordering::Relaxed),
+            syncs: self.shared.syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    /// `abandon` closes the queue that the thread takes from.
+    fn start(
+        &mut self,
+        name: &str,
+        abandon: fn(&Shared),
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), DirectoryError> {
+        let guard = Abandoned { shared: self.shared.clone(), abandon };
+        let thread = thread::Builder::new().name(format!("keepline-{name}")).spawn(move || {
+            let _guard = guard;
+            run();
+        });
+        let path = self.shared.place.directory.clone();
+        self.threads.push(thread.map_err(|source| DirectoryError::Unusable { path, source })?);
+        Ok(())
+    }
+
+    async fn ask(&self, work: Work, writes: Writes, deadline: Deadline) -> Result<Answer, Failure> {
+        let needs_disk = writes == Writes::ToDisk;
+        let memory = writers::memory(deadline);
+        let limit = deadline.left().map_or(self.shared.timeout, |left| left.min(self.shared.timeout));
+        let deadline = deadline.or_after(self.shared.timeout);
+        let (reply, answer) = oneshot::channel();
+        let request = Request { work, deadline, memory, needs_disk, reply };
+        let queue = if writes == Writes::Nothing { &self.shared.reads } else { &self.shared.writes };
+        queue.add(request).map_err(|_| ended())?;
+        let answered = match deadline.instant() {
+            Some(end) => tokio::time::timeout_at(end, answer).await.map_err(|_| timed_out(limit))?,
+            None => answer.await,
+        };
+        answered.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Have something done in a transaction of SQLite's, within the store's own time-out.
+    async fn run<T: Send + 'static>(
+        &self,
+        writes: Writes,
+        frees: bool,
+        job: impl Fn(&Moment<'_>) -> Result<T, Stop> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let run = Box::new(move |at: &Moment<'_>| Ok(Box::new(job(at)?) as Box<dyn Any + Send>));
+        match self.ask(Work::Do(Job { run, frees }), writes, Deadline::NEVER).await? {
+            Answer::Done(done) => done.downcast().map(|done| *done).map_err(|_| mixed_up()),
+            _ => Err(mixed_up()),
+        }
+    }
+}
+
+/// What a call writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    /// As far as can be told beforehand.
+    Nothing,
+    /// What nobody relies on yet.
+    Something,
+    /// What is on disk when it is answered.
+    ToDisk,
+}
+
+impl Writes {
+    fn if_any(writes: bool) -> Self {
+        if writes { Self::ToDisk } else { Self::Nothing }
+    }
+}
+
+/// Closes a queue when its thread ends, however it does, so that nobody waits for it.
+struct Abandoned {
+    shared: Arc<Shared>,
+    abandon: fn(&Shared),
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        (self.abandon)(&self.shared);
+    }
+}
+
+impl Drop for DirectoryStore {
+    fn drop(&mut self) {
+        // Readers hand to the writer, the writer to the others.
+        self.shared.reads.close();
+        self.shared.writes.close();
+        self.shared.promises.close();
+        self.shared.checkpoints.close();
+        for thread in self.threads.drain(..) {
+            _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for DirectoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectoryStore").field("id", &self.id).field("sync", &self.shared.sync).finish_non_exhaustive()
+    }
+}
+
+/// Has the directory's database of the present version, shared with others.
+fn prepare(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+    schema::check_library()?;
+    place.share(MAKING)?;
+    let db = settings.open(&place.database(), true, MAKING)?;
+    // SQLite opens a file that it may not write to, and says so when it is told to write.
+    if db.is_readonly(c"main")? {
+        return Err(DirectoryError::ReadOnly);
+    }
+    if schema::state(&db)? == schema::State::Current {
+        return Ok(());
+    }
+    drop(db);
+    place.release()?;
+    place.own(MAKING, "it can't be made, or brought to this release's version")?;
+    let mut db = settings.open(&place.database(), true, MAKING)?;
+    if schema::state(&db)? == schema::State::ToBeMade {
+        schema::make(&mut db)?;
+    }
+    drop(db);
+    place.release()?;
+    place.share(MAKING)
+}
+
+#[async_trait]
+impl Store for DirectoryStore {
+    async fn transact(
+        &self,
+        writer: &Writer,
+        transaction: &Transaction,
+        deadline: Deadline,
+    ) -> Result<Receipt, Failure> {
+        checks::transaction(transaction, &CAPABILITIES)?;
+        let writes = Writes::if_any(may_write(&transaction.opening, &transaction.operations));
+        let work = Work::Transact(writer.clone(), transaction.clone());
+        match self.ask(work, writes, deadline).await? {
+            Answer::Receipt(receipt) => Ok(receipt),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn list_buckets(
+        &self,
+        kind: BucketKind,
+        cursor: &str,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<BucketPage, Failure> {
+        match self.ask(Work::List { kind, cursor: cursor.to_owned(), limit }, Writes::Nothing, deadline).await? {
+            Answer::Page(page) => Ok(page),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    async fn delete_bucket(
+        &self,
+        writer: &Writer,
+        bucket: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+        deadline: Deadline,
+    ) -> Result<Deletion, Failure> {
+        check_bucket(bucket)?;
+        if let Some(incarnation) = incarnation {
+            check_token("incarnation", incarnation)?;
+        }
+        let incarnation = incarnation.map(str::to_owned);
+        let work = Work::Delete { writer: writer.clone(), bucket: bucket.clone(), incarnation, max_keys };
+        match self.ask(work, Writes::ToDisk, deadline).await? {
+            Answer::Deletion(deletion) => Ok(deletion),
+            _ => Err(mixed_up()),
+        }
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        CAPABILITIES
+    }
+
+    async fn check(&self) -> Result<(), Failure> {
+        if self.shared.is_broken() {
+            return Err(shared::broken());
+        }
+        self.list_buckets(BucketKind::Session, "", 1, Deadline::NEVER).await.map(|_| ())
+    }
+}
+
+/// What can't be: each kind of work has one kind of answer.
+fn mixed_up() -> Failure {
+    failure(FailureCode::Other, "", "the store answered another question")
+}

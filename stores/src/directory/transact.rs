@@ -1,0 +1,156 @@
+//! A transaction of the contract within one of SQLite's: the order of its checks, and what it does to the tables.
+//!
+//! Whatever stops it, its savepoint is rolled back, so that nothing has to be looked at twice.
+
+use super::{error::Stop, lives::Life, rows::Rows, time::Moment};
+use crate::{
+    BucketId, Deletion, Receipt, Status, Transaction, Writer,
+    bucket::{Found, Step, may_write, open, receipt, receipt_without, renews, unmet},
+    check,
+    limits::MAX_NAMES,
+    names::VALUES,
+};
+
+impl Moment<'_> {
+    /// Apply a transaction. `memory` is for how long its number has to be kept, in milliseconds.
+    pub(super) fn transact(&self, writer: &Writer, memory: u64, transaction: &Transaction) -> Result<Receipt, Stop> {
+        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let found = self.find(id)?;
+        let is_there = found.is_some();
+        let Some(mut life) = self.alive(found, id)? else {
+            let found = if is_there { Found::Expired } else { Found::Absent };
+            return match open(opening, found, self.has_seen(writer, id)?) {
+                Step::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
+                _ => self.create(writer, memory, transaction, None),
+            };
+        };
+        let repeated = may_write(opening, operations) && self.has_seen(writer, id)?;
+        let step = open(opening, Found::Alive(&life.incarnation), repeated);
+        let renewed =
+            matches!(step, Step::Use | Step::Repeat) && renews(opening) && life.expiry.renew(self.now_ms).is_some();
+        let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
+        if let Step::Refuse(status) = step {
+            return Ok(answer(status, Vec::new()));
+        }
+        let rows = Rows::new(self, life.stamp, life.expiry);
+        if step != Step::Repeat
+            && let Some(unmet) = unmet(&rows, expectations, operations)?
+        {
+            return Ok(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) });
+        }
+        if step == Step::Replace {
+            return self.create(writer, memory, transaction, Some(&life));
+        }
+        if renewed {
+            self.put_expiry(id, life.expiry)?;
+        }
+        if step == Step::Repeat {
+            return Ok(answer(Status::Repeated, rows.answers(operations)?));
+        }
+        let outcomes = rows.apply(operations)?;
+        rows.finish()?;
+        if check::writes(operations) {
+            self.remember(writer, id, memory)?;
+        }
+        Ok(answer(Status::Applied, outcomes))
+    }
+
+    /// Answer a transaction that changes nothing; none: it would, and has to be [applied](Self::transact).
+    pub(super) fn read(&self, transaction: &Transaction) -> Result<Option<Receipt>, Stop> {
+        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        if may_write(opening, operations) {
+            return Ok(None);
+        }
+        let Some(life) = self.find(id)? else {
+            return Ok(match open(opening, Found::Absent, false) {
+                Step::Refuse(status) => Some(receipt_without(status, self.now_ms)),
+                _ => None,
+            });
+        };
+        // Of one that has expired, whoever comes next may be told by an earlier clock: it has to be buried first.
+        if life.expiry.is_over(self.now_ms) {
+            return Ok(None);
+        }
+        let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
+        if let Step::Refuse(status) = open(opening, Found::Alive(&life.incarnation), false) {
+            return Ok(Some(answer(status, Vec::new())));
+        }
+        let rows = Rows::new(self, life.stamp, life.expiry);
+        if let Some(unmet) = unmet(&rows, expectations, operations)? {
+            return Ok(Some(Receipt { unmet: Some(unmet), ..answer(Status::Unmet, Vec::new()) }));
+        }
+        let mut expiry = life.expiry;
+        if renews(opening) && expiry.renew(self.now_ms).is_some() {
+            return Ok(None);
+        }
+        let outcomes = rows.answers(operations)?;
+        Ok(Some(answer(Status::Applied, outcomes)))
+    }
+
+    /// Delete a bucket, or just this life of it.
+    pub(super) fn delete(
+        &self,
+        writer: &Writer,
+        memory: u64,
+        id: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+    ) -> Result<Deletion, Stop> {
+        let nothing = |status| Deletion { status, now: self.now_ms, values: 0, keys: Vec::new() };
+        if self.has_seen(writer, id)? {
+            return Ok(nothing(Status::Repeated));
+        }
+        let found = self.find(id)?;
+        let gone = if found.is_some() { Status::Expired } else { Status::Absent };
+        let life = self.alive(found, id)?;
+        if let (Some(life), Some(asked)) = (&life, incarnation)
+            && life.incarnation != asked
+        {
+            return Ok(nothing(Status::AnotherLife));
+        }
+        // Also where there is nothing to delete: a retry must not delete what is created after this.
+        self.remember(writer, id, memory)?;
+        let Some(life) = life else { return Ok(nothing(gone)) };
+        let rows = Rows::new(self, life.stamp, life.expiry);
+        let values = rows.describe(false)?.values;
+        let keys = rows.keys(VALUES, MAX_NAMES.min(max_keys.into()))?;
+        self.bury(id.kind.name(), &id.name, life.stamp)?;
+        Ok(Deletion { status: Status::Applied, now: self.now_ms, values, keys })
+    }
+
+    /// A bucket that lives; one that has expired is buried.
+    fn alive(&self, found: Option<Life>, id: &BucketId) -> Result<Option<Life>, rusqlite::Error> {
+        match found {
+            Some(life) if life.expiry.is_over(self.now_ms) => {
+                self.bury(id.kind.name(), &id.name, life.stamp)?;
+                Ok(None)
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Create a bucket with all that the transaction does to it, in the place of another if there is one. What is
+    /// expected of that one was looked at before.
+    fn create(
+        &self,
+        writer: &Writer,
+        memory: u64,
+        transaction: &Transaction,
+        other: Option<&Life>,
+    ) -> Result<Receipt, Stop> {
+        let Transaction { bucket: id, opening, expectations, operations } = transaction;
+        let life = self.new_life(check::new_life(opening).and_then(|life| life.time_to_live));
+        let rows = Rows::new(self, life.stamp, life.expiry);
+        if let Some(other) = other {
+            self.bury(id.kind.name(), &id.name, other.stamp)?;
+        } else if let Some(unmet) = unmet(&rows, expectations, operations)? {
+            return Ok(Receipt { unmet: Some(unmet), ..receipt_without(Status::Unmet, self.now_ms) });
+        }
+        self.settle(id, &life)?;
+        let outcomes = rows.apply(operations)?;
+        rows.finish()?;
+        self.remember(writer, id, memory)?;
+        let receipt = receipt(Status::Applied, self.now_ms, opening, &life.incarnation, outcomes);
+        Ok(Receipt { created: true, ..receipt })
+    }
+}

@@ -1,0 +1,316 @@
+//! The thread that writes. It takes all calls that have been queued meanwhile and runs them in one transaction of
+//! SQLite's. When one of them is refused that has written already, which is rare, all are undone and run again, each in a
+//! savepoint of its own: it undoes itself and nobody else. Nobody is answered before the commit. It does not wait for the disk, unless every commit is to be synced by itself: but for SQLite's own
+//! sync of the log's header, when that is started anew, once in many megabytes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+
+use super::{
+    DirectorySync,
+    error::{DirectoryError, Stop},
+    log_file::LogFile,
+    promises::Promise,
+    shared::{Answer, Request, Shared, Work, broken, timed_out},
+    sweep::Sweep,
+    time::Moment,
+};
+use crate::{Failure, Operation, check};
+
+/// Calls in a commit: as many as make each of them cheap, and no one wait for long.
+const MOST: usize = 128;
+/// Pages of the write-ahead log that are worth a checkpoint.
+const CHECKPOINT_PAGES: usize = 1000;
+/// Beyond the limit, for what frees more.
+const SPARE_PAGES: u64 = 256;
+/// Between two tries for a lock that another process has.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// What is undone when a call is refused that has written already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    /// It and all that were to be committed with it.
+    All,
+    /// Just that call: this costs each of them a savepoint.
+    Each,
+}
+
+pub(super) struct WriteThread {
+    shared: Arc<Shared>,
+    db: Connection,
+    log: LogFile,
+    sweep: Sweep,
+    /// As the last commit left the log.
+    log_pages: Arc<AtomicUsize>,
+    /// When a checkpoint was last asked for.
+    asked_at: usize,
+}
+
+impl WriteThread {
+    pub(super) fn new(shared: Arc<Shared>) -> Result<Self, DirectoryError> {
+        let mut db = shared.connect(Duration::ZERO)?;
+        shared.settings.limit(&db, 0)?;
+        let log = shared.place.log()?;
+        let log_pages = Arc::new(AtomicUsize::new(0));
+        let pages = log_pages.clone();
+        db.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
+            pages.store(usize::try_from(count).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Self { shared, db, log, sweep: Sweep::new(), log_pages, asked_at: 0 })
+    }
+
+    pub(super) fn run(mut self) {
+        use super::queue::Taken;
+        let most = if self.shared.sync == DirectorySync::Always { 1 } else { MOST };
+        loop {
+            match self.shared.writes.take(most, self.sweep.wait()) {
+                Taken::Items(requests) => self.serve(requests),
+                Taken::Nothing => {}
+                Taken::Closed => break,
+            }
+            if self.sweep.is_due() && !self.shared.is_broken() {
+                self.sweep_a_little(false);
+            }
+            self.ask_for_a_checkpoint();
+        }
+        let Self { shared, db, .. } = self;
+        shared.disconnect(db);
+    }
+
+    fn serve(&mut self, requests: Vec<Request>) {
+        self.sweep.expect_work();
+        let mut served = self.serve_together(requests, Undo::All);
+        if let Err((Stop::Refused(_), requests)) = served {
+            served = self.serve_together(requests, Undo::Each);
+        }
+        let Err((stop, requests)) = served else { return };
+        if requests.len() == 1 {
+            requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
+            return;
+        }
+        // All was undone because of one of them: which one, each tells by itself.
+        for request in requests {
+            if let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) {
+                requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
+            }
+        }
+    }
+
+    /// What has expired may make room for a request that found none. Everything else is told.
+    fn serve_once_more(&mut self, stop: &Stop, request: Request) {
+        if !stop.is_full() {
+            return request.answer(Err(self.shared.told(stop)));
+        }
+        self.make_room();
+        let frees = frees(&request);
+        let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) else { return };
+        // Removing takes room, too, before it gives some back.
+        let served = if stop.is_full() && frees {
+            _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+            let served = self.serve_together(requests, Undo::Each);
+            _ = self.shared.settings.limit(&self.db, 0);
+            served
+        } else {
+            Err((stop, requests))
+        };
+        if let Err((stop, requests)) = served {
+            let failure = self.shared.told(&stop);
+            requests.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+        }
+    }
+
+    /// Serve requests in one commit, or none of them, which are given back.
+    fn serve_together(&mut self, mut requests: Vec<Request>, undo: Undo) -> Result<(), (Stop, Vec<Request>)> {
+        loop {
+            requests = self.without_overdue(requests);
+            if requests.is_empty() {
+                return Ok(());
+            }
+            if self.shared.is_broken() {
+                requests.into_iter().for_each(|request| request.answer(Err(broken())));
+                return Ok(());
+            }
+            let answers = match self.begin(&requests) {
+                Ok(true) => self.apply(&requests, undo),
+                Ok(false) => continue,
+                Err(error) => Err(error),
+            };
+            let answers = match answers {
+                Ok(answers) => answers,
+                Err(stop) => {
+                    self.roll_back();
+                    return Err((stop, requests));
+                }
+            };
+            // What is answered as timed out is not applied later.
+            if requests.iter().any(Request::is_over) {
+                self.roll_back();
+                continue;
+            }
+            if let Err(error) = self.execute("COMMIT") {
+                self.roll_back();
+                return Err((error.into(), requests));
+            }
+            self.shared.commits.fetch_add(1, Ordering::Relaxed);
+            self.deliver(requests, answers);
+            return Ok(());
+        }
+    }
+
+    /// Lock the database for writing; false: some request has become too old meanwhile.
+    fn begin(&self, requests: &[Request]) -> Result<bool, Stop> {
+        let began = Instant::now();
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            match self.execute("BEGIN IMMEDIATE").map_err(Stop::from) {
+                Ok(()) => return Ok(true),
+                Err(stop) if stop.is_busy() && began.elapsed() < self.shared.timeout => {}
+                Err(stop) => return Err(stop),
+            }
+            if requests.iter().any(Request::is_over) {
+                return Ok(false);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn apply(&self, requests: &[Request], undo: Undo) -> Result<Vec<Result<Answer, Failure>>, Stop> {
+        let at = self.shared.time.moment(&self.db)?;
+        let before = self.db.total_changes();
+        let mut answers = Vec::with_capacity(requests.len());
+        for request in requests {
+            let written = self.db.total_changes();
+            if undo == Undo::Each {
+                self.execute("SAVEPOINT request")?;
+            }
+            match work(&at, request) {
+                Ok(answer) => answers.push(Ok(answer)),
+                Err(Stop::Refused(failure)) => {
+                    if undo == Undo::Each {
+                        self.execute("ROLLBACK TO request")?;
+                    } else if self.db.total_changes() != written {
+                        return Err(Stop::Refused(failure));
+                    }
+                    answers.push(Err(failure));
+                }
+                Err(stop) => return Err(stop),
+            }
+            if undo == Undo::Each {
+                self.execute("RELEASE request")?;
+            }
+        }
+        if self.db.total_changes() != before {
+            at.note()?;
+        }
+        Ok(answers)
+    }
+
+    fn deliver(&self, requests: Vec<Request>, answers: Vec<Result<Answer, Failure>>) {
+        if self.shared.sync == DirectorySync::Always {
+            self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = self.log.sync(&self.db) {
+                self.shared.mark_broken(&error);
+                requests.into_iter().for_each(|request| request.answer(Err(broken())));
+                return;
+            }
+        }
+        let mut promises = Vec::with_capacity(requests.len());
+        for (request, answer) in requests.into_iter().zip(answers) {
+            match answer {
+                Ok(answer) if request.needs_disk && self.shared.sync == DirectorySync::Group => {
+                    promises.push(Promise { answer, reply: request.reply });
+                }
+                answer => request.answer(answer),
+            }
+        }
+        // Together, as they were committed: so that one sync is for all of them.
+        self.shared.promises.add(promises);
+    }
+
+    fn without_overdue(&self, requests: Vec<Request>) -> Vec<Request> {
+        let (over, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(Request::is_over);
+        over.into_iter().for_each(|request| request.answer(Err(timed_out(self.shared.timeout))));
+        left
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), rusqlite::Error> {
+        self.db.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    fn roll_back(&self) {
+        // Some errors have done it already.
+        if !self.db.is_autocommit() {
+            _ = self.execute("ROLLBACK");
+        }
+    }
+
+    fn sweep_a_little(&mut self, at_once: bool) {
+        let swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+        self.roll_back();
+        if let Err(stop) = swept {
+            self.sweep.rest();
+            if !stop.is_busy() {
+                self.shared.told(&stop);
+            }
+        }
+    }
+
+    /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.
+    fn make_room(&mut self) {
+        for _ in 0..256 {
+            self.sweep_a_little(true);
+            if !self.sweep.is_busy() {
+                break;
+            }
+        }
+    }
+
+    fn ask_for_a_checkpoint(&mut self) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages < self.asked_at {
+            self.asked_at = 0;
+        }
+        if pages >= self.asked_at + CHECKPOINT_PAGES {
+            self.asked_at = pages;
+            _ = self.shared.checkpoints.add(pages);
+        }
+    }
+}
+
+/// Whether a call removes things and brings nothing of its own but what takes their place.
+fn frees(request: &Request) -> bool {
+    match &request.work {
+        Work::Delete { .. } => true,
+        Work::List { .. } => false,
+        Work::Do(job) => job.frees,
+        Work::Transact(_, transaction) => transaction.operations.iter().all(|operation| match operation {
+            Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
+            Operation::ResetMap(reset) => reset.entries.is_empty(),
+            Operation::ResetLog(reset) => reset.records.is_empty(),
+            other => !check::writes(std::slice::from_ref(other)),
+        }),
+    }
+}
+
+fn work(at: &Moment<'_>, request: &Request) -> Result<Answer, Stop> {
+    Ok(match &request.work {
+        Work::Transact(writer, transaction) => Answer::Receipt(at.transact(writer, request.memory, transaction)?),
+        Work::Delete { writer, bucket, incarnation, max_keys } => {
+            Answer::Deletion(at.delete(writer, request.memory, bucket, incarnation.as_deref(), *max_keys)?)
+        }
+        Work::List { kind, cursor, limit } => Answer::Page(at.list(*kind, cursor, *limit)?),
+        Work::Do(job) => Answer::Done((job.run)(at)?),
+    })
+}

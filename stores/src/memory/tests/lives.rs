@@ -1,0 +1,128 @@
+//! Lives of buckets: their instants, kinds and ends.
+
+use super::*;
+
+#[test]
+fn stamps_never_repeat_within_one_instant() {
+    let mut bench = Bench::new(1000, 64 * 1024 * KIB);
+    let stamps: Vec<_> = (0..5)
+        .map(|_| {
+            let stamp = bench.send("a", create(None), vec![]).unwrap().incarnation;
+            bench.delete("a");
+            stamp
+        })
+        .collect();
+    assert!(stamps.windows(2).all(|pair| pair[0] < pair[1]), "{stamps:?}");
+}
+
+#[test]
+fn buckets_of_other_kinds_have_a_limit_of_their_own() {
+    let mut bench = Bench::new(1, 64 * 1024 * KIB);
+    let other = |kind, n| BucketId { kind, name: format!("b{n}") };
+    for n in 0..100 {
+        let kind = [BucketKind::User, BucketKind::Dataset][n % 2];
+        bench.send_to(other(kind, n), create(None), vec![]).unwrap();
+    }
+    let failure = bench.send_to(other(BucketKind::Node, 0), create(None), vec![]).unwrap_err();
+    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 100));
+    bench.send("a", create(None), vec![]).unwrap();
+    let failure = bench.send("b", create(None), vec![]).unwrap_err();
+    assert_eq!((failure.code, failure.limit), (FailureCode::TooManyBuckets, 1));
+    bench.send_to(other(BucketKind::User, 0), Opening::Replace(new_life(None)), vec![]).unwrap();
+}
+
+#[test]
+fn kinds_are_listed_one_by_one() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    for kind in [BucketKind::Session, BucketKind::User, BucketKind::Service] {
+        for name in ["a", "b", "c"] {
+            bench.send_to(BucketId { kind, name: name.into() }, create(None), vec![]).unwrap();
+        }
+    }
+    bench.delete("b");
+    let page = |kind, cursor: &str, limit| {
+        let page = block_on(bench.store.list_buckets(kind, cursor, limit, Deadline::NEVER)).unwrap();
+        (page.names.join(" "), page.cursor)
+    };
+    assert_eq!(page(BucketKind::Session, "", 0), ("a c".into(), String::new()));
+    assert_eq!(page(BucketKind::User, "", 2), ("a b".into(), "b".into()));
+    assert_eq!(page(BucketKind::User, "b", 2), ("c".into(), String::new()));
+    assert_eq!(page(BucketKind::Node, "", 0), (String::new(), String::new()));
+}
+
+#[test]
+fn time_never_goes_back_within_a_life() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    bench.clock.advance(Duration::from_secs(60));
+    let created = bench.send("a", create(Some(100_000)), vec![lease("l", "h", 1000)]).unwrap();
+    bench.clock.go_back(Duration::from_secs(30));
+    let later = bench.send("a", existing(), vec![lease("l", "other", 1000)]).unwrap();
+    assert_eq!(later.now, created.now);
+    assert!(matches!(&later.outcomes[..], [Outcome::Lease(state)] if state.holder == "h" && state.expires_in == 1000));
+    bench.clock.advance(Duration::from_millis(30_500));
+    assert_eq!(bench.send("a", existing(), vec![]).unwrap().now, created.now + 500);
+    bench.clock.go_back(Duration::from_secs(30));
+    assert_eq!(bench.delete("a").now, created.now + 500);
+}
+
+#[test]
+fn a_life_that_was_named_is_deleted_and_no_other() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let first = bench.send("a", create(None), vec![put("k", 1)]).unwrap().incarnation;
+    let second = bench.send("a", Opening::Replace(new_life(None)), vec![put("m", 1), put("k", 1)]).unwrap();
+    assert!(second.created && second.incarnation != first);
+    let used = bench.store.used_bytes();
+    assert_eq!(bench.delete_life("a", Some(&first)).status, Status::AnotherLife);
+    assert_eq!((bench.look("a"), bench.store.used_bytes()), (Status::Applied, used));
+    let deletion = bench.delete_life("a", Some(&second.incarnation));
+    assert_eq!((deletion.status, deletion.values), (Status::Applied, 2));
+    assert_eq!(deletion.keys, ["k", "m"]);
+    assert_eq!(bench.look("a"), Status::Absent);
+}
+
+#[test]
+fn a_replacement_that_has_no_room_leaves_what_was_there() {
+    let mut bench = Bench::new(10, 8 * KIB);
+    bench.send("a", create(None), vec![put("k", 4 * 1024)]).unwrap();
+    let used = bench.store.used_bytes();
+    let failure = bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 8 * 1024)]).unwrap_err();
+    assert_eq!((failure.code, bench.store.used_bytes()), (FailureCode::Full, used));
+    // Both would not have room side by side.
+    bench.send("a", Opening::Replace(new_life(None)), vec![put("k", 5 * 1024)]).unwrap();
+    assert_eq!(bench.store.used_bytes(), used + 1024);
+}
+
+#[test]
+fn a_late_repetition_revives_nothing_and_replaces_nothing() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let opening = Opening::Replace(new_life(Some(1000)));
+    let replace = Transaction { bucket: session("a"), opening, expectations: vec![], operations: vec![put("k", 1)] };
+    let writer = bench.writer.advance().clone();
+    let status = |bench: &Bench| {
+        let receipt = block_on(bench.store.transact(&writer, &replace, Deadline::NEVER)).unwrap();
+        (receipt.status, receipt.created)
+    };
+    assert_eq!(status(&bench), (Status::Applied, true));
+    assert_eq!(status(&bench), (Status::Repeated, false));
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(status(&bench), (Status::Expired, false));
+    assert_eq!(status(&bench), (Status::Absent, false));
+}
+
+#[test]
+fn who_only_looks_renews_nothing() {
+    let mut bench = Bench::new(10, 64 * KIB);
+    let sliding = NewLife { time_to_live: Some(TimeToLive { milliseconds: 1000, sliding: true }) };
+    bench.send("a", Opening::Create(sliding), vec![]).unwrap();
+    bench.clock.advance(Duration::from_millis(500));
+    let mut left = |renew| {
+        let opening = Opening::Existing(ExistingLife { incarnation: None, renew });
+        let describe = Operation::Describe(DescribeOperation { parts: false });
+        match bench.send("a", opening, vec![describe]).unwrap().outcomes.remove(0) {
+            Outcome::Described(description) => description.expires_in,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([left(false), left(true), left(false)], [Some(500), Some(1000), Some(1000)]);
+    assert_eq!(bench.store.state.lock().expiries.len(), 1);
+}

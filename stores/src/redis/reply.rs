@@ -1,0 +1,130 @@
+//! A script's reply, taken apart piece by piece: whoever sent it, what does not have the shape is an error.
+
+use std::string::FromUtf8Error;
+
+use redis::Value;
+
+use crate::{
+    Failure, FailureCode, IndexExtent, LogExtent, failure,
+    names::{VALUES, is_key, is_token},
+};
+
+/// An array, taken apart from the front.
+pub(super) struct Reply {
+    values: std::vec::IntoIter<Value>,
+}
+
+impl Reply {
+    pub(super) fn new(value: Value) -> Result<Self, Failure> {
+        match value {
+            Value::Array(values) => Ok(Self { values: values.into_iter() }),
+            _ => Err(garbled()),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Value, Failure> {
+        self.values.next().ok_or_else(garbled)
+    }
+
+    pub(super) fn integer(&mut self) -> Result<i64, Failure> {
+        integer(&self.next()?)
+    }
+
+    pub(super) fn unsigned(&mut self) -> Result<u64, Failure> {
+        u64::try_from(self.integer()?).map_err(|_| garbled())
+    }
+
+    pub(super) fn text(&mut self) -> Result<String, Failure> {
+        text(self.next()?)
+    }
+
+    /// Sorted.
+    pub(super) fn keys(&mut self) -> Result<Vec<String>, Failure> {
+        let mut keys: Vec<_> = Self::new(self.next()?)?.rest().filter_map(key).collect();
+        keys.sort_unstable();
+        Ok(keys)
+    }
+
+    /// The next values, of which there must be so many.
+    pub(super) fn take(&mut self, count: usize) -> Result<impl Iterator<Item = Value> + '_, Failure> {
+        if count > self.values.len() { Err(garbled()) } else { Ok(self.values.by_ref().take(count)) }
+    }
+
+    pub(super) fn count(&mut self) -> Result<usize, Failure> {
+        usize::try_from(self.integer()?).map_err(|_| garbled())
+    }
+
+    /// Records after their number.
+    pub(super) fn records(&mut self) -> Result<Vec<String>, Failure> {
+        let count = self.count()?;
+        self.take(count)?.map(lossy_text).collect()
+    }
+
+    pub(super) fn extent(&mut self) -> Result<LogExtent, Failure> {
+        Ok(LogExtent { first: self.unsigned()?, length: self.unsigned()? })
+    }
+
+    pub(super) fn index_extent(&mut self) -> Result<IndexExtent, Failure> {
+        Ok(IndexExtent { next: self.unsigned()?, documents: self.unsigned()? })
+    }
+
+    /// Which server it is, as the scripts tell one from the other.
+    pub(super) fn server(&mut self) -> Result<u32, Failure> {
+        u32::from_str_radix(&self.text()?, 16).map_err(|_| garbled())
+    }
+
+    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
+        self.values
+    }
+}
+
+fn integer(value: &Value) -> Result<i64, Failure> {
+    match value {
+        Value::Int(integer) => Ok(*integer),
+        _ => Err(garbled()),
+    }
+}
+
+pub(super) fn bytes(value: Value) -> Result<Vec<u8>, Failure> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(garbled()),
+    }
+}
+
+pub(super) fn text(value: Value) -> Result<String, Failure> {
+    String::from_utf8(bytes(value)?).map_err(|_| garbled())
+}
+
+/// A name that somebody else put into a map, and that is no key of it, is not seen.
+pub(super) fn key_of(map: &str, value: Value) -> Option<String> {
+    if map == VALUES {
+        return key(value);
+    }
+    String::from_utf8(bytes(value).ok()?).ok().filter(|name| is_token(name))
+}
+
+/// The same for the set of keys.
+fn key(value: Value) -> Option<String> {
+    let name = String::from_utf8(bytes(value).ok()?);
+    match name {
+        Ok(name) if is_key(&name) => Some(name),
+        stranger => {
+            let name = stranger.map_or_else(FromUtf8Error::into_bytes, String::into_bytes);
+            let shown = name.get(..64).unwrap_or(&name).escape_ascii();
+            tracing::debug!(target: "keepline", context = "keepline.store", "redis: no name of a key: \"{shown}\"");
+            None
+        }
+    }
+}
+
+fn lossy_text(value: Value) -> Result<String, Failure> {
+    Ok(match String::from_utf8(bytes(value)?) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+pub(super) fn garbled() -> Failure {
+    failure(FailureCode::Other, "", "unexpected reply from the Redis script")
+}

@@ -1,0 +1,204 @@
+//! What a store does so that its buckets can be transferred: read in pieces, written in pieces and unseen until they are
+//! whole, and told apart from what they were.
+//!
+//! The form in between belongs to no store. A bucket is its metadata as named texts, its maps, its logs and its indexes,
+//! which are fields of bytes in the form of `index/segments.rs`. Names of the metadata that all stores know:
+//!
+//! | field | text |
+//! |---|---|
+//! | `created_at` | the incarnation |
+//! | `ttl_seconds` | seconds, or `None` |
+//! | `sliding_ms` | milliseconds, if the time to live slides |
+//! | `log:NAME` | the position of the log's first record |
+//! | `map:NAME` | `1`: there is that map beside the values |
+//! | `index:NAME` | one more than the highest position, how many documents there are, and how many terms they have together |
+//! | `lease:NAME` | when it ends in milliseconds since 1970, a space, who holds it |
+//!
+//! Other fields are somebody else's and go along unread. All of it is bytes: what is no text arrives at a store that takes
+//! it, and is refused by one that does not.
+
+use async_trait::async_trait;
+
+use super::{Removed, listed};
+use crate::{BucketId, Failure, Store};
+
+/// The name of a part, and the keys in it.
+pub type NamedKeys = (Vec<u8>, Vec<Vec<u8>>);
+
+/// What a bucket is, apart from its contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Milliseconds since 1970; none: never.
+    pub expires_at: Option<u64>,
+    /// Of the metadata, sorted.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Names and keys of the maps, sorted: the values, and each that a field names.
+    pub maps: Vec<NamedKeys>,
+    /// Names and fields of the indexes that hold something, sorted.
+    pub indexes: Vec<NamedKeys>,
+    /// Names and lengths of the logs that have records, sorted.
+    pub logs: Vec<(Vec<u8>, u64)>,
+}
+
+impl Head {
+    /// Logs, maps and indexes, as fields of the metadata name them.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<u8>> {
+        let named = |kind: &str, name: &[u8]| [kind.as_bytes(), name].concat();
+        let logs = self.logs.iter().map(move |(log, _)| named("log:", log));
+        let maps = self.maps.iter().map(move |(map, _)| named("map:", map));
+        logs.chain(maps).chain(self.indexes.iter().map(move |(index, _)| named("index:", index)))
+    }
+
+    /// As far as a head tells: every write of ours and of the original's is told by a log or by the metadata.
+    pub(crate) fn is_copy_of(&self, original: &Self) -> bool {
+        // A key whose value was evicted is not copied.
+        self.fields == original.fields
+            && self.logs == original.logs
+            && self.indexes == original.indexes
+            && self.maps.len() == original.maps.len()
+            && self.maps.iter().zip(&original.maps).all(|((map, names), (same, theirs))| {
+                map == same && names.iter().all(|name| theirs.binary_search(name).is_ok())
+            })
+    }
+}
+
+/// The last call of a writer that may still be repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The writer's name.
+    pub writer: String,
+    /// The number of its call.
+    pub sequence: u64,
+    /// When nobody repeats it any more, milliseconds since 1970.
+    pub deadline: u64,
+}
+
+/// What has texts under keys: a part of a bucket, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyed<'a> {
+    /// A map, with keys and texts.
+    Map(&'a [u8]),
+    /// An index, with fields and their bytes.
+    Index(&'a [u8]),
+}
+
+/// A bucket on its way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// Which one.
+    pub bucket: &'a BucketId,
+    /// What it was when the copying began.
+    pub head: &'a Head,
+    /// The name of this copying, random: no two write to one place.
+    pub id: &'a str,
+}
+
+/// A step of a bucket's arrival. Each can be repeated at once if its answer was lost.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Clears away what an earlier arrival left.
+    Begin {
+        /// Whether a bucket that is there may be replaced.
+        overwrite: bool,
+    },
+    /// Keys and texts.
+    Entries {
+        /// Of what.
+        of: Keyed<'a>,
+        /// Not empty.
+        entries: &'a [(&'a [u8], &'a [u8])],
+    },
+    /// Records in order.
+    Records {
+        /// Of which log.
+        log: &'a [u8],
+        /// How many came before.
+        before: u64,
+        /// Not empty.
+        records: &'a [Vec<u8>],
+    },
+    /// Calls that must not count a second time. Later ones of the same writers stay.
+    Stamps(&'a [Stamp]),
+    /// From now on it is there.
+    End {
+        /// Whether a bucket that is there may be replaced.
+        overwrite: bool,
+    },
+    /// Clears away what has arrived: it will not be ended.
+    Abandon,
+}
+
+/// What a bucket comes to: equal where everything in it is equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// Of all contents and of the metadata, as `weigh.lua` and `digest.rs` reckon it.
+    pub digest: String,
+    /// Milliseconds since 1970; none: never.
+    pub expires_at: Option<u64>,
+    /// Whether the store's list of buckets has it.
+    pub is_listed: bool,
+}
+
+/// A bucket, or the time at which there was none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Weighed {
+    /// It is there.
+    There(Weight),
+    /// It is not.
+    Absent {
+        /// The store's clock, milliseconds since 1970.
+        now: u64,
+    },
+}
+
+/// What is done with a mark, which is no part of any bucket and goes by itself within a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Leave it.
+    Leave,
+    /// Look for it.
+    Look,
+    /// Take it away.
+    Take,
+}
+
+/// A store whose buckets can be transferred. Names and sizes are as they are stored: also those that no call of
+/// [`Store`] would make.
+#[async_trait]
+pub trait TransferStore: Store {
+    /// None: there is no such bucket.
+    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure>;
+
+    /// The texts under these keys, or under the first of them, as many as make a part; at least one. None: there is
+    /// nothing under that key.
+    async fn entries(
+        &self,
+        bucket: &BucketId,
+        of: Keyed<'_>,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Option<Vec<u8>>>, Failure>;
+
+    /// As many records as make a part, beginning with the one that so many precede. None at the log's end.
+    async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure>;
+
+    /// Who wrote to it lately and may repeat that.
+    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure>;
+
+    /// Take a piece of a bucket in. False: somebody has made a bucket of that name, and nothing was changed.
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure>;
+
+    /// Read all of a bucket at one go.
+    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure>;
+
+    /// Remove a bucket if it still comes to this, in one step.
+    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure>;
+
+    /// Whether the mark was there, or, if it is to be left, is there now.
+    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure>;
+
+    /// All buckets, also those that the list has lost, in order. Those of the list, unless told otherwise: for stores that
+    /// lose none.
+    async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
+        listed(self).await
+    }
+}

@@ -1,0 +1,103 @@
+//! What only a store in a directory has: files, locks, a clock that outlives the process, limits of a disk, and the care
+//! that these take. What all stores have in common is in the conformance suite; processes that are killed are in
+//! `directory_killed`.
+
+#[path = "directory/care.rs"]
+mod care;
+#[path = "directory/clock.rs"]
+mod clock;
+#[path = "directory/damage.rs"]
+mod damage;
+#[path = "directory/locks.rs"]
+mod locks;
+#[path = "directory/opening.rs"]
+mod opening;
+#[path = "directory/room.rs"]
+mod room;
+#[path = "directory/sync.rs"]
+mod sync;
+
+use std::{path::Path, time::Duration};
+
+use keepline_stores::{
+    Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Opening,
+    Operation, Outcome, Receipt, Status, Store as _, Transaction, Writer,
+};
+use keepline_stores_tests::requests::*;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A directory, the clock of the stores that are opened there, and how they are used.
+struct Bench {
+    directory: TempDir,
+    clock: ManualClock,
+    options: DirectoryOptions,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let options = DirectoryOptions {
+            sync: DirectorySync::Off,
+            timeout: Duration::from_secs(30),
+            clock: clock.clone().into(),
+            ..DirectoryOptions::default()
+        };
+        Self { directory: tempfile::tempdir().unwrap(), clock, options }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn try_open(&self) -> Result<DirectoryStore, DirectoryError> {
+        DirectoryStore::open(self.path(), self.options.clone())
+    }
+
+    fn open(&self) -> DirectoryStore {
+        self.try_open().unwrap()
+    }
+
+    /// The database behind the store's back.
+    fn raw(&self) -> Connection {
+        Connection::open(self.path().join("keepline.db")).unwrap()
+    }
+}
+
+fn block_on<T>(answer: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(answer)
+}
+
+async fn send(store: &DirectoryStore, transaction: &Transaction) -> Result<Receipt, Failure> {
+    store.transact(Writer::new().advance(), transaction, Deadline::NEVER).await
+}
+
+async fn apply(
+    store: &DirectoryStore,
+    bucket: &str,
+    opening: Opening,
+    operations: impl Into<Vec<Operation>>,
+) -> Vec<Outcome> {
+    let receipt = send(store, &transaction(bucket, opening, operations)).await.unwrap();
+    assert_eq!(receipt.status, Status::Applied);
+    receipt.outcomes
+}
+
+async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
+    let deleted = store.delete_bucket(Writer::new().advance(), &session(bucket), None, 0, Deadline::NEVER).await;
+    deleted.unwrap().status
+}
+
+/// Waits for a state that a store comes to by itself.
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("a minute passed, and still not: {what}");
+}

@@ -1,0 +1,84 @@
+//! Others who have the store open: while they hold its lock, while they read, while they take the files away.
+
+use std::time::Instant;
+
+use keepline_stores::{FailureCode, NewLife};
+
+use super::*;
+
+#[test]
+fn a_process_that_hangs_with_the_lock_costs_writers_their_deadline_and_readers_nothing() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "b", create(), [put("k", "1")]).await;
+        let hung = bench.raw();
+        hung.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let write = transaction("b", existing(), [increment("n", 1)]);
+        let mut writer = Writer::new();
+        for deadline in [50, 200] {
+            let (began, deadline) = (Instant::now(), Duration::from_millis(deadline));
+            let failure = store.transact(writer.advance(), &write, Deadline::after(deadline)).await.unwrap_err();
+            assert_eq!(failure.code, FailureCode::TimedOut);
+            assert!(began.elapsed() >= deadline);
+            assert_eq!(apply(&store, "b", existing(), [get("k")]).await, [entries(&[("k", "1")])]);
+            let listed = store.list_buckets(keepline_stores::BucketKind::Session, "", 10, Deadline::NEVER).await;
+            assert_eq!(listed.unwrap().names, ["b"]);
+        }
+        hung.execute_batch("COMMIT").unwrap();
+        // What timed out was not applied later, and whoever comes now is served.
+        assert_eq!(apply(&store, "b", existing(), [increment("n", 1)]).await, [counter(1)]);
+    });
+}
+
+#[test]
+fn who_only_asks_is_answered_while_the_lock_is_held() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "b", create_sliding(HOUR), [put("k", "1")]).await;
+        let hung = bench.raw();
+        hung.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let life = NewLife { time_to_live: None };
+        for opening in [existing(), unused(), Opening::Create(life)] {
+            assert_eq!(apply(&store, "b", opening, [get("k")]).await, [entries(&[("k", "1")])]);
+        }
+        assert_eq!(send(&store, &transaction("absent", existing(), [])).await.unwrap().status, Status::Absent);
+        hung.execute_batch("COMMIT").unwrap();
+    });
+}
+
+#[test]
+fn a_reader_that_hangs_holds_up_nobody() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "b", create(), [put("k", "1")]).await;
+        let hung = bench.raw();
+        hung.execute_batch("BEGIN; SELECT * FROM entry").unwrap();
+        let text = "x".repeat(100_000);
+        for n in 1..=300 {
+            assert_eq!(apply(&store, "b", existing(), [increment("n", 1), put("k", &text)]).await[0], counter(n));
+        }
+        hung.execute_batch("COMMIT").unwrap();
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn a_store_whose_files_were_taken_away_says_so() {
+    let bench = Bench::new();
+    let options = DirectoryOptions { sync: DirectorySync::Group, ..bench.options.clone() };
+    let store = DirectoryStore::open(bench.path(), options).unwrap();
+    block_on(async {
+        apply(&store, "b", create(), [put("k", "1")]).await;
+        for file in ["keepline.db", "keepline.db-wal", "keepline.db-shm"] {
+            std::fs::remove_file(bench.path().join(file)).unwrap();
+        }
+        for _ in 0..2 {
+            let failure = send(&store, &transaction("b", create(), [put("k", "2")])).await.unwrap_err();
+            assert_eq!(failure.code, FailureCode::Unavailable);
+        }
+        assert_eq!(store.check().await.unwrap_err().code, FailureCode::Unavailable);
+    });
+}

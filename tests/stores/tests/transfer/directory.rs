@@ -1,0 +1,219 @@
+//! What arrives in a directory: unseen until it is whole, whatever stops it, and refused where a directory can't hold it.
+
+use std::{fs, time::Instant};
+
+use keepline_stores::{
+    FailureCode,
+    directory::check,
+    transfer::{Incoming, Keyed, Piece},
+};
+
+use super::*;
+
+/// Buckets of the table, whoever sees them.
+fn rows(place: &Path, table: &str) -> i64 {
+    let db = rusqlite::Connection::open(place.join("keepline.db")).unwrap();
+    db.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+fn problems(place: &Path) -> Vec<String> {
+    check(place, &DirectoryOptions::default()).unwrap().problems
+}
+
+#[tokio::test]
+async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins_anew() {
+    let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
+    let (from, id) = (redis(&server), session("s"));
+    fill(&*from, &id).await;
+    let head = from.head(&id).await.unwrap().unwrap();
+    let texts =
+        from.entries(&id, Keyed::Map(b"values"), &head.maps.iter().find(|(map, _)| map == b"values").unwrap().1).await;
+    let texts = texts.unwrap();
+    let entries = [(b"a".as_slice(), texts[0].as_deref().unwrap())];
+    let records = from.records(&id, b"turns", 0).await.unwrap();
+    let records = Piece::Records { log: b"turns", before: 0, records: &records };
+    for last in 0..4 {
+        // As a process that was killed leaves it.
+        let to = in_directory(place.path());
+        let incoming = Incoming { bucket: &id, head: &head, id: &format!("copying-{last}") };
+        let pieces = [
+            Piece::Begin { overwrite: false },
+            Piece::Entries { of: Keyed::Map(b"values"), entries: &entries },
+            records,
+            // A piece whose answer was lost is sent again.
+            records,
+        ];
+        for piece in &pieces[..=last] {
+            assert!(to.import(incoming, *piece).await.unwrap());
+        }
+        assert_eq!(ask(&*to, &transaction(&id, unused(), [])).await.status, Status::Absent);
+        assert_eq!((to.head(&id).await.unwrap(), listed(&*to).await.unwrap()), (None, vec![]));
+        // What another copying sends does not get in.
+        let other = Incoming { id: "other", ..incoming };
+        assert_eq!(to.import(other, records).await.unwrap_err().code, FailureCode::Other);
+        assert_eq!(to.import(other, Piece::End { overwrite: true }).await.unwrap_err().code, FailureCode::Other);
+        drop(to);
+        assert_eq!((rows(place.path(), "bucket"), problems(place.path())), (1, vec![]));
+        assert_eq!(check(place.path(), &DirectoryOptions::default()).unwrap().buckets, 0);
+    }
+    let transfer = between(&from, &in_directory(place.path()), false);
+    assert!(is_copied(transfer.bucket(&id).await.unwrap()));
+    assert_eq!(contents(&*transfer.to, &id).await, contents(&*from, &id).await);
+    assert_eq!((rows(place.path(), "bucket"), problems(place.path())), (1, vec![]));
+}
+
+#[tokio::test]
+async fn one_that_is_there_stays_until_the_whole_of_the_other_takes_its_place() {
+    let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (from, to, id) = (in_directory(places[0].path()), in_directory(places[1].path()), session("s"));
+    fill(&*from, &id).await;
+    ask(&*to, &transaction(&id, create(), [put("k", "1")])).await;
+    let was = contents(&*to, &id).await;
+    assert_eq!(between(&from, &to, false).bucket(&id).await.unwrap(), Transferred::Conflict);
+    assert_eq!(rows(places[1].path(), "bucket"), 1);
+    let head = from.head(&id).await.unwrap().unwrap();
+    let incoming = Incoming { bucket: &id, head: &head, id: "copying" };
+    assert!(!to.import(incoming, Piece::Begin { overwrite: false }).await.unwrap());
+    assert!(to.import(incoming, Piece::Begin { overwrite: true }).await.unwrap());
+    assert!(!to.import(incoming, Piece::End { overwrite: false }).await.unwrap());
+    assert_eq!(contents(&*to, &id).await, was);
+    to.import(incoming, Piece::Abandon).await.unwrap();
+    assert_eq!(contents(&*to, &id).await, was);
+    assert!(is_copied(between(&from, &to, true).bucket(&id).await.unwrap()));
+    assert_eq!(contents(&*to, &id).await, contents(&*from, &id).await);
+}
+
+#[tokio::test]
+async fn what_does_not_fit_leaves_nothing_and_what_fits_still_arrives() {
+    let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let from = in_directory(places[0].path());
+    let options = DirectoryOptions { max_bytes: 2 << 20, timeout: TIMEOUT, ..DirectoryOptions::default() };
+    let to: Arc<dyn TransferStore> = Arc::new(DirectoryStore::open(places[1].path(), options).unwrap());
+    let records: Vec<_> = (0..40).map(|_| "x".repeat(100_000)).collect();
+    for part in records.chunks(20) {
+        ask(&*from, &transaction(session("large"), create(), [append("l", part)])).await;
+    }
+    ask(&*from, &transaction(session("small"), create(), [append("l", &records[..10])])).await;
+    let transfer = between(&from, &to, false);
+    for _ in 0..2 {
+        let failure = transfer.bucket(&session("large")).await.unwrap_err();
+        assert_eq!((failure.code, failure.limit), (FailureCode::Full, 2 << 20));
+        assert_eq!(rows(places[1].path(), "bucket"), 0);
+    }
+    assert!(is_copied(transfer.bucket(&session("small")).await.unwrap()));
+    assert_eq!(problems(places[1].path()), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_records_go_there_and_back() {
+    let (server, places) = (RedisServer::start().unwrap(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+    let (first, id) = (in_directory(places[0].path()), session("long"));
+    for part in 0..10_u64 {
+        let records: Vec<_> = (0..10_000).map(|n| format!("{{\"op\":\"put\",\"n\":{}}}", part * 10_000 + n)).collect();
+        ask(&*first, &transaction(&id, create(), [append("history", &records)])).await;
+    }
+    ask(&*first, &transaction(&id, unused(), [replace_oldest("history", 7, &["{}"])])).await;
+    let way = [first, redis(&server), in_directory(places[1].path())];
+    for stores in way.windows(2) {
+        assert!(is_copied(between(&stores[0], &stores[1], false).bucket(&id).await.unwrap()));
+    }
+    let all = async |store: &dyn TransferStore| {
+        let mut all = Vec::new();
+        loop {
+            let part = store.records(&id, b"history", all.len() as u64).await.unwrap();
+            if part.is_empty() {
+                return (store.head(&id).await.unwrap().unwrap(), all);
+            }
+            all.extend(part);
+        }
+    };
+    let (head, records) = all(&*way[0]).await;
+    assert_eq!(records.len(), 100_000 - 6);
+    assert!(head.fields.contains(&(b"log:history".to_vec(), b"6".to_vec())));
+    for store in &way[1..] {
+        assert!(all(&**store).await == (head.clone(), records.clone()));
+    }
+}
+
+#[tokio::test]
+async fn what_a_directory_can_not_hold_is_refused_by_its_name_and_leaves_nothing() {
+    let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
+    let transfer = between(&redis(&server), &in_directory(place.path()), true);
+    let id = session("s");
+    let bytes = |words: &[&[u8]]| {
+        let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+        let mut command = redis::Cmd::new();
+        words.iter().for_each(|word| _ = command.arg(*word));
+        command.exec(&mut connection).unwrap();
+    };
+    for (change, name) in [
+        (&[&b"SET"[..], b"rr:memory:s:a", b"\xff"][..], "the value of a is not UTF-8"),
+        (&[b"SADD", b"rr:memory:s:__keys__", b"a b"], "the key name \"a b\" is not allowed"),
+        (&[b"RPUSH", b"rr:memory:s:__history__", b"\xff"], "a record of the log history is not UTF-8"),
+        (&[b"HSET", b"rr:memory:s:__meta__", b"own", b"\xff"], "the field own of the metadata is not UTF-8"),
+        (&[b"HSET", b"rr:memory:s:__meta__", b"\xff", b"own"], "the name of a field of the metadata"),
+        (&[b"HSET", b"rr:memory:s:__map.notes__", b"a b", b""], "the key name \"a b\" is not allowed"),
+    ] {
+        fill(&*transfer.from, &id).await;
+        bytes(&[b"SET", b"rr:memory:s:a b", b"1"]);
+        bytes(change);
+        let failure = transfer.bucket(&id).await.unwrap_err();
+        assert!(failure.code == FailureCode::Invalid && failure.message.contains(name), "{failure:?}");
+        assert_eq!(rows(place.path(), "bucket"), 0, "{name}");
+        transfer.from.delete_bucket(Writer::new().advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+    }
+}
+
+/// Metadata of the original and of others come back as they were, and go on where they are used meanwhile.
+#[tokio::test]
+async fn metadata_that_are_not_a_directory_s_own_come_back_as_they_were() {
+    let (from, back) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let meta = "rr:memory:s:__meta__";
+    send(&from, &["HSET", meta, "created_at", "1700000000.5", "ttl_seconds", "3960.0000000000005", "map:gone", "1"]);
+    send(&from, &["HSET", meta, "lease:work", "99999999999999 me", "lease:odd", "soon", "log:x!", "7", "own", "1"]);
+    send(&from, &["RPUSH", "rr:memory:s:__history__", "{}", "{}"]);
+    send(&from, &["SADD", "rr:memory:s:__keys__", "evicted", "k"]);
+    send(&from, &["SET", "rr:memory:s:k", "1"]);
+    send(&from, &["SADD", "rr:memory:__sessions__", "s"]);
+    let (directory, id) = (in_directory(place.path()), session("s"));
+    assert!(is_copied(between(&redis(&from), &directory, false).bucket(&id).await.unwrap()));
+    assert_eq!(ask(&*directory, &transaction(&id, unused(), [])).await.incarnation, "1700000000.5");
+    assert!(is_copied(between(&directory, &redis(&back), false).bucket(&id).await.unwrap()));
+    let fields = async |server| redis(server).head(&id).await.unwrap().unwrap().fields;
+    assert_eq!(fields(&back).await, fields(&from).await);
+    assert_eq!(between(&redis(&back), &directory, false).remove(&id).await.unwrap(), Removed::Done);
+    // What is the directory's own by then leaves as it has become, and the rest as it came.
+    ask(&*directory, &transaction(&id, unused(), [replace_oldest::<&str>("history", 1, &[])])).await;
+    assert!(is_copied(between(&directory, &redis(&back), false).bucket(&id).await.unwrap()));
+    let mut expected = fields(&from).await;
+    expected.push((b"log:history".to_vec(), b"1".to_vec()));
+    expected.sort_unstable();
+    assert_eq!(fields(&back).await, expected);
+    // Nothing of it outlives the bucket.
+    directory.delete_bucket(Writer::new().advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+    drop(directory);
+    assert_eq!((rows(place.path(), "field"), problems(place.path())), (0, vec![]));
+}
+
+#[tokio::test]
+async fn what_has_expired_on_the_way_is_gone_on_both_sides() {
+    let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
+    let (from, to, id) = (redis(&server), in_directory(place.path()), session("s"));
+    fill(&*from, &id).await;
+    send(&server, &["PEXPIRE", "rr:memory:s:__meta__", "1500"]);
+    let Transferred::Copied { expires_at: Some(expires_at), .. } =
+        between(&from, &to, false).bucket(&id).await.unwrap()
+    else {
+        panic!("it was not copied with its expiry")
+    };
+    assert_eq!(to.head(&id).await.unwrap().unwrap().expires_at, Some(expires_at));
+    let end = Instant::now() + TIMEOUT;
+    while to.head(&id).await.unwrap().is_some() {
+        assert!(Instant::now() < end);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let over = ask(&*to, &transaction(&id, unused(), [])).await.status;
+    assert!(matches!(over, Status::Expired | Status::Absent), "{over:?}");
+    assert!(fs::exists(place.path().join("keepline.db")).unwrap());
+}

@@ -1,0 +1,61 @@
+//! Attacks by a plugin that nobody trusts, and by whoever hands it in: on the built binary and on the library. None takes
+//! more than its limit, ends the host, or goes by without a line that says what was refused and why.
+//!
+//! Those that could take from the machine run under limits of their own ([`keepline_tests::confined`]): one that succeeds
+//! fails its test, not the machine.
+
+#[path = "attacks/at_work.rs"]
+mod at_work;
+#[path = "attacks/breaker.rs"]
+mod breaker;
+#[path = "attacks/confinement.rs"]
+mod confinement;
+#[path = "attacks/isolation.rs"]
+mod isolation;
+#[path = "attacks/loading.rs"]
+mod loading;
+#[path = "attacks/log.rs"]
+mod log;
+#[path = "attacks/memory.rs"]
+mod memory;
+#[path = "attacks/output.rs"]
+mod output;
+#[path = "attacks/replies.rs"]
+mod replies;
+#[path = "attacks/time.rs"]
+mod time;
+#[path = "attacks/work.rs"]
+mod work;
+
+use std::{fs, path::PathBuf, sync::Arc, sync::LazyLock, time::Instant};
+
+use keepline::{
+    Isolation, Keepline, Options, Plugin, Sandbox,
+    lend::LogLevel,
+    maintenance::{Job, Step, Task},
+    store::{BucketKind, Deadline, MemoryStore},
+};
+use keepline_tests::{
+    confined::Confined,
+    guests::{HOSTILE, told},
+    programs::program,
+    watch::KeptLog,
+};
+use serde_json::{Value, json};
+
+const METADATA: &str = r#"{"session_id":"s1"}"#;
+
+/// The built program with the hostile plugin.
+fn hostile(arguments: &[&str]) -> Confined {
+    static FILE: LazyLock<PathBuf> = LazyLock::new(|| {
+        let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}.wasm", std::process::id()));
+        fs::write(&file, HOSTILE).unwrap();
+        file
+    });
+    Confined::new(program("--bin", "keepline")).args(["--plugin".as_ref(), FILE.as_os_str()]).args(arguments)
+}
+
+/// A line of input.
+fn question(session: &str, text: &str) -> String {
+    json!({"lane": "questions", "text": text, "metadata": {"session_id": session}}).to_string() + "\n"
+}

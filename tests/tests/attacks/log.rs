@@ -1,0 +1,62 @@
+//! What a plugin says, to have it taken for what the host says, or to bury that.
+
+use keepline::lend::is_printable;
+
+use super::*;
+
+/// What would end a line, drive a terminal, or turn what comes after it.
+const TRICKS: &str =
+    "a\\nerror: forged [keepline.store]\\r\\u001b[2J\\u009b\\u2028\\u2029\\u202e\\u2066\\u200b\\ufeff\\ue000";
+
+#[test]
+fn a_plugin_speaks_on_lines_of_its_own_and_under_its_own_name() {
+    let run = |arguments: &[&str], text: &str| {
+        let line = format!("{{\"lane\":\"questions\",\"text\":\"{text}\",\"metadata\":{{\"session_id\":\"s1\"}}}}\n");
+        let ended = hostile(arguments).input(line).run();
+        let lines: Vec<_> = ended.stderr.lines().map(str::to_owned).collect();
+        assert!(!lines.is_empty());
+        for told in &lines {
+            let known = ["error: ", "warning: ", "info: ", "debug: "];
+            assert!(
+                known.iter().any(|label| told.starts_with(label)) && !told.starts_with("error: forged"),
+                "{told:?}"
+            );
+            assert!(told.chars().all(is_printable) && told.len() < 5000, "{told:?}");
+        }
+        lines
+    };
+    let lines = run(&["-v", "run"], &format!("log-raw {TRICKS}"));
+    assert!(
+        lines
+            .iter()
+            .any(|told| told.starts_with("info: a\\nerror: forged [keepline.store]\\r")
+                && told.contains("[plugin: a\\n"))
+    );
+    let lines = run(&["run"], "log-errors keepline.plugin");
+    assert_eq!(lines, vec!["error: not the host's own [plugin: keepline.plugin]"; 3]);
+    // Of what it says went wrong with an entry the caller is told.
+    let lines = run(&["--set", "on_store_error=fail", "run"], "problem 50");
+    assert!(lines[0].starts_with("error: line 1: \\u{1b}[2J\\n"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn neither_warnings_nor_details_flood_a_log() {
+    let plugin = Plugin::from_bytes(HOSTILE, &Sandbox::default()).unwrap();
+    let log = Arc::new(KeptLog::default());
+    let mut options = Options::default();
+    options.log = log.clone();
+    let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();
+    let started = Instant::now();
+    for _ in 0..40 {
+        keepline.pipe().question("log-debug 4096", METADATA).await.unwrap();
+        keepline.pipe().question("log-warnings 64", METADATA).await.unwrap();
+    }
+    // A machine may take more than one period for that.
+    let periods = usize::try_from(started.elapsed().as_secs() / 10 + 2).unwrap();
+    let lines = log.lines();
+    let of = |urgent: bool| lines.iter().filter(move |line| (line.level >= LogLevel::Warn) == urgent);
+    let bytes: usize = of(false).map(|line| line.context.len() + line.message.len()).sum();
+    assert!(bytes > 500_000 && bytes < periods * (1 << 20), "{bytes}");
+    assert!((3..=periods * 33 * 3).contains(&of(true).count()), "{}", of(true).count());
+    assert!(lines.iter().all(|line| line.context.starts_with("plugin: ") && line.message.len() < 4200));
+}

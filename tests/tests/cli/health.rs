@@ -1,0 +1,88 @@
+//! `keepline health` tells whether the store can be reached, and its exit code says the same; a run that requires its store
+//! does not start without it.
+
+use std::{fs, net::TcpListener};
+
+use keepline_local_redis::RedisServer;
+use serde_json::json;
+
+use super::{Ran, answer, call, dead_url, question};
+
+fn health(arguments: &[&str]) -> Ran {
+    call(&[&["health", "--json"], arguments].concat(), b"")
+}
+
+#[test]
+fn is_good_where_the_store_answers() {
+    let server = RedisServer::start().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (url, path) = (format!("redis_url={}", server.url()), directory.path().to_str().unwrap());
+    call(&["run", "--dir", path], question("a", "1").as_bytes()).ok();
+    for (backend, arguments) in
+        [("memory", &[][..]), ("directory", &["--dir", path]), ("redis", &["--profile", "redis", "--set", &url])]
+    {
+        let ran = health(arguments).ok();
+        let told = ran.json();
+        assert_eq!(
+            (&told["backend"], &told["reachable"], &told["breaker"]),
+            (&json!(backend), &json!(true), &json!("closed"))
+        );
+        assert!(told["problem"].is_null() && told["round_trip_ms"].is_f64() && ran.err.is_empty(), "{ran:?}");
+        let ran = call(&[&["health"], arguments].concat(), b"").ok();
+        assert!(ran.text().contains("reachable   yes") && ran.text().contains("round trip"), "{}", ran.text());
+    }
+}
+
+#[test]
+fn is_bad_where_nobody_answers_and_says_why() {
+    // One that takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("redis://127.0.0.1:{}", silent.local_addr().unwrap().port());
+    for (url, code) in [(dead_url(), "unavailable"), (silent, "timed-out")] {
+        let url = format!("redis_url={url}");
+        let set = ["--profile", "redis", "--set", &url, "--set", "store_timeout_ms=200"];
+        let ran = health(&set);
+        let told = ran.json();
+        assert_eq!(
+            (ran.code, &told["reachable"], &told["problem"]["code"]),
+            (1, &json!(false), &json!(code)),
+            "{ran:?}"
+        );
+        assert!(told["problem"]["message"].as_str().unwrap().contains("Redis"), "{ran:?}");
+        let ran = call(&[&["health"], &set[..]].concat(), b"");
+        assert!(ran.code == 1 && ran.text().contains("reachable   no: "), "{ran:?}");
+    }
+}
+
+#[test]
+fn makes_no_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("memory");
+    let ran = health(&["--dir", path.to_str().unwrap()]);
+    assert!(ran.code == 2 && ran.err.contains("there is no store in"), "{ran:?}");
+    assert!(!path.exists());
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("keepline.db"), "no database").unwrap();
+    assert_ne!(health(&["--dir", path.to_str().unwrap()]).code, 0);
+}
+
+#[test]
+fn is_required_at_the_start_if_that_is_asked_for() {
+    let url = format!("redis_url={}", dead_url());
+    let input = question("a", "1") + &answer("x");
+    let run = |required: &str| {
+        let set = ["run", "--profile", "redis", "--set", &url, "--set", required, "--set", "store_timeout_ms=200"];
+        call(&set, input.as_bytes())
+    };
+    let ran = run("require_store=true");
+    assert!(ran.code == 1 && ran.out.is_empty(), "{ran:?}");
+    assert!(
+        ran.err.contains("the store can't be used: Redis can't be used") && ran.err.contains("(require_store)"),
+        "{ran:?}"
+    );
+    assert_eq!(run("require_store=false").ok().text(), input);
+    let server = RedisServer::start().unwrap();
+    let url = format!("redis_url={}", server.url());
+    let set = ["run", "--profile", "redis", "--set", &url, "--set", "require_store=true"];
+    assert_eq!(call(&set, input.as_bytes()).ok().text(), input);
+}
