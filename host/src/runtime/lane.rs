@@ -1,9 +1,11 @@
 //! Long computations leave a thread to the short ones.
 //!
 //! An instance that still computes at a tick goes on only while it has a place, and gives it up at the next tick. There
-//! is one place less than the machine has cores, for all plugins of the process together, and whoever has computed least
-//! so far goes first: forty instances that loop hold up an entry of a few microseconds for a tick at most, and not for
-//! one of each of theirs.
+//! is one place less than the machine has cores, for all plugins of the process together, and who has computed less
+//! goes first: forty instances that loop hold up an entry of a few microseconds for a tick at most, and not for one of
+//! each of theirs. Each tick that one has computed puts it behind those who come in the next [`BEHIND`] ticks, and behind
+//! nobody later. So everyone's turn comes, on a machine that is too busy for all of them, too, where ticks meet nearly
+//! every call by chance.
 
 use std::{
     sync::{
@@ -23,6 +25,10 @@ static LINE: Mutex<Line> = Mutex::new(Line { taken: 0, next_number: 0, waiting: 
 /// One who has not asked for so long is passed over: whoever polls its call has other things to do.
 const ABSENT_AFTER: Duration = TICK.saturating_mul(3);
 
+/// How many ticks one may come later than another that has computed a tick more, and still go first: about as many as
+/// there are others that loop, each of which has one tick until all had theirs.
+const BEHIND: u32 = 32;
+
 /// Those who wait for a place, in no order.
 struct Line {
     taken: usize,
@@ -30,15 +36,17 @@ struct Line {
     waiting: Vec<Waiting>,
 }
 
+/// From when on nobody who comes goes before it; then who came first. Not in ticks: those of each engine are its own.
+type Rank = (Instant, u64);
+
 struct Waiting {
-    /// Ticks so far, then who came first.
-    rank: (u64, u64),
+    rank: Rank,
     asked: Instant,
 }
 
 impl Line {
     /// Whether whoever has that rank has a place now. If not, it waits.
-    fn enter(&mut self, rank: (u64, u64), now: Instant) -> bool {
+    fn enter(&mut self, rank: Rank, now: Instant) -> bool {
         let is_first = self.first(now).is_none_or(|first| first.rank >= rank);
         if is_first && self.taken < *PLACES {
             self.taken += 1;
@@ -52,7 +60,7 @@ impl Line {
         false
     }
 
-    fn leave(&mut self, rank: (u64, u64)) {
+    fn leave(&mut self, rank: Rank) {
         self.waiting.retain(|waiting| waiting.rank != rank);
     }
 
@@ -83,7 +91,7 @@ impl Lane {
     /// Returns with a place, or when patience is over. The more it has computed, the later it comes. Both in ticks.
     pub(super) async fn wait_for_place(&self, ticks: &Ticks, computed: u64, patience: u64) {
         self.leave();
-        let ticket = Ticket::new(computed);
+        let ticket = Ticket::new(computed, Instant::now());
         let end = ticks.now().saturating_add(patience);
         // Nobody is woken by whoever leaves: a runtime prefers who was woken last, and leaves the short ones behind it.
         while !LINE.lock().enter(ticket.rank, Instant::now()) {
@@ -115,15 +123,21 @@ impl Drop for Lane {
 
 /// Whoever waits in the line; leaves it when dropped.
 struct Ticket {
-    rank: (u64, u64),
+    rank: Rank,
 }
 
 impl Ticket {
-    fn new(computed: u64) -> Self {
+    fn new(computed: u64, now: Instant) -> Self {
         let mut line = LINE.lock();
         line.next_number += 1;
-        Self { rank: (computed, line.next_number) }
+        Self { rank: (turn_of(computed, now), line.next_number) }
     }
+}
+
+fn turn_of(computed: u64, now: Instant) -> Instant {
+    // Nobody computes for longer than a day.
+    let ticks = u32::try_from(computed).unwrap_or(u32::MAX).min(1 << 23);
+    now + TICK.saturating_mul(ticks).saturating_mul(BEHIND)
 }
 
 impl Drop for Ticket {
@@ -138,9 +152,9 @@ mod tests {
 
     #[test]
     fn whoever_has_computed_least_goes_first_unless_it_is_polled_no_more() {
-        let (long, short) = ((9, 1), (2, 2));
-        let mut line = Line { taken: *PLACES, next_number: 2, waiting: Vec::new() };
         let now = Instant::now();
+        let (long, short) = ((turn_of(9, now), 1), (turn_of(2, now + TICK), 2));
+        let mut line = Line { taken: *PLACES, next_number: 2, waiting: Vec::new() };
         assert!(!line.enter(long, now) && !line.enter(short, now));
         line.taken -= 1;
         assert!(!line.enter(long, now + TICK));
@@ -149,5 +163,26 @@ mod tests {
         line.taken -= 1;
         assert!(line.enter(long, now + TICK + ABSENT_AFTER));
         assert_eq!(line.waiting.len(), 1);
+    }
+
+    #[test]
+    fn the_turn_comes_of_one_that_others_keep_coming_after() {
+        let start = Instant::now();
+        let long = (turn_of(9, start), 0);
+        let mut line = Line { taken: 0, next_number: 0, waiting: Vec::new() };
+        let mut passed_by = 0;
+        for number in 1.. {
+            let now = start + TICK * number;
+            let short = (turn_of(1, now), number.into());
+            // Both are there at each tick, and who has the place leaves it before the next one.
+            line.waiting.push(Waiting { rank: short, asked: now });
+            if line.enter(long, now) {
+                break;
+            }
+            assert!(line.enter(short, now));
+            line.taken -= 1;
+            passed_by += 1;
+        }
+        assert_eq!(passed_by, 8 * BEHIND - 1);
     }
 }
