@@ -102,8 +102,11 @@ fn finish(mut child: Child, input: &[u8]) -> Ran {
     Ran { code: status.code().unwrap_or(-1), out: stdout, err: String::from_utf8(stderr).unwrap() }
 }
 
+/// However busy the machine is: who tests the time that a store has sets it.
+const PATIENT: (&str, &str) = ("KEEPLINE_STORE_TIMEOUT_MS", "60000");
+
 fn call(arguments: &[&str], input: &[u8]) -> Ran {
-    finish(keepline(arguments.iter().copied()).spawn().unwrap(), input)
+    finish(keepline(arguments.iter().copied()).envs([PATIENT]).spawn().unwrap(), input)
 }
 
 fn call_with(environment: &[(&str, &str)], arguments: &[&str]) -> Ran {

@@ -57,8 +57,13 @@ async fn waiting_for_a_slow_store_is_not_computing() {
     assert_eq!(keepline.pipe().question("store 2", METADATA).await.unwrap().effect, Effect::Passed);
     // Each part is within the limit, all together are not.
     let each = sandbox.cpu_time.as_millis() * 2 / 3;
-    let passed = keepline.pipe().question(&format!("store-and-compute {each}"), METADATA).await.unwrap();
-    assert!(passed.problem.unwrap().message.contains("computed for longer"));
+    // Where others keep the processors busy, most of a part is none of its computing.
+    loop {
+        let passed = keepline.pipe().question(&format!("store-and-compute {each}"), METADATA).await.unwrap();
+        let Some(problem) = passed.problem else { continue };
+        assert!(problem.message.contains("computed for longer"), "{}", problem.message);
+        break;
+    }
 }
 
 #[tokio::test]
