@@ -135,6 +135,17 @@ pub struct Span {
     pub count: u32,
 }
 
+/// A document of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posting<'a> {
+    /// Below 2^53, and above all positions ever posted to the index.
+    pub position: u64,
+    /// For whoever reads it; 0 can't be told from a gap.
+    pub mark: u16,
+    /// Ascending, each once, below 2^22.
+    pub terms: &'a [u32],
+}
+
 /// One step of a transaction: those that the filter uses, with one key or span where it never needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of the contract, documented there")]
@@ -179,6 +190,12 @@ pub enum Operation<'a> {
     ReplaceLog { log: &'a str, records: &'a [&'a str] },
     /// Take a lease for so long, renew or (0) release it. Answered by `Lease`.
     Lease { lease: &'a str, holder: &'a str, milliseconds: u64 },
+    /// Add documents to an index, ascending by position. Answered by `Indexed`.
+    Post { index: &'a str, documents: &'a [Posting<'a>] },
+    /// Take documents out of an index. Answered by `Indexed`.
+    Unpost { index: &'a str, positions: &'a [u64] },
+    /// Where terms, each once, occur among the newest positions. Answered by `Matches`.
+    Match { index: &'a str, terms: &'a [u32], newest: u64, max_bytes: u64 },
     /// Answered by `Described`.
     Describe { parts: bool },
 }
@@ -209,6 +226,8 @@ pub struct Capabilities {
     pub listing: bool,
     /// Leases work.
     pub leases: bool,
+    /// Indexes work.
+    pub indexes: bool,
 }
 
 /// How urgent a log line is. The filter has no use for the other levels.

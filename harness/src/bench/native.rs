@@ -90,9 +90,9 @@ impl logic::Host for NativeHost {
     }
 
     fn capabilities(&self) -> logic::Capabilities {
-        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, leases, .. } =
+        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, leases, indexes, .. } =
             self.store.capabilities();
-        logic::Capabilities { atomic, expiring, exactly_once, listing, leases }
+        logic::Capabilities { atomic, expiring, exactly_once, listing, leases, indexes }
     }
 
     fn now_micros(&self) -> u64 {
@@ -233,6 +233,21 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
         }
         logic::Operation::Lease { lease, holder, milliseconds } => {
             To::Lease(store::LeaseOperation { lease: lease.into(), holder: holder.into(), milliseconds })
+        }
+        logic::Operation::Post { index, documents } => {
+            let document = |&logic::Posting { position, mark, terms }: &logic::Posting<'_>| store::Posting {
+                position,
+                mark,
+                terms: terms.to_vec(),
+            };
+            let documents = documents.iter().map(document).collect();
+            To::Post(store::PostOperation { index: index.into(), documents })
+        }
+        logic::Operation::Unpost { index, positions } => {
+            To::Unpost(store::UnpostOperation { index: index.into(), positions: positions.to_vec() })
+        }
+        logic::Operation::Match { index, terms, newest, max_bytes } => {
+            To::Match(store::MatchOperation { index: index.into(), terms: terms.to_vec(), newest, max_bytes })
         }
         logic::Operation::Describe { parts } => To::Describe(store::DescribeOperation { parts }),
     }

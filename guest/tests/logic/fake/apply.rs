@@ -222,6 +222,18 @@ impl Fake {
                 *first += std::mem::take(all).len() as u64;
                 Outcome::Extent(extent(*first, all))
             }
+            Operation::Post { documents: &[], index } => Outcome::Indexed(bucket.index(index).extent()),
+            Operation::Post { index, documents } => {
+                let posted = bucket.indexes.entry(index.into()).or_default().post(documents);
+                Outcome::Indexed(posted.ok_or_else(|| Self::failure(FailureCode::Invalid, index))?)
+            }
+            Operation::Unpost { index, positions } => {
+                let index = bucket.indexes.get_mut(index);
+                Outcome::Indexed(index.map_or_else(IndexExtent::default, |index| index.unpost(positions)))
+            }
+            Operation::Match { index, terms, newest, max_bytes } => {
+                Outcome::Matches(bucket.index(index).matches(terms, newest, max_bytes))
+            }
             Operation::Describe { .. } => Outcome::Described(Description {
                 expires_in: bucket.expires_at.map(|at| at - self.millis()),
                 values: bucket.map(VALUES).len() as u64,
