@@ -129,10 +129,7 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
         }
         (Operation::Put { .. }, Outcome::Changed(count)) => *count <= 1,
         (Operation::Remove { keys, .. }, Outcome::Changed(count)) => *count <= keys.len() as u64,
-        (
-            Operation::PutSome { .. } | Operation::ReplaceMap { .. } | Operation::ResetMap { .. },
-            Outcome::Changed(_),
-        )
+        (Operation::PutSome { .. } | Operation::ResetMap { .. }, Outcome::Changed(_))
         | (Operation::Increment { .. }, Outcome::Counter(_))
         | (Operation::Lease { .. }, Outcome::Lease(_))
         | (Operation::Describe { .. }, Outcome::Described(_)) => true,
@@ -141,7 +138,6 @@ fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
             | Operation::ReplaceOldest { .. }
             | Operation::Overflow { .. }
             | Operation::Rewrite { .. }
-            | Operation::ReplaceLog { .. }
             | Operation::ResetLog { .. },
             Outcome::Extent(extent),
         ) => logs::is_sane(*extent),
@@ -170,6 +166,6 @@ pub(crate) fn sort(names: &mut Vec<String>) {
 }
 
 /// Through a heap: next to nothing needs to be sorted, and the standard library's sorts are a tenth of the component.
-fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
+pub(crate) fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
     BinaryHeap::from(items).into_sorted_vec()
 }

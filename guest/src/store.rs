@@ -166,10 +166,8 @@ pub enum Operation<'a> {
     Increment { map: &'a str, key: &'a str, amount: i64 },
     /// Answered by `Changed`.
     Remove { map: &'a str, keys: &'a [&'a str] },
-    /// Remove all entries. Answered by `Changed`.
-    ResetMap { map: &'a str },
     /// Remove all entries, then put these. Answered by `Changed`.
-    ReplaceMap { map: &'a str, entries: &'a [(&'a str, &'a str)] },
+    ResetMap { map: &'a str, entries: &'a [(&'a str, &'a str)] },
     /// Answered by `Extent`.
     Append { log: &'a str, records: &'a [&'a str], marks: &'a [PositionMark<'a>] },
     /// Answered by `Records`.
@@ -184,10 +182,8 @@ pub enum Operation<'a> {
     ReplaceOldest { log: &'a str, count: u64, records: &'a [&'a str] },
     /// Put other records at positions that exist, each once. Answered by `Extent`.
     Rewrite { log: &'a str, records: &'a [(u64, &'a str)] },
-    /// Drop all records; positions go on. Answered by `Extent`.
-    ResetLog { log: &'a str },
     /// Drop all records, then append these; positions go on. Answered by `Extent`.
-    ReplaceLog { log: &'a str, records: &'a [&'a str] },
+    ResetLog { log: &'a str, records: &'a [&'a str] },
     /// Take a lease for so long, renew or (0) release it. Answered by `Lease`.
     Lease { lease: &'a str, holder: &'a str, milliseconds: u64 },
     /// Add documents to an index, ascending by position. Answered by `Indexed`.

@@ -108,7 +108,7 @@ impl Seen {
         }
         own.entries.extend(added);
         own.unreadable.extend(self.values.unreadable);
-        own.entries = std::collections::BinaryHeap::from(std::mem::take(&mut own.entries)).into_sorted_vec();
+        own.entries = reply::sorted(std::mem::take(&mut own.entries));
         true
     }
 }

@@ -4,8 +4,6 @@
 //! what they are: imported, and of low trust. Refuses what would not be found again: roles that nobody has, ids that come
 //! twice, parents that are not there, results of calls that nobody made.
 
-use std::collections::BinaryHeap;
-
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::locate::Located;
 use super::options::Options;
@@ -47,8 +45,7 @@ impl<H: Host> Sessions<H> {
         for text in messages {
             given.push(Given::of(given.len(), text, &mut ids)?);
         }
-        // Smaller than a sort.
-        let ids = BinaryHeap::from(ids).into_sorted_vec();
+        let ids = reply::sorted(ids);
         for pair in ids.windows(2) {
             if let [(first, _), (second, index)] = pair
                 && first == second
@@ -203,7 +200,7 @@ impl<H: Host> Sessions<H> {
             if is_added {
                 Operation::Append { log: TRANSCRIPT, records: &records, marks: &[] }
             } else {
-                Operation::ReplaceLog { log: TRANSCRIPT, records: &records }
+                Operation::ResetLog { log: TRANSCRIPT, records: &records }
             },
             Operation::PutSome { map: SESSION, entries: &once },
             Operation::Remove { map: SESSION, keys: &gone },
@@ -211,7 +208,7 @@ impl<H: Host> Sessions<H> {
         ];
         operations.extend(entries.iter().map(|(map, entries)| match is_added {
             true => Operation::PutSome { map, entries },
-            false => Operation::ReplaceMap { map, entries },
+            false => Operation::ResetMap { map, entries },
         }));
         if is_added {
             let amount = i64::try_from(bytes).unwrap_or(0);

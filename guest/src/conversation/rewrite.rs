@@ -65,10 +65,10 @@ impl<H: Host> Sessions<H> {
     fn clear_transcript(&self, at: &Address<'_>) -> Answer<u64> {
         let operations = [
             WHERE_IT_STANDS,
-            Operation::ResetLog { log: TRANSCRIPT },
-            Operation::ResetMap { map: MESSAGES },
-            Operation::ResetMap { map: BRANCHES },
-            Operation::ResetMap { map: RESULTS },
+            Operation::ResetLog { log: TRANSCRIPT, records: &[] },
+            Operation::ResetMap { map: MESSAGES, entries: &[] },
+            Operation::ResetMap { map: BRANCHES, entries: &[] },
+            Operation::ResetMap { map: RESULTS, entries: &[] },
             Operation::Remove { map: SESSION, keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED] },
             Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
         ];

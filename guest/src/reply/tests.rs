@@ -110,7 +110,7 @@ fn each_operation_has_an_outcome_of_its_kind() {
         Operation::PageKeys { map: VALUES, cursor: "", max_entries: 1, max_bytes: 1 },
         Operation::Put { map: VALUES, key: "k", text: "1" },
         Operation::Remove { map: VALUES, keys: &["k"] },
-        Operation::ResetMap { map: VALUES },
+        Operation::ResetMap { map: VALUES, entries: &[] },
         Operation::Append { log: "l", records: &[], marks: &[] },
         Operation::Read { log: "l", end: LogEnd::Newest, max_records: 1, max_bytes: 1 },
         Operation::ReadAt { log: "l", position: 0, count: 1, max_bytes: 1 },

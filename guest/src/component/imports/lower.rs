@@ -29,7 +29,7 @@ impl<'a> Lists<'a> {
         for operation in transaction.operations {
             match *operation {
                 Operation::Put { key, text, .. } => lists.entries.push(wit::EntryParam { key, text }),
-                Operation::PutSome { entries, .. } | Operation::ReplaceMap { entries, .. } => {
+                Operation::PutSome { entries, .. } | Operation::ResetMap { entries, .. } => {
                     lists.entries.extend(entries.iter().map(|&(key, text)| wit::EntryParam { key, text }));
                 }
                 Operation::Append { marks, .. } => {
@@ -166,12 +166,9 @@ fn lower_operation<'a>(operation: &'a Operation<'a>, rest: &mut Rest<'a>) -> wit
             let entries = take(&mut rest.entries, entries.len());
             wit::Operation::Put(wit::PutOperation { map_name, entries })
         }
-        Operation::ReplaceMap { map: map_name, entries } => {
+        Operation::ResetMap { map: map_name, entries } => {
             let entries = take(&mut rest.entries, entries.len());
             wit::Operation::ResetMap(wit::ResetMapOperation { map_name, entries })
-        }
-        Operation::ResetMap { map: map_name } => {
-            wit::Operation::ResetMap(wit::ResetMapOperation { map_name, entries: &[] })
         }
         Operation::Append { log, records, marks } => {
             let marks = take(&mut rest.marks, marks.len());
@@ -197,11 +194,8 @@ fn lower_operation<'a>(operation: &'a Operation<'a>, rest: &mut Rest<'a>) -> wit
             let records = take(&mut rest.records, records.len());
             wit::Operation::Rewrite(wit::RewriteOperation { log, records })
         }
-        Operation::ReplaceLog { log, records } => {
+        Operation::ResetLog { log, records } => {
             wit::Operation::ResetLog(wit::ResetLogOperation { log, records, marks: &[] })
-        }
-        Operation::ResetLog { log } => {
-            wit::Operation::ResetLog(wit::ResetLogOperation { log, records: &[], marks: &[] })
         }
         Operation::Lease { lease, holder, milliseconds } => {
             wit::Operation::Lease(wit::LeaseOperation { lease, holder, milliseconds })

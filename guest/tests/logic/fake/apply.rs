@@ -101,11 +101,10 @@ impl Fake {
                 bucket.map(map).extend(entries);
                 Outcome::Changed(0)
             }
-            Operation::ReplaceMap { map, entries } => {
+            Operation::ResetMap { map, entries } => {
                 let entries = entries.iter().map(|&(key, text)| (key.into(), text.into())).collect();
                 Outcome::Changed(std::mem::replace(bucket.map(map), entries).len() as u64)
             }
-            Operation::ResetMap { map } => Outcome::Changed(std::mem::take(bucket.map(map)).len() as u64),
             Operation::Append { log, records, marks } => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let next = *first + all.len() as u64;
@@ -211,15 +210,10 @@ impl Fake {
                 }
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::ReplaceLog { log, records } => {
+            Operation::ResetLog { log, records } => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let old = std::mem::replace(all, records.iter().map(|&record| record.to_owned()).collect());
                 *first += old.len() as u64;
-                Outcome::Extent(extent(*first, all))
-            }
-            Operation::ResetLog { log } => {
-                let (first, all) = bucket.logs.entry(log.into()).or_default();
-                *first += std::mem::take(all).len() as u64;
                 Outcome::Extent(extent(*first, all))
             }
             Operation::Post { documents: &[], index } => Outcome::Indexed(bucket.index(index).extent()),

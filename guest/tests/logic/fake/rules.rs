@@ -33,13 +33,12 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
                 bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
                 entries.iter().map(|(key, _)| format!("{map}/{key}")).collect()
             }
-            Operation::ResetMap { map } => vec![format!("map {map}")],
-            Operation::ReplaceMap { map, entries } => {
+            Operation::ResetMap { map, entries } => {
                 pieces += entries.len();
                 bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
                 vec![format!("map {map}")]
             }
-            Operation::ReplaceLog { log, records } => {
+            Operation::ResetLog { log, records } => {
                 pieces += records.len();
                 bytes += records.iter().map(|record| record.len()).sum::<usize>();
                 vec![format!("log {log}")]
@@ -61,7 +60,7 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
                 assert!(positions.len() == records.len(), "a position is written twice");
                 vec![format!("log {log}")]
             }
-            Operation::ReplaceOldest { log, .. } | Operation::ResetLog { log } => vec![format!("log {log}")],
+            Operation::ReplaceOldest { log, .. } => vec![format!("log {log}")],
             Operation::Post { index, documents } => {
                 pieces += documents.len();
                 let terms = assert_documents(documents);
@@ -128,7 +127,7 @@ impl Fake {
         let wrong = self.wrong.borrow();
         let is_wrong = |name: &&str| wrong.contains(*name);
         match *operation {
-            Operation::PutSome { map, .. } | Operation::ReplaceMap { map, .. } => Some(map).filter(is_wrong),
+            Operation::PutSome { map, .. } | Operation::ResetMap { map, .. } => Some(map).filter(is_wrong),
             Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
                 Some(if map == VALUES { key } else { map }).filter(is_wrong)
             }
@@ -140,8 +139,7 @@ impl Fake {
             | Operation::Overflow { log, .. }
             | Operation::ReplaceOldest { log, .. }
             | Operation::Rewrite { log, .. }
-            | Operation::ReplaceLog { log, .. }
-            | Operation::ResetLog { log } => Some(log).filter(is_wrong),
+            | Operation::ResetLog { log, .. } => Some(log).filter(is_wrong),
             _ => None,
         }
     }
