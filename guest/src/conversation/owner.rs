@@ -90,9 +90,7 @@ impl Seen {
             Found::Entries(values) => seen.values = values,
             Found::Oversize { .. } => seen.is_oversize = true,
         }
-        if let Found::Entries(mut found) = outcomes.entries()? {
-            seen.forgotten = found.entries.pop().map(|entry| entry.text);
-        }
+        seen.forgotten = outcomes.text()?;
         seen.latest = outcomes.records()?.records.last().and_then(|record| activity::session_of(record));
         Ok(seen)
     }

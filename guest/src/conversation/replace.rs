@@ -14,7 +14,7 @@ use super::{
     BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, scope, title,
 };
 use crate::names::repr;
-use crate::reply::{self, Found, Outcomes};
+use crate::reply::{self, Outcomes};
 use crate::sessions::{Answer, SessionProblem, Sessions, check_status, conflict, store_problem};
 use crate::store::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, Status, Transaction};
 
@@ -91,14 +91,12 @@ impl<H: Host> Sessions<H> {
         if receipt.is_applied() {
             let mut outcomes = Outcomes::of(receipt);
             basis.next = self.told(at.session, outcomes.records())?.extent.next();
-            if let Found::Entries(found) = self.told(at.session, outcomes.entries())? {
-                for entry in found.entries {
-                    match &*entry.key {
-                        HEAD => basis.head = Some(entry.text),
-                        TITLE => basis.title = Some(entry.text),
-                        REVISION => basis.revision = Some(entry.text),
-                        _ => basis.total = integer(&entry.text).unwrap_or(0),
-                    }
+            for entry in self.told(at.session, outcomes.readable())? {
+                match &*entry.key {
+                    HEAD => basis.head = Some(entry.text),
+                    TITLE => basis.title = Some(entry.text),
+                    REVISION => basis.revision = Some(entry.text),
+                    _ => basis.total = integer(&entry.text).unwrap_or(0),
                 }
             }
             let oldest = self.told(at.session, outcomes.records())?.records;

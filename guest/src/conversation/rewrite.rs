@@ -90,10 +90,7 @@ impl<H: Host> Sessions<H> {
             if life.is_empty() {
                 life = incarnation;
             }
-            let branches = match self.told(at.session, outcomes.entries())? {
-                Found::Entries(found) => Branches::of(&found.entries),
-                Found::Oversize { .. } => Branches::default(),
-            };
+            let branches = Branches::of(&self.told(at.session, outcomes.readable())?);
             let run = self.told(at.session, outcomes.records())?;
             if run.records.is_empty() || (position == from && run.first != from) {
                 return Ok(members);

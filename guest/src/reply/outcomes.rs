@@ -1,7 +1,8 @@
 //! The outcomes of an applied transaction, one after the other.
 
 use crate::store::{
-    Description, Failure, FoundEntries, FoundMatches, IndexExtent, KeyPage, LogExtent, LogRecords, Outcome, Receipt,
+    Description, Entry, Failure, FoundEntries, FoundMatches, IndexExtent, KeyPage, LogExtent, LogRecords, Outcome,
+    Receipt,
 };
 
 /// The answers of an applied transaction, to be read in the order of its operations.
@@ -25,6 +26,19 @@ impl Outcomes {
             Some(Outcome::Oversize { bytes, entries }) => Ok(Found::Oversize { bytes, entries }),
             _ => Err(Failure::out_of_turn()),
         }
+    }
+
+    /// Of `GetSome` and `GetAll`: what can be read. If there is too much of it, nothing.
+    pub(crate) fn readable(&mut self) -> Result<Vec<Entry>, Failure> {
+        match self.entries()? {
+            Found::Entries(found) => Ok(found.entries),
+            Found::Oversize { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Of `Get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
+    pub(crate) fn text(&mut self) -> Result<Option<String>, Failure> {
+        Ok(self.readable()?.pop().map(|entry| entry.text))
     }
 
     /// Of `PageKeys`.
