@@ -13,6 +13,7 @@ mod outcomes;
 mod tests;
 
 use std::collections::BinaryHeap;
+use std::slice::from_ref;
 
 use crate::store::{
     Bucket, Deletion, Expectation, Failure, Host, LogRecords, Opening, Operation, Outcome, Receipt, Span, Status,
@@ -118,7 +119,7 @@ pub(crate) fn unmet<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Opt
 /// Whether an outcome is one of that operation.
 fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
     match (asked, outcome) {
-        (Operation::Get { key, max_bytes, .. }, outcome) => entries::mend_one(outcome, key, *max_bytes),
+        (Operation::Get { key, max_bytes, .. }, outcome) => entries::mend_some(outcome, from_ref(key), *max_bytes),
         (Operation::GetSome { keys, max_bytes, .. }, outcome) => entries::mend_some(outcome, keys, *max_bytes),
         (Operation::GetAll { max_entries, max_bytes, .. }, outcome) => {
             entries::mend_all(outcome, *max_entries, *max_bytes)

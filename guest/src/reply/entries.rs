@@ -3,25 +3,13 @@
 use super::{sort, sorted};
 use crate::store::Outcome;
 
-/// One entry: what was not asked for is not there.
-pub(super) fn mend_one(outcome: &mut Outcome, key: &str, max_bytes: u64) -> bool {
-    let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize { .. }) };
-    found.unreadable.retain(|name| name == key);
-    found.unreadable.truncate(1);
-    found.entries.retain(|entry| entry.key == key);
-    found.entries.truncate(usize::from(found.unreadable.is_empty()));
-    let bytes = found.entries.first().map_or(0, |entry| entry.text.len() as u64);
-    if bytes > max_bytes {
-        *outcome = Outcome::Oversize { bytes, entries: 1 };
-    }
-    true
-}
-
-/// Some entries: what was not asked for is not there.
+/// Some entries: what was not asked for is not there, nor are more than were asked for.
 pub(super) fn mend_some(outcome: &mut Outcome, keys: &[&str], max_bytes: u64) -> bool {
     let Outcome::Entries(found) = outcome else { return matches!(outcome, Outcome::Oversize { .. }) };
     found.unreadable.retain(|name| keys.contains(&&**name));
+    found.unreadable.truncate(keys.len());
     found.entries.retain(|entry| keys.contains(&&*entry.key));
+    found.entries.truncate(keys.len() - found.unreadable.len());
     let bytes = found.entries.iter().map(|entry| entry.text.len() as u64).sum();
     if bytes > max_bytes {
         *outcome = Outcome::Oversize { bytes, entries: keys.len() as u64 };

@@ -144,6 +144,16 @@ fn entries_are_those_that_were_asked_for_each_once_and_sorted() {
     ] {
         assert_eq!(mended(GET, found), Some(good));
     }
+    let get_some = Operation::GetSome { map: VALUES, keys: &["k", "a"], max_bytes: 3 };
+    for (found, good) in [
+        (entries(&[("k", "12"), ("a", "3")], &[]), entries(&[("k", "12"), ("a", "3")], &[])),
+        (entries(&[("b", "1"), ("a", "2")], &["c"]), entries(&[("a", "2")], &[])),
+        (entries(&[("a", "1"), ("k", "2")], &["k", "k", "a"]), entries(&[], &["k", "k"])),
+        (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["k"]), entries(&[("a", "1")], &["k"])),
+        (entries(&[("a", "12"), ("k", "34")], &[]), Outcome::Oversize { bytes: 4, entries: 2 }),
+    ] {
+        assert_eq!(mended(get_some, found), Some(good));
+    }
     for (found, good) in [
         (entries(&[("b", "1"), ("a", "2"), ("b", "3")], &["d", "c"]), None),
         (entries(&[("b", "1"), ("a", "2"), ("b", "1")], &[]), Some(entries(&[("a", "2"), ("b", "1")], &[]))),
