@@ -159,41 +159,30 @@ impl Config {
         let key = json::string(raw_key).unwrap_or_else(|| raw_key.into());
         let reader = Reader { field: &key, raw };
         match &*key {
-            "session_ttl_hours" => {
-                self.session_ttl_hours = reader.hours(default.session_ttl_hours)?;
-            }
-            "session_ttl_mode" => {
-                self.session_ttl_mode = reader
-                    .choice(default.session_ttl_mode, [("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)])?;
-            }
-            "max_history" => {
-                self.max_history = reader.integer(default.max_history, 0, MAX_HISTORY)?;
-            }
-            "auto_summarize" => {
-                self.auto_summarize = reader.boolean(default.auto_summarize)?;
-            }
-            "unbound_context" => {
-                self.unbound_context = reader.choice(
-                    default.unbound_context,
-                    [("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
-                )?;
-            }
-            "max_value_bytes" => {
-                self.max_value_bytes = reader.integer(default.max_value_bytes, 1, MAX_BYTES)?;
-            }
-            "max_context_bytes" => {
-                self.max_context_bytes = reader.integer(0, 1, MAX_BYTES + BESIDE_A_VALUE)?;
-            }
-            "max_keys" => self.max_keys = reader.integer(default.max_keys, MIN_KEYS, MAX_KEYS)?,
-            "conversation" => *has_conversation = reader.boolean(false)?,
-            _ if conversation.set(&reader)? => {}
+            "session_ttl_hours" => reader.hours(&mut self.session_ttl_hours, default.session_ttl_hours),
+            "session_ttl_mode" => reader.choice(
+                &mut self.session_ttl_mode,
+                default.session_ttl_mode,
+                [("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)],
+            ),
+            "max_history" => reader.integer(&mut self.max_history, default.max_history, 0, MAX_HISTORY),
+            "auto_summarize" => reader.boolean(&mut self.auto_summarize, default.auto_summarize),
+            "unbound_context" => reader.choice(
+                &mut self.unbound_context,
+                default.unbound_context,
+                [("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
+            ),
+            "max_value_bytes" => reader.integer(&mut self.max_value_bytes, default.max_value_bytes, 1, MAX_BYTES),
+            "max_context_bytes" => reader.integer(&mut self.max_context_bytes, 0, 1, MAX_BYTES + BESIDE_A_VALUE),
+            "max_keys" => reader.integer(&mut self.max_keys, default.max_keys, MIN_KEYS, MAX_KEYS),
+            "conversation" => reader.boolean(has_conversation, false),
+            _ if conversation.set(&reader)? => Ok(()),
             unknown => {
                 let message =
                     ["Unknown option ", &repr(unknown), "; there are ", OPTIONS, ", ", options::NAMES].concat();
-                return Err(ConfigProblem { field: cut(unknown), message });
+                Err(ConfigProblem { field: cut(unknown), message })
             }
         }
-        Ok(())
     }
 
     /// All options in force, as a JSON object.
@@ -271,7 +260,8 @@ fn billionths(hours: f64) -> u64 {
     (hours * 1e9 + 0.5) as u64
 }
 
-/// One option as it was given.
+/// One option as it was given. It is stored where the caller says, and left as it was if it is refused: a value returned
+/// to each of forty callers would make these half as large again.
 pub(crate) struct Reader<'a> {
     pub(crate) field: &'a str,
     /// As it stands.
@@ -286,20 +276,16 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn hours(&self, default: f64) -> Result<f64, ConfigProblem> {
-        if self.raw == "null" {
-            return Ok(default);
-        }
-        match json::number(self.raw) {
-            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => Ok(to_the_billionth(hours)),
-            _ => Err(self.problem("a number from 0 (for ever) to 876000")),
-        }
+    pub(crate) fn hours(&self, option: &mut f64, default: f64) -> Result<(), ConfigProblem> {
+        *option = match json::number(self.raw) {
+            _ if self.raw == "null" => default,
+            Some(hours) if (0.0..=MAX_TTL_HOURS).contains(&hours) => to_the_billionth(hours),
+            _ => return Err(self.problem("a number from 0 (for ever) to 876000")),
+        };
+        Ok(())
     }
 
-    pub(crate) fn integer(&self, default: u64, min: u64, max: u64) -> Result<u64, ConfigProblem> {
-        if self.raw == "null" {
-            return Ok(default);
-        }
+    pub(crate) fn integer(&self, option: &mut u64, default: u64, min: u64, max: u64) -> Result<(), ConfigProblem> {
         // All bounds are far below 2^53: a float holds what may be given exactly.
         #[allow(
             clippy::cast_possible_truncation,
@@ -307,31 +293,39 @@ impl Reader<'_> {
             clippy::cast_precision_loss,
             reason = "checked to be integral and within bounds that a float holds"
         )]
-        match json::number(self.raw) {
-            Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
-            _ => Err(self.problem(&format!("an integer from {min} to {max}"))),
-        }
+        let number = match json::number(self.raw) {
+            _ if self.raw == "null" => default,
+            Some(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => number as u64,
+            _ => return Err(self.problem(&format!("an integer from {min} to {max}"))),
+        };
+        *option = number;
+        Ok(())
     }
 
-    pub(crate) fn boolean(&self, default: bool) -> Result<bool, ConfigProblem> {
-        match self.raw {
-            "null" => Ok(default),
-            "true" => Ok(true),
-            "false" => Ok(false),
-            _ => Err(self.problem("true or false")),
-        }
+    pub(crate) fn boolean(&self, option: &mut bool, default: bool) -> Result<(), ConfigProblem> {
+        *option = match self.raw {
+            "null" => default,
+            "true" => true,
+            "false" => false,
+            _ => return Err(self.problem("true or false")),
+        };
+        Ok(())
     }
 
-    pub(crate) fn choice<T: Copy>(&self, default: T, choices: [(&str, T); 2]) -> Result<T, ConfigProblem> {
-        if self.raw == "null" {
-            return Ok(default);
-        }
-        let given = json::string(self.raw);
-        let found = choices.iter().find(|(name, _)| given.as_deref() == Some(*name));
-        match (found, choices) {
-            (Some((_, value)), _) => Ok(*value),
-            (None, [(first, _), (second, _)]) => Err(self.problem(&format!("\"{first}\" or \"{second}\""))),
-        }
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        option: &mut T,
+        default: T,
+        choices: [(&str, T); 2],
+    ) -> Result<(), ConfigProblem> {
+        let [(first, one), (second, other)] = choices;
+        *option = match json::string(self.raw).as_deref() {
+            _ if self.raw == "null" => default,
+            Some(given) if given == first => one,
+            Some(given) if given == second => other,
+            _ => return Err(self.problem(&["\"", first, "\" or \"", second, "\""].concat())),
+        };
+        Ok(())
     }
 }
 

@@ -66,7 +66,7 @@ impl<'a> Metadata<'a> {
         };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that JSON could escape otherwise than by its number.
-        let may_hide = || unbound && (mentions_own(text) || text.contains('\\'));
+        let may_hide = || unbound && (mentions_own(text) || json::has_escapes(text));
         let may_matter = mentions_id(text) || mentions_escape(text) || may_hide();
         if !may_matter {
             return metadata;
@@ -187,7 +187,7 @@ fn is_own(raw: &str) -> bool {
     };
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(key) if key.starts_with(before) && is_one(key) => true,
-        Some(key) => key.contains('\\') && json::string(raw).is_some_and(|key| is_one(&key)),
+        Some(key) => json::has_escapes(key) && json::string(raw).is_some_and(|key| is_one(&key)),
         None => false,
     }
 }

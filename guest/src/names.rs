@@ -90,7 +90,7 @@ pub fn check_key(name: &str) -> Result<(), String> {
 
 /// A string as Python would show it, cut to a sane length.
 pub fn repr(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let quote = if text.as_bytes().contains(&b'\'') && !text.as_bytes().contains(&b'"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len().min(REPR_MAX) + 8);
     out.push(quote);
     let mut chars = text.chars();

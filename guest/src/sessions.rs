@@ -205,7 +205,7 @@ impl<H: Host> Sessions<H> {
                 session,
                 Opening::life(&incarnation),
                 &[unmoved(history.extent)],
-                Operation::ResetMap { map: VALUES },
+                Operation::ResetMap { map: VALUES, entries: &[] },
                 &record,
                 &stamp,
             )?;

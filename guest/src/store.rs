@@ -135,6 +135,17 @@ pub struct Span {
     pub count: u32,
 }
 
+/// A document of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posting<'a> {
+    /// Below 2^53, and above all positions ever posted to the index.
+    pub position: u64,
+    /// For whoever reads it; 0 can't be told from a gap.
+    pub mark: u16,
+    /// Ascending, each once, below 2^22.
+    pub terms: &'a [u32],
+}
+
 /// One step of a transaction: those that the filter uses, with one key or span where it never needs more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are those of the contract, documented there")]
@@ -155,10 +166,8 @@ pub enum Operation<'a> {
     Increment { map: &'a str, key: &'a str, amount: i64 },
     /// Answered by `Changed`.
     Remove { map: &'a str, keys: &'a [&'a str] },
-    /// Remove all entries. Answered by `Changed`.
-    ResetMap { map: &'a str },
     /// Remove all entries, then put these. Answered by `Changed`.
-    ReplaceMap { map: &'a str, entries: &'a [(&'a str, &'a str)] },
+    ResetMap { map: &'a str, entries: &'a [(&'a str, &'a str)] },
     /// Answered by `Extent`.
     Append { log: &'a str, records: &'a [&'a str], marks: &'a [PositionMark<'a>] },
     /// Answered by `Records`.
@@ -173,12 +182,16 @@ pub enum Operation<'a> {
     ReplaceOldest { log: &'a str, count: u64, records: &'a [&'a str] },
     /// Put other records at positions that exist, each once. Answered by `Extent`.
     Rewrite { log: &'a str, records: &'a [(u64, &'a str)] },
-    /// Drop all records; positions go on. Answered by `Extent`.
-    ResetLog { log: &'a str },
     /// Drop all records, then append these; positions go on. Answered by `Extent`.
-    ReplaceLog { log: &'a str, records: &'a [&'a str] },
+    ResetLog { log: &'a str, records: &'a [&'a str] },
     /// Take a lease for so long, renew or (0) release it. Answered by `Lease`.
     Lease { lease: &'a str, holder: &'a str, milliseconds: u64 },
+    /// Add documents to an index, ascending by position. Answered by `Indexed`.
+    Post { index: &'a str, documents: &'a [Posting<'a>] },
+    /// Take documents out of an index. Answered by `Indexed`.
+    Unpost { index: &'a str, positions: &'a [u64] },
+    /// Where terms, each once, occur among the newest positions. Answered by `Matches`.
+    Match { index: &'a str, terms: &'a [u32], newest: u64, max_bytes: u64 },
     /// Answered by `Described`.
     Describe { parts: bool },
 }
@@ -209,6 +222,8 @@ pub struct Capabilities {
     pub listing: bool,
     /// Leases work.
     pub leases: bool,
+    /// Indexes work.
+    pub indexes: bool,
 }
 
 /// How urgent a log line is. The filter has no use for the other levels.

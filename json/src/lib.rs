@@ -14,15 +14,20 @@ pub use scan::{Form, elements, is_value, members, named, object, rest_of_object}
 pub fn key_is(raw: &str, name: &str) -> bool {
     match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(inner) if inner == name => true,
-        Some(inner) => inner.contains('\\') && string(raw).is_some_and(|key| key == name),
+        Some(inner) => has_escapes(inner) && string(raw).is_some_and(|key| key == name),
         None => false,
     }
+}
+
+/// Whether a string, in JSON, holds an escape. (`str::contains` would bring the search for texts of any length.)
+pub fn has_escapes(raw: &str) -> bool {
+    raw.as_bytes().contains(&b'\\')
 }
 
 /// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    Some(if inner.contains('\\') { unescaped(inner).into() } else { inner.into() })
+    Some(if has_escapes(inner) { unescaped(inner).into() } else { inner.into() })
 }
 
 /// What the inside of a raw string spells, which has been scanned before.

@@ -214,8 +214,7 @@ impl<H: Host> Sessions<H> {
             }
         }
         let receipts = self.look_each(&page);
-        let sessions =
-            page.iter().zip(&receipts).filter_map(|(noted, receipt)| noted.shown(receipt.as_ref().ok()?, &name));
+        let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| noted.shown(receipt.ok()?, &name));
         let sessions = sessions.collect();
         Ok(UserSessions { user: name.into_owned(), sessions, older })
     }
@@ -274,8 +273,12 @@ impl Noted {
     }
 
     /// As JSON, if it is there and this user's.
-    fn shown(&self, receipt: &Receipt, user: &str) -> Option<String> {
-        let mut outcomes = Outcomes::of(Some(receipt).filter(|receipt| receipt.is_applied())?.clone());
+    fn shown(&self, mut receipt: Receipt, user: &str) -> Option<String> {
+        if !receipt.is_applied() {
+            return None;
+        }
+        let incarnation = std::mem::take(&mut receipt.incarnation);
+        let mut outcomes = Outcomes::of(receipt);
         let Found::Entries(found) = outcomes.entries().ok()? else { return None };
         let of = |key: &str| found.entries.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
         if of(OWNER) != Some(user) {
@@ -285,9 +288,9 @@ impl Noted {
         let mut out = String::from("{\"session\":");
         push_string(&mut out, &self.session);
         // Stores name a life by the second that it began.
-        if json::number(&receipt.incarnation).is_some() {
+        if json::number(&incarnation).is_some() {
             out.push_str(",\"began_at\":");
-            out.push_str(&receipt.incarnation);
+            out.push_str(&incarnation);
         }
         if let Some(title) = of(TITLE) {
             out.push_str(",\"title\":");

@@ -302,9 +302,10 @@ fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {
 
 fn pin<'r, 'a>(window: &mut Window<'r, 'a>, turn: &Turn<'r, 'a>) {
     let item = |&(position, record)| Item { position, record, instead: None, is_bare: false };
-    let items: Vec<Item<'r, 'a>> = turn.records.iter().map(item).collect();
+    let mut items: Vec<Item<'r, 'a>> = turn.records.iter().map(item).collect();
     window.cost += items.iter().map(Item::cost).sum::<u64>();
-    window.items.splice(0..0, items);
+    items.append(&mut window.items);
+    window.items = items;
 }
 
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.

@@ -6,7 +6,6 @@ use super::record::{Record, integer};
 use super::scope;
 use super::{BYTES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, ask::Summary, title};
 use crate::names::{ANSWER_COUNT, repr};
-use crate::reply::Found;
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, valid_session};
 use crate::store::{Bucket, Host, LogEnd, Opening, Operation, VALUES};
 
@@ -111,20 +110,16 @@ impl<H: Host> Sessions<H> {
             next: newest.extent.next(),
             ..TranscriptState::default()
         };
-        if let Found::Entries(found) = self.told(at.session, outcomes.entries())? {
-            for entry in found.entries {
-                match &*entry.key {
-                    OWNER => state.owner = Some(entry.text),
-                    TITLE => state.title = Some(entry.text),
-                    TOTAL => state.weight = integer(&entry.text).unwrap_or(0),
-                    BYTES => state.bytes = integer(&entry.text).unwrap_or(0),
-                    _ => state.summary = Summary::parse(&entry.text).map(|found| (found.text.into_owned(), found.to)),
-                }
+        for entry in self.told(at.session, outcomes.readable())? {
+            match &*entry.key {
+                OWNER => state.owner = Some(entry.text),
+                TITLE => state.title = Some(entry.text),
+                TOTAL => state.weight = integer(&entry.text).unwrap_or(0),
+                BYTES => state.bytes = integer(&entry.text).unwrap_or(0),
+                _ => state.summary = Summary::parse(&entry.text).map(|found| (found.text.into_owned(), found.to)),
             }
         }
-        if let Found::Entries(found) = self.told(at.session, outcomes.entries())? {
-            state.answers = found.entries.first().and_then(|entry| integer(&entry.text)).unwrap_or(0);
-        }
+        state.answers = self.told(at.session, outcomes.text())?.as_deref().and_then(integer).unwrap_or(0);
         state.expires_in = self.told(at.session, outcomes.described())?.expires_in;
         Ok(state)
     }

@@ -58,8 +58,8 @@ impl<H: Host> Sessions<H> {
         let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
         let operations = [
             Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
-            Operation::ResetMap { map: VALUES },
-            Operation::ResetLog { log: ACTIVITY },
+            Operation::ResetMap { map: VALUES, entries: &[] },
+            Operation::ResetLog { log: ACTIVITY, records: &[] },
             page(NODES),
             page(SESSIONS),
         ];

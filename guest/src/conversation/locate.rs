@@ -5,7 +5,7 @@ use super::state::Fork;
 use super::thread::Branches;
 use super::turns::turns;
 use super::{MESSAGES, TRANSCRIPT};
-use crate::reply::{self, Found, Outcomes};
+use crate::reply::{self, Outcomes};
 use crate::store::{Failure, Host, LogEnd, LogRecords, Operation, Receipt, Span, Transaction};
 
 /// Records before a message, and after it, among which its turn is looked for.
@@ -36,8 +36,7 @@ impl Located {
     pub(super) fn find(host: &impl Host, transaction: &Transaction<'_>, key: &str) -> Result<Option<Self>, Failure> {
         let get = [Operation::Get { map: MESSAGES, key, max_bytes: 32 }];
         let receipt = look(host, &Transaction { operations: &get, ..*transaction })?;
-        let Found::Entries(found) = Outcomes::of(receipt).entries()? else { return Ok(None) };
-        let Some(position) = found.entries.first().and_then(|entry| integer(&entry.text)) else { return Ok(None) };
+        let Some(position) = Outcomes::of(receipt).text()?.as_deref().and_then(integer) else { return Ok(None) };
         // With an id of its own, a turn's answer comes after the message.
         let ahead = Span { position: position + 1, count: LOOK_AHEAD };
         let back = Branches::default().spans(position, 0, LOOK_BACK);

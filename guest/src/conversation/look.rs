@@ -122,12 +122,10 @@ impl<H: Host> Filter<H> {
             return Err(if only_looks { missing() } else { Failure::out_of_turn() });
         }
         let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
-        let mut owner = None;
-        if let Some(of_session) = of_session
-            && let Found::Entries(mut found) = Outcomes::of(of_session).entries()?
-        {
-            owner = found.entries.pop().map(|entry| entry.text);
-        }
+        let owner = match of_session {
+            Some(of_session) => Outcomes::of(of_session).text()?,
+            None => None,
+        };
         let of_user = if user.is_some() { next().and_then(owner::Seen::of) } else { Ok(owner::Seen::default()) };
         let user = of_user.unwrap_or_else(|failure| {
             let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
@@ -137,10 +135,7 @@ impl<H: Host> Filter<H> {
         let incarnation = std::mem::take(&mut receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
         let values = outcomes.entries()?;
-        let mut once = match outcomes.entries()? {
-            Found::Entries(found) => found.entries,
-            Found::Oversize { .. } => Vec::new(),
-        };
+        let mut once = outcomes.readable()?;
         let mut take = |key: &str| {
             let at = once.iter().position(|entry| entry.key == key)?;
             Some(once.swap_remove(at).text)
@@ -148,16 +143,11 @@ impl<H: Host> Filter<H> {
         let (head, total, summary) = (take(HEAD), take(TOTAL), take(SUMMARY));
         let owner = if is_node { owner } else { take(OWNER) };
         let (has_title, is_untitled) = (take(TITLE).is_some(), take(UNTITLED).is_some());
-        let branches = match outcomes.entries()? {
-            Found::Entries(found) => Branches::of(&found.entries),
-            Found::Oversize { .. } => Branches::default(),
-        };
+        let branches = Branches::of(&outcomes.readable()?);
         let newest = outcomes.records()?;
         let mut position = None;
-        if parent.is_some()
-            && let Found::Entries(found) = outcomes.entries()?
-        {
-            let marked = found.entries.first().and_then(|entry| integer(&entry.text));
+        if parent.is_some() {
+            let marked = outcomes.text()?.as_deref().and_then(integer);
             position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
         }
         let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };

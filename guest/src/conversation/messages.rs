@@ -10,7 +10,6 @@ use super::record::{Kind, Record, integer, role_name};
 use super::thread::{Branches, Read, Thread};
 use super::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
 use crate::names::{repr, token};
-use crate::reply::Found;
 use crate::sessions::{Answer, Code, SessionProblem, Sessions};
 use crate::store::{Failure, Host, LogExtent, LogRecords, Opening, Operation, Span};
 
@@ -81,14 +80,9 @@ impl<H: Host> Sessions<H> {
         ];
         let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::LOOK, &operations)?;
         let extent = self.told(at.session, outcomes.records())?.extent;
-        let known = match self.told(at.session, outcomes.entries())? {
-            Found::Entries(found) => found.entries,
-            Found::Oversize { .. } => Vec::new(),
-        };
-        let branches = match self.told(at.session, outcomes.entries())? {
-            Found::Entries(found) if query.thread.is_some() => Branches::of(&found.entries),
-            Found::Entries(_) | Found::Oversize { .. } => Branches::default(),
-        };
+        let known = self.told(at.session, outcomes.readable())?;
+        let branches = self.told(at.session, outcomes.readable())?;
+        let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
         let position = |name: &str| {
             let key = token(name);
             let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| integer(&entry.text));
@@ -167,9 +161,7 @@ impl<H: Host> Sessions<H> {
         if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
             let get = [Operation::Get { map: RESULTS, key, max_bytes: RESULT_BYTES }];
             let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(&life), &get)?;
-            if let Found::Entries(mut found) = self.told(at.session, outcomes.entries())? {
-                whole = found.entries.pop().map(|entry| entry.text);
-            }
+            whole = self.told(at.session, outcomes.text())?;
         }
         let text = whole.as_deref().unwrap_or_else(|| said(&record));
         let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };

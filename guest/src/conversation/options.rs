@@ -160,27 +160,29 @@ impl Options {
     /// Set one. Whether there is one of this name.
     pub(crate) fn set(&mut self, reader: &Reader<'_>) -> Result<bool, ConfigProblem> {
         let default = Self::default();
-        match reader.field {
-            "max_context_tokens" => self.max_context_tokens = or_zero(reader, BUDGET_MIN, TOKENS_MAX)?,
-            "context_window" => self.context_window = or_zero(reader, 256, 4 * TOKENS_MAX)?,
-            "reserve_tokens" => self.reserve_tokens = or_zero(reader, 1, 4 * TOKENS_MAX)?,
+        let read = match reader.field {
+            "max_context_tokens" => or_zero(reader, &mut self.max_context_tokens, BUDGET_MIN, TOKENS_MAX),
+            "context_window" => or_zero(reader, &mut self.context_window, 256, 4 * TOKENS_MAX),
+            "reserve_tokens" => or_zero(reader, &mut self.reserve_tokens, 1, 4 * TOKENS_MAX),
             "max_window_bytes" => {
-                self.max_window_bytes = reader.integer(default.max_window_bytes, 1024, LENGTH_MAX)?;
+                reader.integer(&mut self.max_window_bytes, default.max_window_bytes, 1024, LENGTH_MAX)
             }
-            "message_limit" => self.message_limit = reader.integer(default.message_limit, 1, MESSAGES_MAX)?,
-            "window_keep" => self.window_keep = reader.integer(default.window_keep, 10, 90)?,
-            "pin_first_turn" => self.pin_first_turn = reader.boolean(default.pin_first_turn)?,
+            "message_limit" => reader.integer(&mut self.message_limit, default.message_limit, 1, MESSAGES_MAX),
+            "window_keep" => reader.integer(&mut self.window_keep, default.window_keep, 10, 90),
+            "pin_first_turn" => reader.boolean(&mut self.pin_first_turn, default.pin_first_turn),
             "tool_result_tokens" => {
-                self.tool_result_tokens = reader.integer(default.tool_result_tokens, 0, TOKENS_MAX)?;
+                reader.integer(&mut self.tool_result_tokens, default.tool_result_tokens, 0, TOKENS_MAX)
             }
-            "window_form" => {
-                self.window_form =
-                    reader.choice(default.window_form, [("messages", Form::Messages), ("text", Form::Text)])?;
-            }
-            "human_prefix" => self.human_prefix = text(reader, default.human_prefix, PREFIX_MAX)?,
-            "assistant_prefix" => self.assistant_prefix = text(reader, default.assistant_prefix, PREFIX_MAX)?,
+            "window_form" => reader.choice(
+                &mut self.window_form,
+                default.window_form,
+                [("messages", Form::Messages), ("text", Form::Text)],
+            ),
+            "human_prefix" => text(reader, &mut self.human_prefix, &default.human_prefix, PREFIX_MAX),
+            "assistant_prefix" => text(reader, &mut self.assistant_prefix, &default.assistant_prefix, PREFIX_MAX),
             "query_prompt_template" => {
-                let template = text(reader, default.query_prompt_template, TEMPLATE_MAX)?;
+                let mut template = String::new();
+                text(reader, &mut template, "", TEMPLATE_MAX)?;
                 let is_once = |name| {
                     let after = names::split_once(&template, name);
                     after.is_none_or(|(_, after)| names::find(after, name).is_none())
@@ -189,43 +191,50 @@ impl Options {
                     return Err(reader.problem("a text that has {{history}} and {{query}} once each at most"));
                 }
                 self.query_prompt_template = template;
+                Ok(())
             }
-            "memory_trace" => self.memory_trace = reader.boolean(default.memory_trace)?,
+            "memory_trace" => reader.boolean(&mut self.memory_trace, default.memory_trace),
             "min_message_length" => {
-                self.min_message_length = reader.integer(default.min_message_length, 0, LENGTH_MAX)?;
+                reader.integer(&mut self.min_message_length, default.min_message_length, 0, LENGTH_MAX)
             }
             "max_message_length" => {
-                self.max_message_length = reader.integer(default.max_message_length, 0, LENGTH_MAX)?;
+                reader.integer(&mut self.max_message_length, default.max_message_length, 0, LENGTH_MAX)
             }
-            "strip_thinking" => self.strip_thinking = reader.boolean(default.strip_thinking)?,
-            "skip_markers" => self.skip_markers = texts(reader)?.unwrap_or(default.skip_markers),
+            "strip_thinking" => reader.boolean(&mut self.strip_thinking, default.strip_thinking),
+            "skip_markers" => texts(reader, &mut self.skip_markers, &default.skip_markers),
             "redact" => {
                 let pattern = |text: &String| Pattern::parse(text).map_err(|why| reader.problem(&why));
-                self.redact = texts(reader)?.unwrap_or_default().iter().map(pattern).collect::<Result<_, _>>()?;
+                let mut list = Vec::new();
+                texts(reader, &mut list, &[])?;
+                self.redact = list.iter().map(pattern).collect::<Result<_, _>>()?;
+                Ok(())
             }
-            "memory_mode" => {
-                self.memory_mode =
-                    reader.choice(default.memory_mode, [("conversation", Mode::Conversation), ("node", Mode::Node)])?;
-            }
-            "require_node" => self.require_node = reader.boolean(default.require_node)?,
-            "max_session_messages" => self.max_session_messages = or_zero(reader, 10, SESSION_MAX)?,
-            "max_session_bytes" => self.max_session_bytes = or_zero(reader, 1024, SESSION_MAX)?,
-            "summaries" => self.summaries = reader.boolean(default.summaries)?,
+            "memory_mode" => reader.choice(
+                &mut self.memory_mode,
+                default.memory_mode,
+                [("conversation", Mode::Conversation), ("node", Mode::Node)],
+            ),
+            "require_node" => reader.boolean(&mut self.require_node, default.require_node),
+            "max_session_messages" => or_zero(reader, &mut self.max_session_messages, 10, SESSION_MAX),
+            "max_session_bytes" => or_zero(reader, &mut self.max_session_bytes, 1024, SESSION_MAX),
+            "summaries" => reader.boolean(&mut self.summaries, default.summaries),
             "summary_max_tokens" => {
-                self.summary_max_tokens = reader.integer(default.summary_max_tokens, 32, 32_768)?;
+                reader.integer(&mut self.summary_max_tokens, default.summary_max_tokens, 32, 32_768)
             }
-            "summary_prompt" => self.summary_prompt = text(reader, default.summary_prompt, TEMPLATE_MAX)?,
-            "auto_generate_titles" => self.auto_generate_titles = reader.boolean(default.auto_generate_titles)?,
-            "title_max_length" => self.title_max_length = reader.integer(default.title_max_length, 10, 200)?,
+            "summary_prompt" => text(reader, &mut self.summary_prompt, &default.summary_prompt, TEMPLATE_MAX),
+            "auto_generate_titles" => reader.boolean(&mut self.auto_generate_titles, default.auto_generate_titles),
+            "title_max_length" => reader.integer(&mut self.title_max_length, default.title_max_length, 10, 200),
             "title_from_first_message" => {
-                self.title_from_first_message = reader.boolean(default.title_from_first_message)?;
+                reader.boolean(&mut self.title_from_first_message, default.title_from_first_message)
             }
-            "update_existing_titles" => self.update_existing_titles = reader.boolean(default.update_existing_titles)?,
-            "title_prompt" => self.title_prompt = text(reader, default.title_prompt, TEMPLATE_MAX)?,
-            "node_ttl_hours" => self.node_ttl_hours = reader.hours(default.node_ttl_hours)?,
+            "update_existing_titles" => {
+                reader.boolean(&mut self.update_existing_titles, default.update_existing_titles)
+            }
+            "title_prompt" => text(reader, &mut self.title_prompt, &default.title_prompt, TEMPLATE_MAX),
+            "node_ttl_hours" => reader.hours(&mut self.node_ttl_hours, default.node_ttl_hours),
             _ => return Ok(false),
-        }
-        Ok(true)
+        };
+        read.map(|()| true)
     }
 
     /// Adds them to the members of an object that is being written.
@@ -304,27 +313,31 @@ impl Options {
 }
 
 /// 0, which is what is derived, or a number in this range.
-fn or_zero(reader: &Reader<'_>, min: u64, max: u64) -> Result<u64, ConfigProblem> {
-    match reader.integer(0, 0, max) {
-        Ok(number) if number == 0 || number >= min => Ok(number),
+fn or_zero(reader: &Reader<'_>, option: &mut u64, min: u64, max: u64) -> Result<(), ConfigProblem> {
+    let mut number = 0;
+    match reader.integer(&mut number, 0, 0, max) {
+        Ok(()) if number == 0 || number >= min => {
+            *option = number;
+            Ok(())
+        }
         _ => Err(reader.problem(&format!("0 or an integer from {min} to {max}"))),
     }
 }
 
-fn text(reader: &Reader<'_>, default: String, max: usize) -> Result<String, ConfigProblem> {
-    if reader.raw == "null" {
-        return Ok(default);
-    }
-    match json::string(reader.raw) {
-        Some(text) if text.len() <= max => Ok(text.into_owned()),
-        _ => Err(reader.problem(&format!("a text of at most {max} bytes"))),
-    }
+fn text(reader: &Reader<'_>, option: &mut String, default: &str, max: usize) -> Result<(), ConfigProblem> {
+    *option = match json::string(reader.raw) {
+        _ if reader.raw == "null" => default.to_owned(),
+        Some(text) if text.len() <= max => text.into_owned(),
+        _ => return Err(reader.problem(&format!("a text of at most {max} bytes"))),
+    };
+    Ok(())
 }
 
-/// A list of texts, none of them empty. None: the default.
-fn texts(reader: &Reader<'_>) -> Result<Option<Vec<String>>, ConfigProblem> {
+/// A list of texts, none of them empty.
+fn texts(reader: &Reader<'_>, option: &mut Vec<String>, default: &[String]) -> Result<(), ConfigProblem> {
     if reader.raw == "null" {
-        return Ok(None);
+        *option = default.to_vec();
+        return Ok(());
     }
     let mut list = Vec::new();
     let mut is_good = true;
@@ -335,7 +348,8 @@ fn texts(reader: &Reader<'_>) -> Result<Option<Vec<String>>, ConfigProblem> {
     if read.is_none() || !is_good || list.len() > LIST_MAX {
         return Err(reader.problem(&format!("a list of at most {LIST_MAX} texts, none of them empty")));
     }
-    Ok(Some(list))
+    *option = list;
+    Ok(())
 }
 
 #[cfg(test)]

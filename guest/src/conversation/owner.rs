@@ -90,9 +90,7 @@ impl Seen {
             Found::Entries(values) => seen.values = values,
             Found::Oversize { .. } => seen.is_oversize = true,
         }
-        if let Found::Entries(mut found) = outcomes.entries()? {
-            seen.forgotten = found.entries.pop().map(|entry| entry.text);
-        }
+        seen.forgotten = outcomes.text()?;
         seen.latest = outcomes.records()?.records.last().and_then(|record| activity::session_of(record));
         Ok(seen)
     }
@@ -108,7 +106,7 @@ impl Seen {
         }
         own.entries.extend(added);
         own.unreadable.extend(self.values.unreadable);
-        own.entries = std::collections::BinaryHeap::from(std::mem::take(&mut own.entries)).into_sorted_vec();
+        own.entries = reply::sorted(std::mem::take(&mut own.entries));
         true
     }
 }

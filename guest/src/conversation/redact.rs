@@ -56,7 +56,7 @@ impl Pattern {
         let mut rest = text.chars();
         while let Some(c) = rest.next() {
             match c {
-                '\\' => literal.push(rest.next().filter(|c| "\\{}".contains(*c)).ok_or(ALLOWED)?),
+                '\\' => literal.push(rest.next().filter(|c| matches!(c, '\\' | '{' | '}')).ok_or(ALLOWED)?),
                 '}' => return Err(ALLOWED.to_owned()),
                 '{' => {
                     let (class, after) = rest.as_str().split_once('}').ok_or(ALLOWED)?;

@@ -10,7 +10,7 @@ use super::state::State;
 use super::{OWNER, SESSION};
 use crate::history;
 use crate::names::{self, repr};
-use crate::reply::{self, Found, Outcomes};
+use crate::reply::{self, Outcomes};
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, check_status, conflict, store_problem};
 use crate::store::{Bucket, Host, Opening, Operation, Status, Transaction};
 
@@ -22,10 +22,7 @@ impl<H: Host> Sessions<H> {
         let session = Bucket::session(at.session);
         let get = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }];
         let (life, mut outcomes) = self.look(at.session, session, Opening::LOOK, &get)?;
-        let owner = match self.told(at.session, outcomes.entries())? {
-            Found::Entries(mut found) => found.entries.pop().map(|entry| entry.text),
-            Found::Oversize { .. } => None,
-        };
+        let owner = self.told(at.session, outcomes.text())?;
         let named = user.map(valid_user).transpose()?;
         let foreign = || {
             let message = format!("Session {} belongs to another user", repr(at.session));
@@ -55,13 +52,9 @@ impl<H: Host> Sessions<H> {
             let receipt = reply::transact(self.host(), &look).map_err(|failure| store_problem(name, &failure))?;
             if receipt.is_applied() {
                 let mut outcomes = Outcomes::of(receipt);
-                if let Found::Entries(mut found) = self.told(name, outcomes.entries())? {
-                    let of_life = |text: String| !life.is_empty() && names::find(&text, &life).is_some();
-                    state.is_owned = found.entries.pop().is_some_and(|entry| of_life(entry.text));
-                }
-                if let Found::Entries(mut found) = self.told(name, outcomes.entries())? {
-                    state.forgotten = found.entries.pop().map(|entry| entry.text.into());
-                }
+                let is_of_life = |entry: String| !life.is_empty() && names::find(&entry, &life).is_some();
+                state.is_owned = self.told(name, outcomes.text())?.is_some_and(is_of_life);
+                state.forgotten = self.told(name, outcomes.text())?.map(Into::into);
             }
         }
         let stamp = history::timestamp(self.host().now_micros());

@@ -4,8 +4,6 @@
 //! what they are: imported, and of low trust. Refuses what would not be found again: roles that nobody has, ids that come
 //! twice, parents that are not there, results of calls that nobody made.
 
-use std::collections::BinaryHeap;
-
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::locate::Located;
 use super::options::Options;
@@ -16,7 +14,7 @@ use super::{
     BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, scope, title,
 };
 use crate::names::repr;
-use crate::reply::{self, Found, Outcomes};
+use crate::reply::{self, Outcomes};
 use crate::sessions::{Answer, SessionProblem, Sessions, check_status, conflict, store_problem};
 use crate::store::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, Status, Transaction};
 
@@ -47,8 +45,7 @@ impl<H: Host> Sessions<H> {
         for text in messages {
             given.push(Given::of(given.len(), text, &mut ids)?);
         }
-        // Smaller than a sort.
-        let ids = BinaryHeap::from(ids).into_sorted_vec();
+        let ids = reply::sorted(ids);
         for pair in ids.windows(2) {
             if let [(first, _), (second, index)] = pair
                 && first == second
@@ -94,14 +91,12 @@ impl<H: Host> Sessions<H> {
         if receipt.is_applied() {
             let mut outcomes = Outcomes::of(receipt);
             basis.next = self.told(at.session, outcomes.records())?.extent.next();
-            if let Found::Entries(found) = self.told(at.session, outcomes.entries())? {
-                for entry in found.entries {
-                    match &*entry.key {
-                        HEAD => basis.head = Some(entry.text),
-                        TITLE => basis.title = Some(entry.text),
-                        REVISION => basis.revision = Some(entry.text),
-                        _ => basis.total = integer(&entry.text).unwrap_or(0),
-                    }
+            for entry in self.told(at.session, outcomes.readable())? {
+                match &*entry.key {
+                    HEAD => basis.head = Some(entry.text),
+                    TITLE => basis.title = Some(entry.text),
+                    REVISION => basis.revision = Some(entry.text),
+                    _ => basis.total = integer(&entry.text).unwrap_or(0),
                 }
             }
             let oldest = self.told(at.session, outcomes.records())?.records;
@@ -203,7 +198,7 @@ impl<H: Host> Sessions<H> {
             if is_added {
                 Operation::Append { log: TRANSCRIPT, records: &records, marks: &[] }
             } else {
-                Operation::ReplaceLog { log: TRANSCRIPT, records: &records }
+                Operation::ResetLog { log: TRANSCRIPT, records: &records }
             },
             Operation::PutSome { map: SESSION, entries: &once },
             Operation::Remove { map: SESSION, keys: &gone },
@@ -211,7 +206,7 @@ impl<H: Host> Sessions<H> {
         ];
         operations.extend(entries.iter().map(|(map, entries)| match is_added {
             true => Operation::PutSome { map, entries },
-            false => Operation::ReplaceMap { map, entries },
+            false => Operation::ResetMap { map, entries },
         }));
         if is_added {
             let amount = i64::try_from(bytes).unwrap_or(0);

@@ -9,7 +9,7 @@ use super::record::{Record, integer};
 use super::upkeep::{Basis, Job, Progress, Step};
 use super::{BRANCHES, BYTES, MESSAGES, RESULTS, SESSION, TRANSCRIPT};
 use crate::filter::Filter;
-use crate::reply::{self, Found};
+use crate::reply;
 use crate::store::{Bucket, Expectation, Failure, Host, LogEnd, LogRecords, Operation};
 
 /// The task, and its lease.
@@ -35,14 +35,8 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        let bytes = match outcomes.entries()? {
-            Found::Entries(found) => found.entries.first().and_then(|entry| integer(&entry.text)).unwrap_or(0),
-            Found::Oversize { .. } => 0,
-        };
-        let branches = match outcomes.entries()? {
-            Found::Entries(found) => found.entries,
-            Found::Oversize { .. } => Vec::new(),
-        };
+        let bytes = outcomes.text()?.as_deref().and_then(integer).unwrap_or(0);
+        let branches = outcomes.readable()?;
         let run = outcomes.records()?;
         let surplus = Surplus {
             records: over(run.extent.length, options.max_session_messages),

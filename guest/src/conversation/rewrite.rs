@@ -65,10 +65,10 @@ impl<H: Host> Sessions<H> {
     fn clear_transcript(&self, at: &Address<'_>) -> Answer<u64> {
         let operations = [
             WHERE_IT_STANDS,
-            Operation::ResetLog { log: TRANSCRIPT },
-            Operation::ResetMap { map: MESSAGES },
-            Operation::ResetMap { map: BRANCHES },
-            Operation::ResetMap { map: RESULTS },
+            Operation::ResetLog { log: TRANSCRIPT, records: &[] },
+            Operation::ResetMap { map: MESSAGES, entries: &[] },
+            Operation::ResetMap { map: BRANCHES, entries: &[] },
+            Operation::ResetMap { map: RESULTS, entries: &[] },
             Operation::Remove { map: SESSION, keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED] },
             Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
         ];
@@ -90,10 +90,7 @@ impl<H: Host> Sessions<H> {
             if life.is_empty() {
                 life = incarnation;
             }
-            let branches = match self.told(at.session, outcomes.entries())? {
-                Found::Entries(found) => Branches::of(&found.entries),
-                Found::Oversize { .. } => Branches::default(),
-            };
+            let branches = Branches::of(&self.told(at.session, outcomes.readable())?);
             let run = self.told(at.session, outcomes.records())?;
             if run.records.is_empty() || (position == from && run.first != from) {
                 return Ok(members);

@@ -20,7 +20,6 @@ use super::{BRANCHES, REVISION, SESSION, SUMMARY, TOTAL, TRANSCRIPT};
 use crate::filter::Filter;
 use crate::log;
 use crate::names;
-use crate::reply::Found;
 use crate::store::{Bucket, Failure, Host, LogEnd, Operation};
 
 /// The task, and its lease.
@@ -99,19 +98,14 @@ impl<H: Host> Filter<H> {
             Err(progress) => return Ok(progress),
         };
         let mut total = 0;
-        if let Found::Entries(found) = outcomes.entries()? {
-            for entry in found.entries {
-                match &*entry.key {
-                    SUMMARY => basis.before = Some(entry.text),
-                    REVISION => basis.revision = Some(entry.text),
-                    _ => total = integer(&entry.text).unwrap_or(0),
-                }
+        for entry in outcomes.readable()? {
+            match &*entry.key {
+                SUMMARY => basis.before = Some(entry.text),
+                REVISION => basis.revision = Some(entry.text),
+                _ => total = integer(&entry.text).unwrap_or(0),
             }
         }
-        let branches = match outcomes.entries()? {
-            Found::Entries(found) => Branches::of(&found.entries),
-            Found::Oversize { .. } => Branches::default(),
-        };
+        let branches = Branches::of(&outcomes.readable()?);
         let run = outcomes.records()?;
 
         let mut read = Read::default();

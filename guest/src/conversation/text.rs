@@ -25,7 +25,7 @@ enum Form<'a> {
 impl<'a> Text<'a> {
     /// None: the value is no string.
     pub(super) fn stored(raw: &'a str) -> Option<Self> {
-        let has_escapes = raw.strip_prefix('"')?.contains('\\');
+        let has_escapes = json::has_escapes(raw.strip_prefix('"')?);
         Some(Self(if has_escapes { Form::Escaped(raw, OnceCell::new()) } else { Form::Plain(raw) }))
     }
 

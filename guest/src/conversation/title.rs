@@ -8,7 +8,6 @@ use super::record::{Kind, Record, Role};
 use super::upkeep::{Basis, Job, Need, NeedResult, Progress, Purpose};
 use super::{SESSION, TITLE, TRANSCRIPT, UNTITLED};
 use crate::filter::Filter;
-use crate::reply::Found;
 use crate::store::{Bucket, Failure, Host, LogEnd, Operation};
 
 /// The task, and its lease.
@@ -85,9 +84,7 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        if let Found::Entries(mut found) = outcomes.entries()? {
-            basis.before = found.entries.pop().map(|entry| entry.text);
-        }
+        basis.before = outcomes.text()?;
         let run = outcomes.records()?;
         let records: Vec<_> = run.records.iter().filter_map(|text| Record::parse(text)).collect();
         let is_first = |record: &&Record<'_>| record.kind == Kind::Message && record.role == Role::User;

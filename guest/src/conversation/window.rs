@@ -164,7 +164,9 @@ pub fn window<'r, 'a>(
     };
     let shown = turns.iter().take(newest + 1).skip(start).filter(|turn| is_shown(turn));
     window.items = Vec::with_capacity(shown.clone().map(|turn| turn.records.len()).sum());
-    window.items.extend(shown.flat_map(|turn| items(turn, &placeholders)));
+    for turn in shown {
+        window.items.extend(items(turn, &placeholders));
+    }
     if window.cost > limits.budget {
         cut(&mut window.items, limits.budget);
         window.cost = window.items.iter().map(Item::cost).sum();

@@ -64,7 +64,7 @@ impl<H: Host> Sessions<H> {
             // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
             // session already.
             opening = Opening::Existing { incarnation: None, renew: false };
-            count = u32::try_from(found.records.len()).unwrap_or(count).clamp(1, count / 2);
+            count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
         }
     }
 

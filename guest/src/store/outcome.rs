@@ -54,6 +54,28 @@ pub struct LogRecords {
     pub records: Vec<String>,
 }
 
+/// Where an index stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexExtent {
+    /// One more than the highest position ever posted; 0: none.
+    pub next: u64,
+    /// How many documents it holds.
+    pub documents: u64,
+}
+
+/// Where terms occur in an index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundMatches {
+    /// Where the index stands.
+    pub extent: IndexExtent,
+    /// The oldest position that was looked at; `extent.next`: none was.
+    pub first: u64,
+    /// One for each position from `first` on; 0 where there is no document.
+    pub marks: Vec<u16>,
+    /// For each term asked for, where it occurs: offsets from `first`, ascending.
+    pub terms: Vec<Vec<u32>>,
+}
+
 /// What there is to tell about a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
@@ -87,6 +109,10 @@ pub enum Outcome {
     Spans(LogExtent, Vec<LogRecords>),
     /// Whether the caller's holder has the lease.
     Lease(bool),
+    /// Where an index stands.
+    Indexed(IndexExtent),
+    /// Where terms occur.
+    Matches(FoundMatches),
     /// What there is to tell about the bucket.
     Described(Description),
     /// Nothing that the filter asks for.

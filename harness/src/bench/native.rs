@@ -90,9 +90,9 @@ impl logic::Host for NativeHost {
     }
 
     fn capabilities(&self) -> logic::Capabilities {
-        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, leases, .. } =
+        let store::StoreCapabilities { atomic, expiring, exactly_once, listing, leases, indexes, .. } =
             self.store.capabilities();
-        logic::Capabilities { atomic, expiring, exactly_once, listing, leases }
+        logic::Capabilities { atomic, expiring, exactly_once, listing, leases, indexes }
     }
 
     fn now_micros(&self) -> u64 {
@@ -179,10 +179,10 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
         logic::Operation::PutSome { map, entries } => {
             To::Put(store::PutOperation { map_name: map.into(), entries: entries_of(entries) })
         }
-        logic::Operation::ReplaceMap { map, entries } => {
+        logic::Operation::ResetMap { map, entries } => {
             To::ResetMap(store::ResetMapOperation { map_name: map.into(), entries: entries_of(entries) })
         }
-        logic::Operation::ReplaceLog { log, records } => {
+        logic::Operation::ResetLog { log, records } => {
             To::ResetLog(store::ResetLogOperation { log: log.into(), records: texts(records), marks: Vec::new() })
         }
         logic::Operation::Increment { map, key, amount } => {
@@ -190,9 +190,6 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
         }
         logic::Operation::Remove { map, keys } => {
             To::Remove(store::RemoveOperation { map_name: map.into(), keys: texts(keys) })
-        }
-        logic::Operation::ResetMap { map } => {
-            To::ResetMap(store::ResetMapOperation { map_name: map.into(), entries: Vec::new() })
         }
         logic::Operation::Append { log, records, marks } => To::Append(store::AppendOperation {
             log: log.into(),
@@ -228,11 +225,23 @@ fn lower_operation(operation: &logic::Operation<'_>) -> store::Operation {
             let record = |&(position, text): &(u64, &str)| store::PositionedRecord { position, text: text.into() };
             To::Rewrite(store::RewriteOperation { log: log.into(), records: records.iter().map(record).collect() })
         }
-        logic::Operation::ResetLog { log } => {
-            To::ResetLog(store::ResetLogOperation { log: log.into(), records: Vec::new(), marks: Vec::new() })
-        }
         logic::Operation::Lease { lease, holder, milliseconds } => {
             To::Lease(store::LeaseOperation { lease: lease.into(), holder: holder.into(), milliseconds })
+        }
+        logic::Operation::Post { index, documents } => {
+            let document = |&logic::Posting { position, mark, terms }: &logic::Posting<'_>| store::Posting {
+                position,
+                mark,
+                terms: terms.to_vec(),
+            };
+            let documents = documents.iter().map(document).collect();
+            To::Post(store::PostOperation { index: index.into(), documents })
+        }
+        logic::Operation::Unpost { index, positions } => {
+            To::Unpost(store::UnpostOperation { index: index.into(), positions: positions.to_vec() })
+        }
+        logic::Operation::Match { index, terms, newest, max_bytes } => {
+            To::Match(store::MatchOperation { index: index.into(), terms: terms.to_vec(), newest, max_bytes })
         }
         logic::Operation::Describe { parts } => To::Describe(store::DescribeOperation { parts }),
     }

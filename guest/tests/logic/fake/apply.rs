@@ -101,11 +101,10 @@ impl Fake {
                 bucket.map(map).extend(entries);
                 Outcome::Changed(0)
             }
-            Operation::ReplaceMap { map, entries } => {
+            Operation::ResetMap { map, entries } => {
                 let entries = entries.iter().map(|&(key, text)| (key.into(), text.into())).collect();
                 Outcome::Changed(std::mem::replace(bucket.map(map), entries).len() as u64)
             }
-            Operation::ResetMap { map } => Outcome::Changed(std::mem::take(bucket.map(map)).len() as u64),
             Operation::Append { log, records, marks } => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let next = *first + all.len() as u64;
@@ -211,16 +210,23 @@ impl Fake {
                 }
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::ReplaceLog { log, records } => {
+            Operation::ResetLog { log, records } => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let old = std::mem::replace(all, records.iter().map(|&record| record.to_owned()).collect());
                 *first += old.len() as u64;
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::ResetLog { log } => {
-                let (first, all) = bucket.logs.entry(log.into()).or_default();
-                *first += std::mem::take(all).len() as u64;
-                Outcome::Extent(extent(*first, all))
+            Operation::Post { documents: &[], index } => Outcome::Indexed(bucket.index(index).extent()),
+            Operation::Post { index, documents } => {
+                let posted = bucket.indexes.entry(index.into()).or_default().post(documents);
+                Outcome::Indexed(posted.ok_or_else(|| Self::failure(FailureCode::Invalid, index))?)
+            }
+            Operation::Unpost { index, positions } => {
+                let index = bucket.indexes.get_mut(index);
+                Outcome::Indexed(index.map_or_else(IndexExtent::default, |index| index.unpost(positions)))
+            }
+            Operation::Match { index, terms, newest, max_bytes } => {
+                Outcome::Matches(bucket.index(index).matches(terms, newest, max_bytes))
             }
             Operation::Describe { .. } => Outcome::Described(Description {
                 expires_in: bucket.expires_at.map(|at| at - self.millis()),

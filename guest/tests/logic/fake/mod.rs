@@ -2,6 +2,7 @@
 //! that the filter could break is asserted.
 
 mod apply;
+mod indexes;
 mod rules;
 
 use std::cell::{Cell, RefCell};
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use keepline_filter::store::{Bucket as BucketId, *};
 
+use self::indexes::Index;
 use self::rules::assert_allowed;
 
 #[derive(Clone, Default)]
@@ -19,6 +21,7 @@ pub struct Bucket {
     pub maps: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     /// First position, records.
     pub logs: BTreeMap<String, (u64, Vec<String>)>,
+    pub indexes: BTreeMap<String, Index>,
     /// Holder, and until when.
     pub leases: BTreeMap<String, (String, u64)>,
 }
@@ -30,6 +33,10 @@ impl Bucket {
 
     fn log(&self, name: &str) -> (u64, Vec<String>) {
         self.logs.get(name).cloned().unwrap_or_default()
+    }
+
+    fn index(&self, name: &str) -> Index {
+        self.indexes.get(name).cloned().unwrap_or_default()
     }
 }
 
@@ -168,6 +175,10 @@ fn name_of(bucket: BucketId<'_>) -> String {
     }
 }
 
+fn is_of_index(operation: &Operation<'_>) -> bool {
+    matches!(operation, Operation::Post { .. } | Operation::Unpost { .. } | Operation::Match { .. })
+}
+
 fn unapplied(status: Status) -> Receipt {
     Receipt { status, incarnation: String::new(), unmet: None, outcomes: Vec::new() }
 }
@@ -186,6 +197,9 @@ impl Host for Fake {
             return Err(failure);
         }
         assert_allowed(transaction);
+        if !self.capabilities().indexes && operations.iter().any(is_of_index) {
+            return Err(Self::failure(FailureCode::Unsupported, "indexes"));
+        }
 
         let name = &*name_of(id);
         let found = self.look(name);
@@ -274,7 +288,14 @@ impl Host for Fake {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let all = Capabilities { atomic: true, expiring: true, exactly_once: true, listing: true, leases: true };
+        let all = Capabilities {
+            atomic: true,
+            expiring: true,
+            exactly_once: true,
+            listing: true,
+            leases: true,
+            indexes: true,
+        };
         self.capabilities.get().unwrap_or(all)
     }
 

@@ -1,16 +1,20 @@
 //! What the contract asks of a transaction, and what stops it before it changes anything.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use keepline_filter::store::*;
 
 use super::{Bucket, Fake, apply::extent};
 
-/// A transaction writes each key once and each log once, and is of a bounded size.
+/// Terms are below this.
+const TERMS: u32 = 1 << 22;
+
+/// A transaction writes each key, log and index once, and is of a bounded size.
 pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
     let mut seen = HashSet::new();
     let mut pieces = transaction.expectations.len();
     let mut bytes = 0;
+    let (mut posted_terms, mut unposted_runs, mut matched_terms) = (0, 0, 0);
     for operation in transaction.operations {
         pieces += 2;
         let written: Vec<String> = match operation {
@@ -29,13 +33,12 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
                 bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
                 entries.iter().map(|(key, _)| format!("{map}/{key}")).collect()
             }
-            Operation::ResetMap { map } => vec![format!("map {map}")],
-            Operation::ReplaceMap { map, entries } => {
+            Operation::ResetMap { map, entries } => {
                 pieces += entries.len();
                 bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
                 vec![format!("map {map}")]
             }
-            Operation::ReplaceLog { log, records } => {
+            Operation::ResetLog { log, records } => {
                 pieces += records.len();
                 bytes += records.iter().map(|record| record.len()).sum::<usize>();
                 vec![format!("log {log}")]
@@ -57,7 +60,26 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
                 assert!(positions.len() == records.len(), "a position is written twice");
                 vec![format!("log {log}")]
             }
-            Operation::ReplaceOldest { log, .. } | Operation::ResetLog { log } => vec![format!("log {log}")],
+            Operation::ReplaceOldest { log, .. } => vec![format!("log {log}")],
+            Operation::Post { index, documents } => {
+                pieces += documents.len();
+                let terms = assert_documents(documents);
+                posted_terms += terms;
+                bytes += 4 * terms;
+                vec![format!("index {index}")]
+            }
+            Operation::Unpost { index, positions } => {
+                pieces += positions.len();
+                unposted_runs += runs(positions);
+                vec![format!("index {index}")]
+            }
+            Operation::Match { terms, .. } => {
+                let each: HashSet<_> = terms.iter().collect();
+                assert!(each.len() == terms.len() && terms.iter().all(|term| *term < TERMS), "terms {terms:?}");
+                matched_terms += terms.len();
+                bytes += 4 * terms.len();
+                continue;
+            }
             Operation::Overflow { limit, keep, .. } => {
                 assert!(keep <= limit);
                 continue;
@@ -68,6 +90,9 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
             assert!(seen.insert(place), "written twice: {:?}", transaction.operations);
         }
     }
+    assert!(posted_terms <= 32_768, "{posted_terms} terms are posted");
+    assert!(unposted_runs <= 32, "{unposted_runs} runs of positions are taken out");
+    assert!(matched_terms <= 256, "{matched_terms} terms are looked for");
     assert!(pieces <= 20_000, "{pieces} pieces");
     assert!(bytes + 96 * pieces <= 16 << 20, "{bytes} bytes in {pieces} pieces");
     let incarnation = match transaction.opening {
@@ -77,13 +102,32 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
     assert!(incarnation.is_none_or(|life| !life.is_empty() && life.bytes().all(|byte| byte.is_ascii_graphic())));
 }
 
+/// How many terms documents have that an index may take.
+fn assert_documents(documents: &[Posting<'_>]) -> usize {
+    assert!(documents.is_sorted_by(|one, other| one.position < other.position), "positions out of order");
+    for Posting { position, terms, .. } in documents {
+        assert!(*position < 1 << 53, "position {position}");
+        assert!(terms.len() <= 512, "{} terms of a document", terms.len());
+        assert!(terms.is_sorted_by(|one, other| one < other), "terms out of order: {terms:?}");
+        assert!(terms.last().is_none_or(|term| *term < TERMS), "terms {terms:?}");
+    }
+    documents.iter().map(|document| document.terms.len()).sum()
+}
+
+/// Runs of consecutive positions, which end before each multiple of 1,024.
+fn runs(positions: &[u64]) -> usize {
+    let positions: BTreeSet<_> = positions.iter().copied().collect();
+    let begins = |position: &&u64| position.is_multiple_of(1024) || !positions.contains(&(**position - 1));
+    positions.iter().filter(begins).count()
+}
+
 impl Fake {
     /// What of a wrong type an operation can't do with.
     pub(super) fn spoilt<'a>(&self, operation: &Operation<'a>) -> Option<&'a str> {
         let wrong = self.wrong.borrow();
         let is_wrong = |name: &&str| wrong.contains(*name);
         match *operation {
-            Operation::PutSome { map, .. } | Operation::ReplaceMap { map, .. } => Some(map).filter(is_wrong),
+            Operation::PutSome { map, .. } | Operation::ResetMap { map, .. } => Some(map).filter(is_wrong),
             Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
                 Some(if map == VALUES { key } else { map }).filter(is_wrong)
             }
@@ -95,8 +139,7 @@ impl Fake {
             | Operation::Overflow { log, .. }
             | Operation::ReplaceOldest { log, .. }
             | Operation::Rewrite { log, .. }
-            | Operation::ReplaceLog { log, .. }
-            | Operation::ResetLog { log } => Some(log).filter(is_wrong),
+            | Operation::ResetLog { log, .. } => Some(log).filter(is_wrong),
             _ => None,
         }
     }
