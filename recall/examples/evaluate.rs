@@ -2,7 +2,7 @@
 //!
 //! One conversation a line: `sessions` with `date` (`1:56 pm on 8 May, 2023`) and `turns` (`id`, `speaker`, `text`,
 //! perhaps the `caption` of an image), and `questions` with the `evidence`, ids of turns. A turn is in the budget if
-//! all of its passages are. `merge` makes one memory of all conversations.
+//! all of its passages are; `in part` counts those of which any is. `merge` makes one memory of all conversations.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::{
@@ -64,6 +64,7 @@ impl Index {
 struct Sums {
     questions: usize,
     shares: [f64; BUDGETS.len()],
+    in_part: [f64; BUDGETS.len()],
     at_ten: f64,
     times: Vec<Duration>,
 }
@@ -79,10 +80,12 @@ impl Sums {
         let chosen = BUDGETS.map(|budget| select(&candidates, budget, HEADER_TOKENS));
         self.times.push(begun.elapsed());
         self.questions += 1;
-        for (sum, chosen) in self.shares.iter_mut().zip(&chosen) {
+        for ((sum, in_part), chosen) in self.shares.iter_mut().zip(&mut self.in_part).zip(&chosen) {
             let mut held: HashMap<&str, usize> = HashMap::new();
             chosen.iter().for_each(|passage| *held.entry(turn(index, passage.position)).or_default() += 1);
             let whole = |id: &&String| held.get(id.as_str()) == index.passages.get(id.as_str());
+            let any = |id: &&String| held.contains_key(id.as_str());
+            *in_part += gold.iter().filter(any).count() as f64 / gold.len() as f64;
             *sum += gold.iter().filter(whole).count() as f64 / gold.len() as f64;
         }
         let mut ten: Vec<&str> = Vec::new();
@@ -130,8 +133,8 @@ fn main() {
         indexing / count.try_into().unwrap(),
         sums.questions
     );
-    for (budget, share) in BUDGETS.iter().zip(sums.shares) {
-        println!("{budget} tokens: {:.1} %", percent(share));
+    for ((budget, share), in_part) in BUDGETS.iter().zip(sums.shares).zip(sums.in_part) {
+        println!("{budget} tokens: {:.1} %, in part {:.1} %", percent(share), percent(in_part));
     }
     sums.times.sort_unstable();
     let times = &sums.times;

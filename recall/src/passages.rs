@@ -84,28 +84,29 @@ fn first(text: &str) -> usize {
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     No,
-    /// After a full stop, and quotation marks or brackets behind it: white space must follow.
+    /// After a full stop, and what closes behind it: white space must follow.
     Stop,
+    /// The same after a stop of a script without spaces: none need follow.
+    WideStop,
     Here,
 }
 
 impl Ending {
+    /// From what is between `before` and the character before it.
     fn then(self, before: char, after: char) -> Self {
         let closes = |c| matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）');
         let wide = |c| matches!(c, '。' | '！' | '？' | '｡');
         let stop = match before {
-            '\n' | '\u{2028}' | '\u{2029}' => return Self::Here,
-            c if wide(c) => !(closes(after) || wide(after)),
-            '.' | '!' | '?' | '…' | '।' | '॥' | '؟' | '۔' | '။' | '។' | ';' => true,
-            c if closes(c) || c.is_whitespace() => self != Self::No,
-            _ => false,
+            '\n' | '\u{2028}' | '\u{2029}' => Self::Here,
+            '.' | '!' | '?' | '…' | '।' | '॥' | '؟' | '۔' | '။' | ';' => Self::Stop,
+            before if wide(before) => Self::WideStop,
+            before if self != Self::Here && (closes(before) || before.is_whitespace()) => self,
+            _ => Self::No,
         };
         match stop {
-            true if wide(before) || (before.is_whitespace() && !after.is_whitespace()) => Self::Here,
-            true => Self::Stop,
-            // A closing bracket behind a wide stop belongs to its sentence.
-            false if wide(before) => Self::Stop,
-            false => Self::No,
+            Self::Stop if before.is_whitespace() && !after.is_whitespace() => Self::Here,
+            Self::WideStop if !closes(after) && !wide(after) => Self::Here,
+            stop => stop,
         }
     }
 }

@@ -132,7 +132,7 @@ struct Named {
 
 /// The number that a word spells, also as `3rd`.
 fn number(word: &str) -> Option<u16> {
-    let digits = word.trim_end_matches(|c: char| matches!(c, 's' | 't' | 'n' | 'd' | 'r' | 'h'));
+    let digits = word.trim_end_matches(['s', 't', 'n', 'd', 'r', 'h']);
     digits.parse().ok()
 }
 
@@ -140,7 +140,8 @@ fn small(number: u16) -> u8 {
     u8::try_from(number).unwrap_or(0)
 }
 
-/// The month that a word in lower case names: in full, or its first three letters but for `mar` and `may`... which is full.
+/// The month that a word in lower case names: in full, or by its first three letters. The verb `may` is one, too: what
+/// was said in a May counts more then, which is a hint gone wrong, not a miss.
 pub(crate) fn month(word: &str) -> Option<u8> {
     let mut months = 1..;
     MONTHS

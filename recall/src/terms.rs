@@ -94,27 +94,26 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(Word<'_>)) {
     // The last character of a script without spaces, and whether it stands alone so far.
     let mut unspaced = None;
     for c in text.chars() {
-        let letter = c.is_alphanumeric();
-        if !(letter && script::is_unspaced(c))
-            && !script::extends(c)
-            && let Some((last, true)) = unspaced
-        {
-            hand_out(&mut word, [last], each);
-        }
-        if letter && script::is_unspaced(c) {
+        if script::is_unspaced(c) && c.is_alphanumeric() {
             finish(&mut word, each);
             if let Some((last, _)) = unspaced {
                 hand_out(&mut word, [last, c], each);
             }
             unspaced = Some((c, unspaced.is_none()));
-        } else if letter {
-            unspaced = None;
-            word.extend(c.to_lowercase());
-        } else if !script::extends(c) {
-            unspaced = None;
-            finish(&mut word, each);
-        } else if !word.is_empty() {
-            word.push(c);
+        } else if script::extends(c) {
+            // A mark never ends a word, and none begins with it.
+            if !word.is_empty() {
+                word.push(c);
+            }
+        } else {
+            if let Some((last, true)) = unspaced.take() {
+                hand_out(&mut word, [last], each);
+            }
+            if c.is_alphanumeric() {
+                word.extend(c.to_lowercase());
+            } else {
+                finish(&mut word, each);
+            }
         }
     }
     finish(&mut word, each);
