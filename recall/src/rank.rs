@@ -113,15 +113,20 @@ pub fn rank(query: &Query, found: &Found<'_>, excluded: &[Range<u64>], limits: L
         if *mark != 0 && *score > limits.above.max(0.0) && !excluded.iter().any(|range| range.contains(&position)) {
             // Positive floats sort like their bits.
             best.push(u64::from(score.to_bits()) << 32 | offset as u64);
+            if best.len() / 2 > limits.candidates {
+                keep_best(&mut best, limits.candidates);
+            }
         }
     }
-    if best.len() > limits.candidates {
-        let keep = best.len() - limits.candidates;
-        best.select_nth_unstable(keep);
-        best.drain(..keep);
-    }
-    best.sort_unstable();
+    keep_best(&mut best, limits.candidates);
     best.iter().rev().filter_map(|key| candidate(*key, found, &hints)).collect()
+}
+
+/// Sort, and drop all but the last `count`. Called each time as many more have come, it costs less code than a selection
+/// would, and hardly more time.
+fn keep_best(keys: &mut Vec<u64>, count: usize) {
+    keys.sort_unstable();
+    keys.drain(..keys.len().saturating_sub(count));
 }
 
 fn candidate(key: u64, found: &Found<'_>, hints: &[u8]) -> Option<Candidate> {

@@ -24,29 +24,34 @@ pub struct Passage<'a> {
     pub time: Option<u64>,
 }
 
-/// The terms of a passage, facets included: ascending, each once, all below [`TERMS`]. Linear, but for sorting.
+/// The terms of a passage, facets included: ascending, each once, all below [`TERMS`]. For texts as short as
+/// passages: quadratic, with a small factor, in the terms.
 pub fn of(passage: &Passage<'_>) -> Vec<u32> {
-    let mut terms = Vec::new();
+    let mut terms: Vec<u32> = Vec::new();
+    // Inserted where they belong: a passage is short, and a second sort would cost kilobytes of code.
+    let mut add = |term| {
+        if let Err(at) = terms.binary_search(&term) {
+            terms.insert(at, term);
+        }
+    };
     let mut timed = false;
     each_word(passage.text, |word| {
         timed |= word.is_time();
-        terms.push(word.term());
+        add(word.term());
     });
     each_word(passage.speaker, |word| {
-        terms.push(word.term());
-        terms.push(word.speaker());
+        add(word.term());
+        add(word.speaker());
     });
     if let Some(time) = passage.time {
         let Day { year, month, day } = Day::of(time);
         for when in [(year, 0, 0), (year, month, 0), (year, month, day), (0, month, 0), (0, month, day)] {
-            terms.push(date(when.0, when.1, when.2));
+            add(date(when.0, when.1, when.2));
         }
     }
     if timed {
-        terms.push(timed_facet());
+        add(timed_facet());
     }
-    terms.sort_unstable();
-    terms.dedup();
     terms
 }
 
