@@ -21,6 +21,7 @@
 //! | `owner`, `activity` | users, and which of their sessions was used last |
 //! | `desk`, `messages`, `rewrite`, `replace`, `placed`, `register`, `profile`, `forget` | what operators and tools do |
 //! | `upkeep`, `summary`, `title`, `retention` | what is done off an entry's path |
+//! | `recall` | what the window has lost, and a question bears on |
 //! | `scope`, `state` | what an entry says of itself; what a question tells its answers |
 //!
 //! # Options
@@ -56,21 +57,27 @@
 //! | `title_from_first_message` | boolean: the first message is the title until there is a better one | true |
 //! | `update_existing_titles` | boolean: with each summary, the task `title` | false |
 //! | `memory_mode` | `"conversation"`, `"node"` | `"conversation"` |
+//! | `recall` | `"off"`, `"session"`: what the window shows no more is attached where the question bears on it; needs a store with indexes. After each answer, the task `recall` | `"off"` |
+//! | `recall_tokens` | integer, 64 to 32768: of what is recalled, beside the window | 2000 |
+//! | `recall_hints` | boolean: speakers, dates and times that the question names count for more than words | true |
+//! | `recall_exclude` | list of `"tool"`, `"import"`: what comes from there is not recalled | `[]` |
 //!
 //! # Metadata
-//! Read: `memory` is for this entry, `{"read": bool, "write": bool, "summarize": bool, "look": bool, "max_context_tokens":
-//! integer}`; with `look` a question writes nothing: no session is created (it is `failed` if there is none), no use of one
+//! Read: `memory` is for this entry, `{"read": bool, "write": bool, "summarize": bool, "look": bool, "recall": bool,
+//! "max_context_tokens": integer}`; with `look` a question writes nothing: no session is created (it is `failed` if there is none), no use of one
 //! counted, and `memory_trace` comes along; `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
 //!
 //! Attached to questions: `memory_messages`, the window, as chat messages (`role` `user`, `assistant` or `tool`, never
 //! `system`; `content`; `tool_calls`, `tool_call_id`), or as one text. `memory_summary`, a message of the user's role, to
-//! come before them. `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget.
+//! come before them. `memory_recall`, an object: `text`, to stand directly before the question as a user's message, and
+//! `passages`, in order of time, each with `session`, `position`, `at`, `role`, `source`, `trust`, `text`, `score` (a share
+//! of the best one's) and `why` (`terms`, `speaker`, `date`, `time`). `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget.
 //!
 //! # What is stored
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `title`; `untitled`, until
-//! deferred work has settled the title; `revision`),
+//! deferred work has settled the title; `revision`; `recalled`, how far recall has read; for the rest see `recall`),
 //! `messages` (key of a message id → position), `branches` (position where one begins → `{"after", "total"}`), `results`
 //! (whole tool results), `nodes` (name → `{"app_id", "node_id"}`). A weight is tokens by the estimate `bytes-1`:
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),
@@ -90,6 +97,7 @@ pub mod options;
 mod owner;
 mod placed;
 pub mod profile;
+pub(crate) mod recall;
 pub mod record;
 pub(crate) mod redact;
 mod register;

@@ -141,6 +141,12 @@ fn hand_out<const N: usize>(word: &mut String, chars: [char; N], each: &mut dyn 
     word.clear();
 }
 
+/// A term for something else that is known of a passage: what it is, which none of ours is (`d`, `s`, `t`, `w`), and
+/// its bytes. By it the passages are found that have it, and few others: who asks compares.
+pub fn facet(kind: u8, bytes: &[u8]) -> u32 {
+    number(kind, bytes.iter().copied())
+}
+
 /// FNV-1a, folded to 22 bits.
 fn number(kind: u8, bytes: impl Iterator<Item = u8>) -> u32 {
     let hash = std::iter::once(kind)

@@ -18,7 +18,7 @@ use super::step;
 use super::thread::{Branches, Read, Thread};
 use super::turns::{Turn, turns};
 use super::window::{Item, Limits, Window, window};
-use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, tokens, trace};
+use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, recall, tokens, trace};
 use crate::filter::{Effect, Filter, Problem, QuestionEntry, QuestionReply};
 use crate::log;
 use crate::metadata::Metadata;
@@ -80,8 +80,19 @@ impl<H: Host> Filter<H> {
         let budget = said.max_context_tokens.map_or_else(|| options.budget(), |tokens| tokens.max(BUDGET_MIN));
         let parent = said.parent.as_deref().map(token);
         let user = said.user_id.as_deref().map(owner::name);
-        let wanted =
-            Wanted { session, user: user.as_deref(), bucket, opening, budget, parent: parent.as_deref(), only_looks };
+        let is_recalled =
+            said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
+        let recall = recall::find::Wanted::of(options, entry.text).filter(|_| is_recalled);
+        let wanted = Wanted {
+            session,
+            user: user.as_deref(),
+            bucket,
+            opening,
+            budget,
+            parent: parent.as_deref(),
+            only_looks,
+            recall: recall.as_ref(),
+        };
         let mut seen = match self.look(options, &wanted) {
             Ok(Some(seen)) => seen,
             Ok(None) => {
@@ -102,7 +113,7 @@ impl<H: Host> Filter<H> {
         };
 
         self.widen(&mut seen, bucket)?;
-        let next = seen.newest.extent.next();
+        let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
         let question = self.question_key(entry, metadata, next);
         let target = seen.target(parent.as_deref());
         // Who is told why turns are left out is told of all that were read.
@@ -156,7 +167,7 @@ impl<H: Host> Filter<H> {
             let what = ["Files of a question of session ", session, " not remembered: their references are too long"];
             log::warn(&self.host, log::LIMIT, &what);
         }
-        let Seen { incarnation, mut values, summary, branches, oldest, user, .. } = seen;
+        let Seen { incarnation, mut values, summary, branches, oldest, user, recall: found, .. } = seen;
         if said.is_read == Some(false) {
             return Ok(());
         }
@@ -186,6 +197,7 @@ impl<H: Host> Filter<H> {
         let turns = turns(&thread.records(), total);
         let continued = follows_open(&turns, &state);
         let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
+        let (mut shown, mut shown_tokens);
         let mut members = loop {
             let mut window = window(&turns, total, thread.is_whole, &limits, continued);
             if let Some(pinned) = pinned.as_ref().filter(|turn| is_before(turn, &window)) {
@@ -214,6 +226,8 @@ impl<H: Host> Filter<H> {
                 };
                 push_member(&mut members, "memory_trace", &facts.write());
             }
+            shown = window.items.iter().map(|item| item.position).collect::<Vec<u64>>();
+            shown_tokens = window.cost;
             // By bytes JSON can be longer than tokens tell.
             if members.len() <= most || limits.budget <= BUDGET_MIN {
                 break members;
@@ -226,6 +240,20 @@ impl<H: Host> Filter<H> {
             log::warn(&self.host, log::LIMIT, &[&message]);
             reply.problem.get_or_insert_with(|| Problem::limit(message));
             members.clear();
+            (shown, shown_tokens) = (Vec::new(), 0);
+        }
+        if let Some((wanted, found)) = recall.as_ref().zip(found) {
+            let (bucket, incarnation, branches) = (bucket, &*incarnation, &branches);
+            let asking =
+                recall::find::Asking { bucket, incarnation, session, shown, shown_tokens, first, branches, target };
+            match self.recall(options, wanted, found, &asking) {
+                Ok(Some(recalled)) => push_member(&mut members, "memory_recall", &recalled),
+                Ok(None) => {}
+                Err(failure) => {
+                    let what = ["Nothing recalled for a question of session ", session, ": ", &failure.sentence()];
+                    log::warn(&self.host, log::STORE, &what);
+                }
+            }
         }
         if !members.is_empty() {
             reply.metadata = Some(metadata.extended(reply.metadata.take(), &members));

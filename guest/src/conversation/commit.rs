@@ -8,7 +8,7 @@
 use super::activity;
 use super::ask::{self, own_key, turn_id};
 use super::intake::{self, Skip};
-use super::options::Options;
+use super::options::{Options, Recall};
 use super::owner::{self, Registered};
 use super::scope::{self, Said};
 use super::state::State;
@@ -161,6 +161,7 @@ impl<H: Host> Filter<H> {
             retitles: options.auto_generate_titles && options.update_existing_titles && state.node.is_none(),
             max_records: options.max_session_messages,
             max_bytes: options.max_session_bytes,
+            recall: options.recall != Recall::Off && self.host.capabilities().indexes,
             activity,
         };
         let is_untitled = asked.is_some() && state.is_new;

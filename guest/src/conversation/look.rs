@@ -6,7 +6,9 @@
 use super::options::Options;
 use super::record::integer;
 use super::thread::{Branches, Thread};
-use super::{BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, tokens};
+use super::{
+    BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, recall, tokens,
+};
 use crate::filter::Filter;
 use crate::log;
 use crate::names::{self, token};
@@ -42,6 +44,8 @@ pub(super) struct Wanted<'a> {
     pub parent: Option<&'a str>,
     /// Whether buckets are found as they are, and left so.
     pub only_looks: bool,
+    /// What is to be looked up.
+    pub recall: Option<&'a recall::find::Wanted>,
 }
 
 /// What was read in the first transaction.
@@ -63,12 +67,13 @@ pub(super) struct Seen {
     /// Where the message is that the question follows.
     pub parent: Option<u64>,
     pub oldest: Option<LogRecords>,
+    pub recall: Option<recall::find::Seen>,
 }
 
 impl<H: Host> Filter<H> {
     /// Read what the window may need, in one wait. None: the session is another user's.
     pub(super) fn look(&self, options: &Options, wanted: &Wanted<'_>) -> Result<Option<Seen>, Failure> {
-        let Wanted { session, user, bucket, opening, budget, parent, only_looks } = *wanted;
+        let Wanted { session, user, bucket, opening, budget, parent, only_looks, recall } = *wanted;
         let crate::Config { max_keys, max_context_bytes, .. } = self.config;
         let mut operations = vec![
             Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
@@ -89,6 +94,7 @@ impl<H: Host> Filter<H> {
             let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
             operations.push(pin);
         }
+        operations.extend(recall.iter().flat_map(|wanted| wanted.operations()));
         // A node has its session's owner. That is opened, too, so that the node can be registered in it.
         let is_node = bucket.kind != BucketKind::Session;
         let mine = user.map(owner::owned_by);
@@ -151,6 +157,7 @@ impl<H: Host> Filter<H> {
             position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
         }
         let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
+        let recall = recall.map(|_| recall::find::Seen::of(&mut outcomes)).transpose()?;
         let total = total.as_deref().and_then(integer).unwrap_or(0);
         let parent = position;
         Ok(Some(Seen {
@@ -168,6 +175,7 @@ impl<H: Host> Filter<H> {
             newest,
             parent,
             oldest,
+            recall,
         }))
     }
 

@@ -29,6 +29,15 @@ pub enum Mode {
     Node,
 }
 
+/// What is recalled of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recall {
+    /// Nothing.
+    Off,
+    /// The session, or the node.
+    Session,
+}
+
 /// The options in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -94,6 +103,14 @@ pub struct Options {
     pub title_prompt: String,
     /// Hours that an unused node's transcript lives; 0: for ever.
     pub node_ttl_hours: f64,
+    /// See [`Recall`].
+    pub recall: Recall,
+    /// The tokens that a question gets of what is recalled, at most; beside its window.
+    pub recall_tokens: u64,
+    /// Whether names, dates and times in a question count for more than words.
+    pub recall_hints: bool,
+    /// Sources of passages that are not recalled: `tool`, `import`.
+    pub recall_exclude: Vec<String>,
 }
 
 impl Default for Options {
@@ -130,6 +147,10 @@ impl Default for Options {
             update_existing_titles: false,
             title_prompt: String::new(),
             node_ttl_hours: 720.0,
+            recall: Recall::Off,
+            recall_tokens: 2000,
+            recall_hints: true,
+            recall_exclude: Vec::new(),
         }
     }
 }
@@ -146,6 +167,8 @@ const TEMPLATE_MAX: usize = 16 << 10;
 /// A store's log can hold more, but nobody reads it.
 const SESSION_MAX: u64 = 1 << 40;
 const LIST_MAX: usize = 64;
+/// What passages may come from, beside who speaks.
+const SOURCES: [&str; 2] = ["tool", "import"];
 
 /// The names of all of them.
 pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window, reserve_tokens, \
@@ -154,7 +177,8 @@ pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window
                                 max_message_length, strip_thinking, skip_markers, redact, memory_mode, require_node, \
                                 node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
                                 summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
-                                title_from_first_message, update_existing_titles, title_prompt";
+                                title_from_first_message, update_existing_titles, title_prompt, recall, recall_tokens, \
+                                recall_hints, recall_exclude";
 
 impl Options {
     /// Set one. Whether there is one of this name.
@@ -231,6 +255,18 @@ impl Options {
                 reader.boolean(&mut self.update_existing_titles, default.update_existing_titles)
             }
             "title_prompt" => text(reader, &mut self.title_prompt, &default.title_prompt, TEMPLATE_MAX),
+            "recall" => {
+                reader.choice(&mut self.recall, default.recall, [("off", Recall::Off), ("session", Recall::Session)])
+            }
+            "recall_tokens" => reader.integer(&mut self.recall_tokens, default.recall_tokens, 64, 32_768),
+            "recall_hints" => reader.boolean(&mut self.recall_hints, default.recall_hints),
+            "recall_exclude" => {
+                texts(reader, &mut self.recall_exclude, &default.recall_exclude)?;
+                match self.recall_exclude.iter().all(|source| SOURCES.contains(&&**source)) {
+                    true => Ok(()),
+                    false => Err(reader.problem("a list of \"tool\" and \"import\"")),
+                }
+            }
             "node_ttl_hours" => reader.hours(&mut self.node_ttl_hours, default.node_ttl_hours),
             _ => return Ok(false),
         };
@@ -256,6 +292,7 @@ impl Options {
             ("max_session_bytes", self.max_session_bytes),
             ("summary_max_tokens", self.summary_max_tokens),
             ("title_max_length", self.title_max_length),
+            ("recall_tokens", self.recall_tokens),
         ] {
             let _ = write!(out, ", \"{name}\": {number}");
         }
@@ -268,10 +305,13 @@ impl Options {
             ("auto_generate_titles", self.auto_generate_titles),
             ("title_from_first_message", self.title_from_first_message),
             ("update_existing_titles", self.update_existing_titles),
+            ("recall_hints", self.recall_hints),
         ] {
             let _ = write!(out, ", \"{name}\": {is_on}");
         }
+        let recall = if self.recall == Recall::Session { "session" } else { "off" };
         for (name, text) in [
+            ("recall", recall),
             ("window_form", form),
             ("memory_mode", mode),
             ("human_prefix", &*self.human_prefix),
@@ -285,7 +325,8 @@ impl Options {
         }
         let patterns: Vec<&str> = self.redact.iter().map(Pattern::as_str).collect();
         let markers: Vec<&str> = self.skip_markers.iter().map(String::as_str).collect();
-        for (name, list) in [("skip_markers", markers), ("redact", patterns)] {
+        let excluded: Vec<&str> = self.recall_exclude.iter().map(String::as_str).collect();
+        for (name, list) in [("skip_markers", markers), ("redact", patterns), ("recall_exclude", excluded)] {
             let _ = write!(out, ", \"{name}\": [");
             for (index, text) in list.iter().enumerate() {
                 out.push_str(if index > 0 { ", " } else { "" });
@@ -373,7 +414,8 @@ mod tests {
             "require_node": true, "node_ttl_hours": 0.5, "max_session_messages": 10, "max_session_bytes": 1024,
             "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
             "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
-            "title_prompt": "b"}"#;
+            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false,
+            "recall_exclude": ["import", "tool"]}"#;
         let config = Config::parse(given).unwrap();
         let told = config.effective();
         assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
@@ -397,6 +439,8 @@ mod tests {
             (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),
             (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
             (r#""memory_mode": "graph""#, "\"conversation\" or \"node\""),
+            (r#""recall": "all""#, "\"off\" or \"session\""),
+            (r#""recall_exclude": ["user"]"#, "a list of \"tool\" and \"import\""),
             (r#""conversation": 1"#, "true or false"),
         ] {
             let problem = Config::parse(&format!("{{{text}}}")).unwrap_err();

@@ -11,7 +11,8 @@ use super::placed::{Base, Follows, Given, Placed, is_asked};
 use super::record::{Record, Role, integer};
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, scope, title,
+    BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, recall, scope,
+    title,
 };
 use crate::names::repr;
 use crate::reply::{self, Outcomes};
@@ -65,7 +66,13 @@ impl<H: Host> Sessions<H> {
             match self.write_messages(&at, options, &placed, &basis, next.is_some())? {
                 Status::Unmet if next.is_some() => break,
                 Status::Unmet => {}
-                status => return check_status(at.session, status).map(|()| messages.len() as u64),
+                status => {
+                    check_status(at.session, status)?;
+                    if next.is_none() {
+                        self.drop_documents(&at)?;
+                    }
+                    return Ok(messages.len() as u64);
+                }
             }
         }
         Err(conflict(at.session))
@@ -187,6 +194,7 @@ impl<H: Host> Sessions<H> {
             None => {}
         }
         if !is_added {
+            gone.push(recall::remove::ONCE);
             once.push((BYTES, &stored));
             match named.as_deref() {
                 Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
@@ -208,6 +216,9 @@ impl<H: Host> Sessions<H> {
             true => Operation::PutSome { map, entries },
             false => Operation::ResetMap { map, entries },
         }));
+        if !is_added {
+            operations.extend(recall::remove::ANEW);
+        }
         if is_added {
             let amount = i64::try_from(bytes).unwrap_or(0);
             operations.push(Operation::Increment { map: SESSION, key: BYTES, amount });

@@ -11,7 +11,7 @@ use super::thread::Branches;
 use super::upkeep::unchanged;
 use super::{
     BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
-    ask::Summary, step, title,
+    ask::Summary, recall, step, title,
 };
 use crate::names::repr;
 use crate::reply::{self, Found};
@@ -69,11 +69,18 @@ impl<H: Host> Sessions<H> {
             Operation::ResetMap { map: MESSAGES, entries: &[] },
             Operation::ResetMap { map: BRANCHES, entries: &[] },
             Operation::ResetMap { map: RESULTS, entries: &[] },
-            Operation::Remove { map: SESSION, keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED] },
+            Operation::Remove {
+                map: SESSION,
+                keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::remove::ONCE],
+            },
             Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+            recall::remove::ANEW[0],
+            recall::remove::ANEW[1],
         ];
         let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &operations)?;
-        self.told(at.session, outcomes.records()).map(|found| found.extent.length)
+        let count = self.told(at.session, outcomes.records()).map(|found| found.extent.length)?;
+        self.drop_documents(at)?;
+        Ok(count)
     }
 
     /// The positions of a message and of all that goes on from it, ascending. None: there is no such message.
@@ -116,7 +123,11 @@ impl<H: Host> Sessions<H> {
         for _ in 0..TRIES {
             let operations = [
                 WHERE_IT_STANDS,
-                Operation::GetSome { map: SESSION, keys: &[SUMMARY, TITLE, REVISION], max_bytes: SESSION_BYTES },
+                Operation::GetSome {
+                    map: SESSION,
+                    keys: &[SUMMARY, TITLE, REVISION, recall::remove::ONCE],
+                    max_bytes: SESSION_BYTES,
+                },
                 Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: READ_BYTES },
             ];
             let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &operations)?;
@@ -167,19 +178,24 @@ impl<H: Host> Sessions<H> {
             let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
             let gone = [(is_covered, SUMMARY), (is_title, TITLE)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
-            let operations = [
+            let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
+            let recalled = of(recall::remove::ONCE);
+            let recalled = self.recalled(at, &life, recalled, &changed, content.is_some())?;
+            let mut operations = vec![
                 Operation::Rewrite { log: TRANSCRIPT, records: &records },
                 Operation::Remove { map: RESULTS, keys: &results },
                 Operation::Remove { map: SESSION, keys: &gone },
                 Operation::Increment { map: SESSION, key: BYTES, amount },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
             ];
-            let expectations = [
+            operations.extend(recalled.operations());
+            let mut expectations = vec![
                 unchanged(REVISION, revision),
                 unchanged(SUMMARY, summary),
                 unchanged(TITLE, title),
                 Expectation::Log { log: TRANSCRIPT, first: Some(extent.first), next: None },
             ];
+            expectations.extend(recalled.expectations());
             let (bucket, opening) = (at.bucket(), Opening::life(&life));
             let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
             let receipt = reply::transact(self.host(), &transaction);

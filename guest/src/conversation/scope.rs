@@ -33,6 +33,7 @@ pub(crate) struct Said<'a> {
     pub is_written: Option<bool>,
     pub is_summarized: Option<bool>,
     pub only_looks: Option<bool>,
+    pub recalls: Option<bool>,
     /// For this entry.
     pub max_context_tokens: Option<u64>,
 }
@@ -76,6 +77,7 @@ impl<'a> Said<'a> {
                 Some("read") => self.is_read = is_on,
                 Some("write") => self.is_written = is_on,
                 Some("look") => self.only_looks = is_on,
+                Some("recall") => self.recalls = is_on,
                 Some("summarize") => self.is_summarized = is_on,
                 Some("max_context_tokens") => self.max_context_tokens = integer(raw).filter(|tokens| *tokens > 0),
                 _ => {}

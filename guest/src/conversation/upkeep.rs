@@ -7,7 +7,7 @@
 use keepline_json::{self as json, push_string};
 
 use super::record::integer;
-use super::{SESSION, activity, retention, summary, title};
+use super::{SESSION, activity, recall, retention, summary, title};
 use crate::filter::{Filter, Problem, Task};
 use crate::names::{is_session, repr};
 use crate::reply::{self, Outcomes, is_incarnation};
@@ -203,8 +203,12 @@ pub(super) fn unchanged<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<
 
 /// A task about a life of a bucket.
 pub(super) fn task(bucket: Bucket<'_>, name: &'static str, incarnation: &str) -> Task {
-    let state = Basis { incarnation: incarnation.to_owned(), ..Basis::default() }.write();
-    Task { state, ..bare_task(bucket, name) }
+    Task { state: state(incarnation), ..bare_task(bucket, name) }
+}
+
+/// Of a task about a life of a bucket, of which nothing else is known.
+pub(super) fn state(incarnation: &str) -> String {
+    Basis { incarnation: incarnation.to_owned(), ..Basis::default() }.write()
 }
 
 /// A task about a bucket, in whichever life.
@@ -240,6 +244,8 @@ impl<H: Host> Filter<H> {
             summary::TASK => self.summarize(options, bucket, job, basis),
             title::TASK => self.entitle(options, bucket, job, basis),
             retention::TASK => self.retain(options, bucket, job, basis),
+            recall::keep::TASK => self.recollect(bucket, job, basis),
+            recall::keep::RESET => self.reset_recall(bucket, job, basis),
             _ => return unknown(job),
         };
         done.unwrap_or_else(failed)

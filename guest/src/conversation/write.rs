@@ -9,8 +9,8 @@ use super::state::Fork;
 use super::step::{About, Step};
 use super::thread::Branches;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TOTAL, TRANSCRIPT, UNTITLED, retention, summary,
-    title, upkeep,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TOTAL, TRANSCRIPT, UNTITLED, recall, retention,
+    summary, title, upkeep,
 };
 use crate::answer::Parts;
 use crate::filter::{AnswerReply, Effect, Filter, Problem, Task};
@@ -69,6 +69,7 @@ pub(super) struct Due {
     pub retitles: bool,
     pub max_records: u64,
     pub max_bytes: u64,
+    pub recall: bool,
     /// Of the user's, whatever becomes of the rest.
     pub activity: Option<Task>,
 }
@@ -94,6 +95,7 @@ impl Due {
             (has_summary, summary::TASK),
             (self.title || (self.retitles && has_summary), title::TASK),
             (is_over, retention::TASK),
+            (self.recall, recall::keep::TASK),
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
         let mut due: Vec<Task> = due.map(|(_, name)| upkeep::task(bucket, name, incarnation)).collect();

@@ -1,8 +1,7 @@
 //! The outcomes of an applied transaction, one after the other.
 
 use crate::store::{
-    Description, Entry, Failure, FoundEntries, FoundMatches, IndexExtent, KeyPage, LogExtent, LogRecords, Outcome,
-    Receipt,
+    Description, Entry, Failure, FoundEntries, FoundMatches, KeyPage, LogExtent, LogRecords, Outcome, Receipt,
 };
 
 /// The answers of an applied transaction, to be read in the order of its operations.
@@ -93,17 +92,7 @@ impl Outcomes {
         }
     }
 
-    /// Of `Post` and `Unpost`.
-    #[expect(dead_code, reason = "for recall, which keeps indexes")]
-    pub(crate) fn indexed(&mut self) -> Result<IndexExtent, Failure> {
-        match self.0.next() {
-            Some(Outcome::Indexed(extent)) => Ok(extent),
-            _ => Err(Failure::out_of_turn()),
-        }
-    }
-
     /// Of `Match`.
-    #[expect(dead_code, reason = "for recall, which looks terms up")]
     pub(crate) fn matches(&mut self) -> Result<FoundMatches, Failure> {
         match self.0.next() {
             Some(Outcome::Matches(found)) => Ok(found),

@@ -2,6 +2,7 @@
 
 mod desk;
 mod profile;
+mod recall;
 mod replace;
 mod threads;
 mod tools;

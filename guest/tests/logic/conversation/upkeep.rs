@@ -8,20 +8,20 @@ use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, re
 use crate::fake::Fake;
 
 /// A task as a host keeps it.
-struct Work {
-    subject: String,
-    name: &'static str,
-    state: String,
+pub struct Work {
+    pub subject: String,
+    pub name: &'static str,
+    pub state: String,
 }
 
 impl Work {
-    fn of(due: &[keepline_filter::Task], name: &str) -> Self {
+    pub fn of(due: &[keepline_filter::Task], name: &str) -> Self {
         let task = due.iter().find(|task| task.name == name).unwrap();
         assert!(task.state.len() <= 4096 && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
         Self { subject: task.subject.clone(), name: task.name, state: task.state.clone() }
     }
 
-    fn step(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<&str>) -> Progress {
+    pub fn step(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<&str>) -> Progress {
         let result = result.map(|text| match text {
             "" => NeedResult::Missing,
             text => NeedResult::Text(text.to_owned()),

@@ -1,0 +1,163 @@
+//! What is stored of a passage: its text with where it is from, and its terms.
+//!
+//! Promises that what is written is read. Refuses what is neither: nothing is made of it.
+
+use std::borrow::Cow;
+
+use keepline_json::{self as json, push_number, push_string};
+use keepline_recall::{mark::Mark, passages, terms};
+
+use super::super::record::{Kind, Record, Role, integer};
+
+/// Longer names are no speaker's.
+const SPEAKER_MAX: usize = 40;
+
+/// A passage, as the log `passages` holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Passage<'a> {
+    /// Of its message in the transcript.
+    pub position: u64,
+    /// Seconds since 1970, as JSON.
+    pub at: Cow<'a, str>,
+    /// Who speaks: `user`, `assistant` or `tool`.
+    pub role: Cow<'a, str>,
+    pub text: Cow<'a, str>,
+    /// Where it is from, if not from whom the role says.
+    pub source: Option<Cow<'a, str>>,
+    pub has_low_trust: bool,
+}
+
+impl<'a> Passage<'a> {
+    pub(super) fn parse(record: &'a str) -> Option<Self> {
+        let (mut position, mut at, mut role, mut text, mut source, mut has_low_trust) =
+            (None, None, None, None, None, false);
+        json::members(record, |key, raw| match key {
+            "\"p\"" => position = integer(raw),
+            "\"at\"" => at = json::number(raw).map(|_| raw.into()),
+            "\"role\"" => role = json::string(raw),
+            "\"text\"" => text = json::string(raw),
+            "\"source\"" => source = json::string(raw),
+            "\"low\"" => has_low_trust = raw == "1",
+            _ => {}
+        })?;
+        Some(Self { position: position?, at: at?, role: role?, text: text?, source, has_low_trust })
+    }
+
+    fn write(&self) -> String {
+        let mut out = String::with_capacity(self.text.len() + 64);
+        out.push_str("{\"p\":");
+        push_number(&mut out, self.position);
+        out.push_str(",\"at\":");
+        out.push_str(&self.at);
+        if self.has_low_trust {
+            out.push_str(",\"low\":1");
+        }
+        for (name, text) in [("role", Some(&self.role)), ("source", self.source.as_ref()), ("text", Some(&self.text))] {
+            let Some(text) = text else { continue };
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            push_string(&mut out, text);
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// Passages that are to be stored: their texts, and their terms.
+#[derive(Default)]
+pub(super) struct Cut {
+    pub passages: Vec<String>,
+    pub terms: Vec<String>,
+}
+
+impl Cut {
+    /// Add those of a message. `is_first`: it has nothing to do with the one before.
+    pub(super) fn add(&mut self, position: u64, record: &Record<'_>, is_first: bool) {
+        if !matches!(record.kind, Kind::Message | Kind::ToolResult) {
+            return;
+        }
+        let content: &str = &record.content;
+        let role = match record.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        };
+        let speaker = speaker(content).unwrap_or(role);
+        let time = milliseconds(&record.at);
+        for (index, range) in passages::cut(content).enumerate() {
+            let Some(text) = content.get(range) else { continue };
+            let found = terms::of(&terms::Passage { text, speaker, time });
+            let found = with_facet(found, position);
+            let mark = Mark::new(found.len(), passages::tokens(text), is_first && index == 0);
+            self.terms.push(write_terms(mark, &found));
+            let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
+            let has_low_trust = record.trust.as_deref() == Some("low");
+            let (at, text) = ((*record.at).into(), text.into());
+            self.passages.push(Passage { position, at, role: role.into(), text, source, has_low_trust }.write());
+        }
+    }
+}
+
+/// Who speaks by the text itself, as in `Anna: hello`: a word or two that begin with a capital letter, or with one of a
+/// script that has none.
+fn speaker(text: &str) -> Option<&str> {
+    let (name, _) = json::split_before(text, b':')?;
+    let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && !word.starts_with(char::is_lowercase);
+    (name.len() <= SPEAKER_MAX && !name.is_empty() && name.split(' ').count() <= 2 && name.split(' ').all(is_name))
+        .then_some(name)
+}
+
+/// Of seconds as JSON.
+pub(super) fn milliseconds(at: &str) -> Option<u64> {
+    let (whole, part) = at.split_once('.').unwrap_or((at, ""));
+    let part = part.get(..part.len().min(3)).unwrap_or_default();
+    let scale = [1000, 100, 10, 1].get(part.len()).copied().unwrap_or(0);
+    Some(integer(whole)?.checked_mul(1000)? + integer(part).unwrap_or(0) * scale)
+}
+
+/// The term that all passages of a message have, and few others: by it they are found again.
+pub(super) fn facet(position: u64) -> u32 {
+    terms::facet(b'p', &position.to_le_bytes())
+}
+
+fn with_facet(mut terms: Vec<u32>, position: u64) -> Vec<u32> {
+    let facet = facet(position);
+    // A document has as many terms as a store takes.
+    terms.truncate(TERMS_MAX - 1);
+    if let Err(at) = terms.binary_search(&facet) {
+        terms.insert(at, facet);
+    }
+    terms
+}
+
+/// Of a document, by the contract.
+const TERMS_MAX: usize = 512;
+
+/// A number of 24 bits takes so many characters.
+const DIGITS: usize = 4;
+/// The characters from here on stand for 0 to 63.
+const ZERO: u8 = b'0';
+
+/// A mark, then terms, as one text.
+fn write_terms(mark: Mark, terms: &[u32]) -> String {
+    let mut out = String::with_capacity(DIGITS * (terms.len() + 1));
+    for number in std::iter::once(u32::from(mark.encode())).chain(terms.iter().copied()) {
+        for shift in [18, 12, 6, 0] {
+            out.push(char::from(ZERO + u8::try_from(number >> shift & 63).unwrap_or(0)));
+        }
+    }
+    out
+}
+
+/// A mark and terms. None: there are none, for the passage was taken out.
+pub(super) fn read_terms(text: &str) -> Option<(u16, Vec<u32>)> {
+    let mut numbers = text
+        .as_bytes()
+        .chunks_exact(DIGITS)
+        .map(|digits| digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63)));
+    let mark = u16::try_from(numbers.next()?).ok().filter(|mark| *mark > 0)?;
+    let terms: Vec<u32> = numbers.collect();
+    let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < terms::TERMS);
+    is_good.then_some((mark, terms))
+}

@@ -1,0 +1,381 @@
+//! Recall: what the window has lost comes back, and nothing that it must not.
+
+use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
+use keepline_filter::{Config, Filter, Host, Sessions, Task};
+use serde_json::{Value, json};
+
+use super::upkeep::Work;
+use super::{STORED, act, ask, attached, entry, filter, reply, result, s, turn};
+use crate::fake::Fake;
+
+const OPTIONS: &str = r#""max_context_tokens": 64, "recall": "session", "summaries": false"#;
+const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+
+/// Questions with their answers, of which the window shows the last only; and the deferred work, if it is done.
+fn talk(filter: &Filter<impl Host>, said: &[&str], works: bool) {
+    for text in said {
+        let asked = ask(filter, text, &s());
+        let done = reply(filter, text, &format!("Well, {text}"), &asked.turn);
+        assert_eq!(done.effect, STORED);
+        if works {
+            keep(filter, &done.due);
+        }
+    }
+}
+
+/// Steps until there is no more to do.
+fn finish(filter: &Filter<impl Host>, work: &mut Work) -> usize {
+    for count in 1..10_000 {
+        match work.step(filter, "h", None) {
+            progress if progress.step == Step::Again => {}
+            progress => {
+                assert_eq!(progress.step, Step::Done, "{progress:?}");
+                return count;
+            }
+        }
+    }
+    panic!("it never ends");
+}
+
+fn keep(filter: &Filter<impl Host>, due: &[Task]) {
+    finish(filter, &mut Work::of(due, "recall"));
+}
+
+fn reset(filter: &Filter<impl Host>) {
+    finish(filter, &mut Work { subject: "session/s".into(), name: "recall-reset", state: String::new() });
+}
+
+fn all_kept(filter: &Filter<impl Host>) -> usize {
+    finish(filter, &mut Work { subject: "session/s".into(), name: "recall", state: String::new() })
+}
+
+/// The texts that a question gets.
+fn recalled(filter: &Filter<impl Host>, question: &str) -> Vec<String> {
+    let found = attached(&ask(filter, question, &s()), "memory_recall");
+    let passages = found["passages"].as_array().cloned().unwrap_or_default();
+    passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+}
+
+/// All that the session's bucket holds, the index's documents among it.
+fn everything(fake: &Fake) -> String {
+    let buckets = fake.buckets.borrow();
+    let bucket = &buckets["s"];
+    format!("{:?} {:?}", bucket.logs, bucket.maps)
+}
+
+fn documents(fake: &Fake) -> usize {
+    fake.buckets.borrow()["s"].indexes.get("recall").map_or(0, |index| index.documents.len())
+}
+
+/// Something that nobody asks for.
+fn chatter(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("remark {number} about nothing much")).collect()
+}
+
+fn chat(filter: &Filter<impl Host>, count: usize) {
+    let said = chatter(count);
+    talk(filter, &said.iter().map(String::as_str).collect::<Vec<_>>(), true);
+}
+
+#[test]
+fn what_the_window_has_lost_comes_back() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello.", "The boiler was mended in March."], true);
+    chat(&filter, 3);
+    let asked = ask(&filter, "How is the dog called?", &s());
+    let found = attached(&asked, "memory_recall");
+    let first = &found["passages"][0];
+    assert_eq!(first["text"], "Our dog is called Bello.");
+    assert_eq!((&first["position"], &first["role"], &first["session"]), (&json!(0), &json!("user"), &json!("s")));
+    assert_eq!((&first["source"], &first["trust"]), (&json!("user"), &json!("normal")));
+    assert_eq!(first["why"], json!(["terms"]));
+    let text = found["text"].as_str().unwrap();
+    let day = "2026-11-20";
+    assert!(
+        text.contains(&format!("\n\n[{day}, user]\nOur dog is called Bello.\n\n[{day}, assistant]\nWell, Our dog")),
+        "{text}"
+    );
+    assert!(first["score"].as_f64().unwrap() > 0.0);
+    let scores: Vec<f64> =
+        found["passages"].as_array().unwrap().iter().map(|it| it["score"].as_f64().unwrap()).collect();
+    assert!(scores.contains(&1.0), "{scores:?}");
+    // Nothing of it bears on that.
+    assert_eq!(recalled(&filter, "Zanzibar?"), [""; 0]);
+    assert_eq!(attached(&ask(&filter, "Zanzibar?", &s()), "memory_recall"), Value::Null);
+}
+
+#[test]
+fn what_the_window_shows_is_not_recalled() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."], true);
+    chat(&filter, 8);
+    talk(&filter, &["Our dog barks."], true);
+    let texts = recalled(&filter, "dog?");
+    assert!(texts.contains(&"Our dog is called Bello.".to_owned()), "{texts:?}");
+    assert!(!texts.iter().any(|text| text.contains("barks")), "{texts:?}");
+    let wide = super::filter(&fake, r#""recall": "session""#);
+    assert_eq!(recalled(&wide, "dog?"), [""; 0]);
+}
+
+#[test]
+fn it_costs_one_more_wait_and_is_off_unless_asked_for() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."], true);
+    chat(&filter, 3);
+    let waits = |filter: &Filter<&Fake>, question: &str, metadata: &Value| {
+        let before = fake.waits.get();
+        let asked = ask(filter, question, metadata);
+        (fake.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
+    };
+    assert_eq!(waits(&filter, "dog?", &s()), (2, true));
+    assert_eq!(waits(&filter, "Zanzibar?", &s()), (1, false));
+    let off = json!({"session_id": "s", "memory": {"recall": false}});
+    assert_eq!(waits(&filter, "dog?", &off), (1, false));
+    let plain = super::filter(&fake, r#""max_context_tokens": 64"#);
+    assert_eq!(waits(&plain, "dog?", &s()), (1, false));
+    assert!(ask(&plain, "?", &s()).due.is_empty());
+}
+
+#[test]
+fn a_long_conversation_is_folded_and_found() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."], true);
+    chat(&filter, 150);
+    assert!(documents(&fake) >= 192, "{}", documents(&fake));
+    assert!(fake.buckets.borrow()["s"].logs["terms"].1.len() < 128);
+    assert_eq!(recalled(&filter, "Who is called Bello?")[0], "Our dog is called Bello.");
+    // All of it once.
+    let (_, passages) = fake.buckets.borrow()["s"].logs["passages"].clone();
+    assert_eq!(passages.len(), 2 * 151);
+    // Made anew, by whoever did not see it before, it is the same.
+    reset(&filter);
+    assert_eq!((documents(&fake), recalled(&filter, "Bello?").len()), (0, 0));
+    all_kept(&filter);
+    let (_, again) = fake.buckets.borrow()["s"].logs["passages"].clone();
+    assert_eq!(passages, again);
+    assert_eq!(recalled(&filter, "Who is called Bello?")[0], "Our dog is called Bello.");
+}
+
+#[test]
+fn what_is_removed_is_nowhere() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."], true);
+    chat(&filter, 80);
+    assert!(documents(&fake) > 0);
+    let before = documents(&fake);
+    for position in [0, 1] {
+        sessions(&fake).rewrite(&S, position, None).unwrap();
+    }
+    assert_eq!(documents(&fake), before - 2);
+    assert!(!everything(&fake).contains("Bello"));
+    assert_eq!(recalled(&filter, "Bello?"), [""; 0]);
+    // Of the newest, which nobody has folded, too.
+    talk(&filter, &["Our cat is called Mia."], true);
+    chat(&filter, 3);
+    let newest = fake.buckets.borrow()["s"].logs["transcript"].1.len() as u64;
+    for position in newest - 8..newest {
+        sessions(&fake).rewrite(&S, position, None).unwrap();
+    }
+    assert!(!everything(&fake).contains("Mia"));
+    assert_eq!(recalled(&filter, "Mia?"), [""; 0]);
+    all_kept(&filter);
+    assert!(!everything(&fake).contains("Mia"));
+}
+
+#[test]
+fn other_words_are_recalled_in_place_of_the_old_ones() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."], true);
+    chat(&filter, 3);
+    sessions(&fake).rewrite(&S, 0, Some("Our dog is called Rex.")).unwrap();
+    sessions(&fake).rewrite(&S, 1, Some("Rex it is.")).unwrap();
+    assert!(!everything(&fake).contains("Bello"));
+    assert_eq!(recalled(&filter, "dog?"), [""; 0], "until the deferred work was done");
+    all_kept(&filter);
+    assert_eq!(recalled(&filter, "Which dog is Rex?"), ["Our dog is called Rex.", "Rex it is."]);
+    assert_eq!(entry(&fake, "session", "recalled").unwrap(), "8");
+}
+
+#[test]
+fn who_read_a_message_before_it_was_removed_brings_nothing_back() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    let asked = ask(&filter, "Our dog is called Bello.", &s());
+    let due = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn).due;
+    let removed = std::cell::Cell::new(false);
+    *fake.hook.borrow_mut() = Some(Box::new(move |fake: &Fake, _| {
+        // Between the step's look and what it writes.
+        let has_read = fake.buckets.borrow()["s"].leases.contains_key("recall");
+        if has_read && !removed.replace(true) {
+            sessions(fake).rewrite(&S, 0, None).unwrap();
+        }
+    }));
+    let mut work = Work::of(&due, "recall");
+    assert_eq!(work.step(&filter, "h", None).step, Step::Taken);
+    *fake.hook.borrow_mut() = None;
+    assert!(!everything(&fake).contains("Bello"));
+    all_kept(&filter);
+    assert!(!everything(&fake).contains("Bello") && everything(&fake).contains("Fine."));
+}
+
+#[test]
+fn a_transcript_that_begins_anew_leaves_nothing() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    for is_cleared in [true, false] {
+        talk(&filter, &["Our dog is called Bello."], true);
+        chat(&filter, 80);
+        assert!(documents(&fake) > 0);
+        if is_cleared {
+            sessions(&fake).clear_messages(&S, None).unwrap();
+        } else {
+            let message = r#"{"role": "user", "content": "Our cat is called Mia."}"#.to_owned();
+            sessions(&fake).set_messages(&S, &[message], None).unwrap();
+        }
+        assert_eq!(documents(&fake), 0);
+        let bucket = fake.buckets.borrow()["s"].clone();
+        assert_eq!((bucket.logs["passages"].1.len(), bucket.logs["terms"].1.len()), (0, 0));
+        assert_eq!(recalled(&filter, "dog?"), [""; 0]);
+    }
+    all_kept(&filter);
+    chat(&filter, 3);
+    assert_eq!(recalled(&filter, "cat?")[0], "Our cat is called Mia.");
+    let found = attached(&ask(&filter, "cat?", &s()), "memory_recall");
+    assert_eq!((&found["passages"][0]["source"], &found["passages"][0]["trust"]), (&json!("import"), &json!("low")));
+    let careful = super::filter(&fake, &format!("{OPTIONS}, \"recall_exclude\": [\"import\"]"));
+    assert!(recalled(&careful, "cat?").iter().all(|text| !text.contains("Mia")));
+}
+
+#[test]
+fn what_retention_drops_goes_too() {
+    let fake = Fake::new();
+    let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
+    let said: Vec<String> = std::iter::once("Our dog is called Bello.".to_owned()).chain(chatter(150)).collect();
+    for text in &said {
+        let asked = ask(&filter, text, &s());
+        let due = reply(&filter, text, "Well.", &asked.turn).due;
+        for name in ["retention", "recall"] {
+            if due.iter().any(|task| task.name == name) {
+                finish(&filter, &mut Work::of(&due, name));
+            }
+        }
+    }
+    all_kept(&filter);
+    assert!(!everything(&fake).contains("Bello"));
+    let bucket = fake.buckets.borrow()["s"].clone();
+    assert!(bucket.logs["passages"].1.len() <= 20 && documents(&fake) == 0, "{}", documents(&fake));
+    assert_eq!(recalled(&filter, "Bello?"), [""; 0]);
+}
+
+#[test]
+fn a_branch_recalls_nothing_of_another() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    for (name, after) in [("1", None), ("2 zebra", Some("a1")), ("3", Some("a1")), ("4", Some("a3")), ("5", Some("a4"))]
+    {
+        assert_eq!(turn(&filter, name, after).effect, STORED);
+    }
+    chat(&filter, 8);
+    assert!(recalled(&filter, "zebra?").iter().all(|text| !text.contains("zebra")));
+    assert!(everything(&fake).contains("answer 2 zebra"));
+    let old = json!({"session_id": "s", "parent_message_id": "a2 zebra"});
+    assert!(super::messages(&ask(&filter, "?", &old)).join(" ").contains("zebra"));
+    assert_eq!(recalled(&filter, "question 3?")[0], "question 1");
+}
+
+#[test]
+fn what_tools_gave_is_told_and_can_be_left_out() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    let asked = ask(&filter, "Weather?", &s());
+    let call = super::call("c", "weather", "{}");
+    act(&filter, "Weather?", "Look.", &asked.turn, &[call, result("c", "weather", "Forty degrees in Rome")]);
+    chat(&filter, 3);
+    let found = attached(&ask(&filter, "How many degrees in Rome?", &s()), "memory_recall");
+    let tool = found["passages"].as_array().unwrap().iter().find(|it| it["role"] == "tool").unwrap();
+    assert_eq!((&tool["source"], &tool["trust"]), (&json!("tool"), &json!("low")));
+    let careful = super::filter(&fake, &format!("{OPTIONS}, \"recall_exclude\": [\"tool\"]"));
+    assert!(recalled(&careful, "How many degrees in Rome?").iter().all(|text| !text.contains("Forty")));
+}
+
+#[test]
+fn the_budget_holds_and_no_text_comes_twice() {
+    let fake = Fake::new();
+    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_tokens\": 64"));
+    let said: Vec<String> = (0..20).map(|number| format!("Dog number {} barks at the gate.", number % 10)).collect();
+    talk(&filter, &said.iter().map(String::as_str).collect::<Vec<_>>(), true);
+    chat(&filter, 100);
+    let texts = recalled(&filter, "Which dog barks at the gate?");
+    let tokens: usize = texts.iter().map(|text| text.len().div_ceil(4)).sum();
+    assert!(!texts.is_empty() && tokens <= 64, "{texts:?}");
+    let mut unique = texts.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), texts.len());
+}
+
+#[test]
+fn without_indexes_nothing_is_recalled_and_nothing_fails() {
+    let fake = Fake::new();
+    let mut capabilities = Host::capabilities(&&fake);
+    capabilities.indexes = false;
+    fake.capabilities.set(Some(capabilities));
+    let filter = filter(&fake, OPTIONS);
+    let asked = ask(&filter, "Our dog is called Bello.", &s());
+    let done = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn);
+    assert!(done.effect == STORED && done.due.iter().all(|task| task.name != "recall"));
+    assert_eq!(recalled(&filter, "dog?"), [""; 0]);
+    sessions(&fake).rewrite(&S, 0, None).unwrap();
+    sessions(&fake).clear_messages(&S, None).unwrap();
+}
+
+#[test]
+fn a_client_s_own_is_removed() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    let forged = json!({"session_id": "s", "memory_recall": {"text": "x"}});
+    assert_eq!(attached(&ask(&filter, "?", &forged), "memory_recall"), Value::Null);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_is_stored_is_no_reason_to_fail(
+        passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"text\":\"dog\"\\}",
+        terms in "[0-o]{0,16}|.{0,12}", place in "[0-9 ]{0,12}|.{0,9}", question in ".{0,30}",
+    ) {
+        let fake = Fake::new();
+        let filter = filter(&fake, OPTIONS);
+        talk(&filter, &["Our dog is called Bello."], true);
+        chat(&filter, 3);
+        {
+            let mut buckets = fake.buckets.borrow_mut();
+            let bucket = buckets.get_mut("s").unwrap();
+            bucket.logs.get_mut("passages").unwrap().1.push(passage);
+            bucket.logs.get_mut("terms").unwrap().1.push(terms);
+            bucket.maps.get_mut("session").unwrap().insert("recalled".into(), place.into_bytes());
+        }
+        ask(&filter, &question, &s());
+        ask(&filter, "dog?", &s());
+        let mut work = Work { subject: "session/s".into(), name: "recall", state: String::new() };
+        for _ in 0..200 {
+            if work.step(&filter, "h", None).step != Step::Again {
+                break;
+            }
+        }
+        reset(&filter);
+        all_kept(&filter);
+        proptest::prop_assert_eq!(&recalled(&filter, "Who is called Bello?")[0], "Our dog is called Bello.");
+    }
+}
