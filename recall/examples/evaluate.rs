@@ -1,186 +1,167 @@
-//! How much of the evidence for a question lies in a budget of tokens: `evaluate FILE [merge] [nohints]`.
+//! How much of the evidence reaches the model: `evaluate FILE [merge] [nohints]`.
 //!
-//! One conversation a line: `sessions` with `date` (`1:56 pm on 8 May, 2023`) and `turns` (`id`, `speaker`, `text`,
-//! perhaps the `caption` of an image), and `questions` with the `evidence`, ids of turns. A turn is in the budget if
-//! all of its passages are; `in part` counts those of which any is. `merge` makes one memory of all conversations.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+//! FILE holds a conversation a line, with sessions, turns and questions that name the turns of their evidence. Each
+//! question is asked of its conversation, or of all in one memory (`merge`).
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use keepline_recall::{
-    mark::Mark,
-    passages,
-    query::{Hints, Query},
-    rank::{Found, Limits, rank},
-    select::{HEADER_TOKENS, select},
-    terms,
-};
+use keepline_recall::{Document, Found, Hints, Query, cut, rank, select, tokens};
 use serde_json::Value;
 
-const BUDGETS: [usize; 4] = [500, 1_000, 2_000, 4_000];
+const BUDGETS: [u32; 4] = [500, 1_000, 2_000, 4_000];
+const HEADER: u32 = 8;
 
-/// A memory, as a store would keep it.
+/// An index as a store has it, and which turn each of its positions is of.
 #[derive(Default)]
-struct Index {
+struct Memory {
     marks: Vec<u16>,
-    postings: HashMap<u32, Vec<u32>>,
-    /// For each position, the turn that it is of.
+    terms: BTreeMap<u32, Vec<u32>>,
     turns: Vec<String>,
-    /// How many passages each turn has.
-    passages: HashMap<String, usize>,
+    now: u64,
 }
 
-impl Index {
-    fn add(&mut self, conversation: &Value) {
-        for session in list(conversation, "sessions") {
-            let time = milliseconds(text(session, "date"));
-            let mut first = true;
-            for turn in list(session, "turns") {
-                let (speaker, id) = (text(turn, "speaker"), key(conversation, text(turn, "id")));
-                let mut said = text(turn, "text").to_owned();
-                if let Some(caption) = turn.get("caption").and_then(Value::as_str) {
-                    said.push_str(&format!(" [image: {caption}]"));
-                }
-                for range in passages::cut(&said) {
-                    let text = &said[range];
-                    let terms = terms::of(&terms::Passage { text, speaker, time });
-                    let tokens = passages::tokens(&format!("{speaker}: {text}\n"));
-                    let position = u32::try_from(self.marks.len()).unwrap();
-                    self.marks.push(Mark::new(terms.len(), tokens, first).encode());
-                    first = false;
-                    terms.into_iter().for_each(|term| self.postings.entry(term).or_default().push(position));
-                    self.turns.push(id.clone());
-                    *self.passages.entry(id.clone()).or_default() += 1;
-                }
-            }
-        }
-    }
-}
-
-#[derive(Default)]
-struct Sums {
-    questions: usize,
-    shares: [f64; BUDGETS.len()],
-    in_part: [f64; BUDGETS.len()],
-    at_ten: f64,
-    times: Vec<Duration>,
-}
-
-impl Sums {
-    fn ask(&mut self, index: &Index, question: &str, gold: &[String], hints: Hints) {
-        let begun = Instant::now();
-        let query = Query::new(question, hints);
-        let of = |term| index.postings.get(term).map_or(&[][..], Vec::as_slice);
-        let terms: Vec<&[u32]> = query.terms.iter().map(of).collect();
-        let found = Found { first: 0, marks: &index.marks, terms: &terms };
-        let candidates = rank(&query, &found, &[], Limits::default());
-        let chosen = BUDGETS.map(|budget| select(&candidates, budget, HEADER_TOKENS));
-        self.times.push(begun.elapsed());
-        self.questions += 1;
-        for ((sum, in_part), chosen) in self.shares.iter_mut().zip(&mut self.in_part).zip(&chosen) {
-            let mut held: HashMap<&str, usize> = HashMap::new();
-            chosen.iter().for_each(|passage| *held.entry(turn(index, passage.position)).or_default() += 1);
-            let whole = |id: &&String| held.get(id.as_str()) == index.passages.get(id.as_str());
-            let any = |id: &&String| held.contains_key(id.as_str());
-            *in_part += gold.iter().filter(any).count() as f64 / gold.len() as f64;
-            *sum += gold.iter().filter(whole).count() as f64 / gold.len() as f64;
-        }
-        let mut ten: Vec<&str> = Vec::new();
-        for candidate in &candidates {
-            let turn = turn(index, candidate.position);
-            if ten.len() < 10 && !ten.contains(&turn) {
-                ten.push(turn);
-            }
-        }
-        self.at_ten += gold.iter().filter(|id| ten.contains(&id.as_str())).count() as f64 / gold.len() as f64;
-    }
+struct Question {
+    memory: usize,
+    text: String,
+    evidence: Vec<String>,
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let asked = |option: &str| arguments.iter().skip(1).any(|argument| argument == option);
-    let file = arguments.first().expect("evaluate FILE [merge] [nohints]");
-    let lines = std::fs::read_to_string(file).expect("the file can be read");
-    let conversations: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let hints = if asked("nohints") { Hints { speaker: false, time: false } } else { Hints::default() };
-    let groups: Vec<&[Value]> = if asked("merge") { vec![&conversations] } else { conversations.chunks(1).collect() };
-    let mut sums = Sums::default();
-    let (mut count, mut indexing) = (0, Duration::ZERO);
-    for group in groups {
-        let mut index = Index::default();
-        let begun = Instant::now();
-        group.iter().for_each(|conversation| index.add(conversation));
-        indexing += begun.elapsed();
-        count += index.marks.len();
-        for conversation in group {
-            for question in list(conversation, "questions") {
-                let gold: Vec<String> = list(question, "evidence")
-                    .iter()
-                    .map(|id| key(conversation, id.as_str().expect("an id")))
-                    .collect();
-                if !gold.is_empty() {
-                    sums.ask(&index, text(question, "question"), &gold, hints);
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    let Some(file) = arguments.first() else {
+        eprintln!("evaluate FILE [merge] [nohints]");
+        std::process::exit(2);
+    };
+    let hints = if has("nohints") { Hints { speaker: false, time: false } } else { Hints::default() };
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("{file}: {error}");
+            std::process::exit(1);
+        }
+    };
+    let mut memories: Vec<Memory> = Vec::new();
+    let mut questions = Vec::new();
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let conversation: Value = serde_json::from_str(line).unwrap_or_default();
+        if memories.is_empty() || !has("merge") {
+            memories.push(Memory::default());
+        }
+        let memory = memories.len() - 1;
+        let name = string(conversation.get("conversation"));
+        if let Some(memory) = memories.last_mut() {
+            memory.add(name, &conversation);
+        }
+        for question in list(conversation.get("questions")) {
+            let evidence = list(question.get("evidence"))
+                .iter()
+                .map(|id| format!("{name}/{}", id.as_str().unwrap_or_default()))
+                .collect();
+            questions.push(Question { memory, text: string(question.get("question")).to_owned(), evidence });
+        }
+    }
+    report(&memories, &questions, hints);
+}
+
+fn string(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+impl Memory {
+    fn add(&mut self, name: &str, conversation: &Value) {
+        for session in list(conversation.get("sessions")) {
+            let time = time(string(session.get("date")));
+            self.now = self.now.max(time);
+            let mut first = true;
+            for turn in list(session.get("turns")) {
+                let speaker = string(turn.get("speaker"));
+                let mut text = string(turn.get("text")).to_owned();
+                if let Some(caption) = turn.get("caption").and_then(Value::as_str) {
+                    text = format!("{text} [image: {caption}]");
+                }
+                for passage in cut(&text) {
+                    let tokens = tokens(&format!("{speaker}: {passage}\n"));
+                    let posting = Document { text: passage, speaker, time, first, tokens }.posting();
+                    let offset = self.marks.len() as u32;
+                    for term in posting.terms {
+                        self.terms.entry(term).or_default().push(offset);
+                    }
+                    self.marks.push(posting.mark);
+                    self.turns.push(format!("{name}/{}", string(turn.get("id"))));
+                    first = false;
                 }
             }
         }
     }
-    let percent = |sum: f64| 100.0 * sum / sums.questions as f64;
-    println!(
-        "{count} passages, {:?} each to index; {} questions",
-        indexing / count.try_into().unwrap(),
-        sums.questions
-    );
-    for ((budget, share), in_part) in BUDGETS.iter().zip(sums.shares).zip(sums.in_part) {
-        println!("{budget} tokens: {:.1} %, in part {:.1} %", percent(share), percent(in_part));
+}
+
+/// Milliseconds since 1970 of a time such as "1:56 pm on 8 May, 2023"; by the day.
+fn time(text: &str) -> u64 {
+    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    let [.., day, month, year] = words.as_slice() else { return 0 };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|name| month.starts_with(name)).unwrap_or(0) as u64;
+    let (day, year): (u64, u64) = (day.parse().unwrap_or(1), year.parse().unwrap_or(1970));
+    let years = |year: u64| year * 365 + year / 4 - year / 100 + year / 400;
+    let leap = u64::from(year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)));
+    let lengths = [31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let days = years(year - 1) - years(1969) + lengths.iter().take(month as usize).sum::<u64>() + day - 1;
+    days * 86_400_000 + 43_200_000
+}
+
+fn report(memories: &[Memory], questions: &[Question], hints: Hints) {
+    let mut shares = [0.0; BUDGETS.len()];
+    let mut at_ten = 0.0;
+    let mut took: Vec<Duration> = Vec::new();
+    for question in questions {
+        let Some(memory) = memories.get(question.memory) else { continue };
+        let query = Query::new(&question.text, memory.now, hints);
+        let empty = Vec::new();
+        let rows: Vec<&Vec<u32>> = query.rows.iter().map(|row| memory.terms.get(&row.term).unwrap_or(&empty)).collect();
+        let begun = Instant::now();
+        let candidates = rank(&query, Found { first: 0, marks: &memory.marks, rows: &rows }, &[], 512);
+        took.push(begun.elapsed());
+        let turns = |positions: &mut dyn Iterator<Item = u64>| -> Vec<&String> {
+            positions.filter_map(|position| memory.turns.get(position as usize)).collect()
+        };
+        // Of a turn with several passages, all that were indexed have to be there.
+        for (share, budget) in shares.iter_mut().zip(BUDGETS) {
+            let shown = turns(&mut select(&candidates, budget, HEADER).iter().map(|taken| taken.position));
+            let whole = |id: &String| {
+                let wanted = memory.turns.iter().filter(|turn| *turn == id).count();
+                if wanted == 0 { 0.0 } else { shown.iter().filter(|turn| **turn == id).count() as f64 / wanted as f64 }
+            };
+            *share += question.evidence.iter().map(whole).sum::<f64>() / question.evidence.len().max(1) as f64;
+        }
+        let mut best: Vec<&String> = Vec::new();
+        for turn in turns(&mut candidates.iter().map(|candidate| candidate.position)) {
+            if best.len() < 10 && !best.contains(&turn) {
+                best.push(turn);
+            }
+        }
+        let found = question.evidence.iter().filter(|id| best.contains(id)).count();
+        at_ten += found as f64 / question.evidence.len().max(1) as f64;
     }
-    sums.times.sort_unstable();
-    let times = &sums.times;
-    println!("turn R@10: {:.1} %", percent(sums.at_ten));
-    println!("a question: p50 {:?}, p99 {:?}", times[times.len() / 2], times[times.len() * 99 / 100]);
+    let count = questions.len().max(1) as f64;
+    took.sort();
+    let documents: usize = memories.iter().map(|memory| memory.marks.len()).sum();
+    let postings: usize = memories.iter().flat_map(|memory| memory.terms.values()).map(Vec::len).sum();
+    println!(
+        "{} questions, {documents} passages, {:.1} terms each",
+        questions.len(),
+        postings as f64 / documents as f64
+    );
+    for (share, budget) in shares.iter().zip(BUDGETS) {
+        println!("{budget:>5} tokens: {:.1} %", share / count * 100.0);
+    }
+    println!("turn R@10: {:.1} %", at_ten / count * 100.0);
+    let middle = took.get(took.len() / 2).copied().unwrap_or_default();
+    let high = took.get(took.len() * 99 / 100).copied().unwrap_or_default();
+    println!("rank: p50 {middle:?}, p99 {high:?}");
 }
-
-fn turn(index: &Index, position: u64) -> &str {
-    &index.turns[usize::try_from(position).unwrap()]
-}
-
-fn key(conversation: &Value, id: &str) -> String {
-    format!("{} {id}", text(conversation, "conversation"))
-}
-
-fn list<'a>(of: &'a Value, name: &str) -> &'a [Value] {
-    of.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(of: &'a Value, name: &str) -> &'a str {
-    of.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The day of a date such as `1:56 pm on 8 May, 2023`.
-fn milliseconds(date: &str) -> Option<u64> {
-    let (_, day) = date.split_once(" on ")?;
-    let (day, rest) = day.split_once(' ')?;
-    let (month, year) = rest.split_once(", ")?;
-    let wanted = (year.parse().ok()?, month, day.parse().ok()?);
-    (10_000..30_000_u64).map(|days| days * 86_400_000).find(|time| {
-        let day = keepline_recall::time::Day::of(*time);
-        (day.year, MONTHS[usize::from(day.month) - 1], day.day) == wanted
-    })
-}
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];

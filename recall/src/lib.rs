@@ -1,14 +1,35 @@
-//! Search without a model: what of a long conversation bears on a question, by its words alone.
+//! Search without a model: what a memory is indexed by, and which of its passages a question is about.
 //!
-//! Pure functions over plain data: no I/O, no clock, no randomness. Writing: [`passages::cut`] a turn, give a store
-//! each passage's [`terms::of`] and [`mark::Mark`]. Asking: [`query::Query::new`] names the terms to ask for,
-//! [`rank::rank`] scores what the store answers, and [`select::select`] fills a budget of tokens.
+//! Pure functions over plain data: no input or output, no clock, no randomness. The way of a text:
+//!
+//! 1. [`cut`] divides it into passages of about 70 tokens.
+//! 2. [`Document::posting`] makes numbers of a passage, for an index that knows terms and positions only.
+//! 3. [`Query::new`] tells which terms to ask the index for.
+//! 4. [`rank`] scores what the index found.
+//! 5. [`select`] fills a budget of tokens with the best.
+//!
+//! Nothing here knows a language, but for the hints: English names of months and words of time.
 
-pub mod mark;
-pub mod passages;
-pub mod query;
-pub mod rank;
-mod script;
-pub mod select;
-pub mod terms;
-pub mod time;
+mod fold;
+mod mark;
+mod passages;
+mod query;
+mod rank;
+mod select;
+mod terms;
+mod time;
+
+use std::collections::BinaryHeap;
+
+pub use mark::Mark;
+pub use passages::{PASSAGE_TOKENS, Passages, cut, tokens};
+pub use query::{Hints, Kind, MAX_TERMS, Query, Row};
+pub use rank::{Candidate, Found, Why, rank};
+pub use select::select;
+pub use terms::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, key, terms};
+pub use time::Date;
+
+/// Numbers in ascending order. One kind of sort for all, for the component's size.
+fn ascending(numbers: Vec<u64>) -> Vec<u64> {
+    BinaryHeap::from(numbers).into_sorted_vec()
+}

@@ -1,32 +1,57 @@
-//! What an index keeps beside a passage's terms: 16 bits.
+//! What an index keeps of a document beside its terms.
 
-/// What ranking and selecting must know of a passage without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A document's mark: what ranking needs to know of every document, whether it matched or not.
+///
+/// 16 bits: 8 of terms, 7 of tokens, 1 for the first of a session. 0 is no document, but a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// How many terms it has; 255: as many or more.
+    /// How many terms it has; 255: that many or more.
     pub terms: u8,
-    /// How many tokens it takes as it is shown (with its speaker, without the run's header): 1 to 127, where 127 is as
-    /// many or more.
+    /// How many tokens it takes, 1 to 127; 127: that many or more.
     pub tokens: u8,
-    /// Whether it is the first of its session: what is before it is not its neighbour.
+    /// Whether a session begins with it.
     pub first: bool,
 }
 
 impl Mark {
-    /// Too large counts are cut. No tokens count as one, so that no mark is 0, which is none to a store.
+    /// The mark of a document. No document has 0 tokens: at least 1 is kept.
     pub fn new(terms: usize, tokens: usize, first: bool) -> Self {
-        let terms = u8::try_from(terms).unwrap_or(u8::MAX);
-        Self { terms, tokens: u8::try_from(tokens.clamp(1, 127)).unwrap_or(127), first }
+        Self { terms: terms.min(255) as u8, tokens: tokens.clamp(1, 127) as u8, first }
     }
 
-    /// As a store keeps it: first (1 bit), tokens (7), terms (8). Never 0.
+    /// As the index stores it; never 0.
     pub fn encode(self) -> u16 {
-        u16::from(self.first) << 15 | u16::from(self.tokens.clamp(1, 127)) << 8 | u16::from(self.terms)
+        u16::from(self.terms) << 8 | u16::from(self.tokens.clamp(1, 127)) << 1 | u16::from(self.first)
     }
 
-    /// None of 0: there is no document.
-    pub fn decode(mark: u16) -> Option<Self> {
-        let [high, terms] = mark.to_be_bytes();
-        (mark != 0).then_some(Self { terms, tokens: high & 127, first: high & 128 != 0 })
+    /// Read what [`Mark::encode`] wrote; none if there is no document. Whatever else comes is some mark.
+    pub fn decode(bits: u16) -> Option<Self> {
+        let mark = Self { terms: (bits >> 8) as u8, tokens: (bits >> 1) as u8 & 127, first: bits & 1 == 1 };
+        (bits != 0).then_some(mark)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for terms in [0, 1, 254, 255] {
+            for tokens in [1, 70, 127] {
+                for first in [false, true] {
+                    let mark = Mark::new(terms, tokens, first);
+                    assert_eq!(Mark::decode(mark.encode()), Some(mark));
+                    assert_eq!((mark.terms as usize, mark.tokens as usize), (terms, tokens));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn counts_saturate_and_no_document_is_a_hole() {
+        assert_eq!(Mark::new(1000, 1000, true), Mark { terms: 255, tokens: 127, first: true });
+        assert_ne!(Mark::new(0, 0, false).encode(), 0);
+        assert_eq!(Mark::decode(0), None);
     }
 }

@@ -1,112 +1,112 @@
-//! Turns are cut into passages: long ones would hide what they hold from the ranking, and fill the budget with the rest.
+//! Texts in pieces that can be found, and shown, one by one.
 
-use std::ops::Range;
-
-use crate::script;
-
-/// What a passage holds at most, in tokens, but for a single cluster of characters that is longer.
+/// A passage has at most so many tokens. In longer ones less is found: neighbours do what a long passage would.
 pub const PASSAGE_TOKENS: usize = 70;
 
-/// How many characters a cut goes back to spare a cluster of them. Longer ones are no writing.
-const CLUSTER: usize = 32;
+const PASSAGE_BYTES: usize = PASSAGE_TOKENS * 4;
 
-/// About how many tokens a text takes: a quarter of its bytes, but one for each character of a script without spaces.
+/// How many tokens a text is taken for: a quarter of its bytes, rounded up. A character of scripts without spaces has
+/// three bytes, which is about what it takes in tokens as well.
 pub fn tokens(text: &str) -> usize {
-    text.chars().map(quarters).sum::<usize>().div_ceil(4)
+    text.len().div_ceil(4)
 }
 
-/// A character in quarters of a token.
-fn quarters(c: char) -> usize {
-    if script::is_unspaced(c) { 4 } else { c.len_utf8() }
-}
-
-/// Cut a text into passages of at most [`PASSAGE_TOKENS`], in order, without white space around them. Cuts lie at the
-/// ends of sentences and lines, short ones stay together; a sentence too long is cut at spaces, or between characters.
-/// All of the text that is not white space is in exactly one passage. Linear.
+/// Cut a text into passages of at most [`PASSAGE_TOKENS`], at the ends of sentences and lines. Short sentences are
+/// glued; a sentence that is too long is cut at a space, or else between two characters.
+///
+/// The passages are parts of the text in its order, trimmed, none of them blank; nothing but white space is left out.
+/// Cost: linear in the text.
 pub fn cut(text: &str) -> Passages<'_> {
-    Passages { text, at: 0 }
+    Passages { rest: text }
 }
 
-/// The passages of a text, as ranges of bytes: see [`cut`].
-#[derive(Debug, Clone)]
+/// See [`cut`].
+#[derive(Clone, Debug)]
 pub struct Passages<'a> {
-    text: &'a str,
-    at: usize,
+    rest: &'a str,
 }
 
-impl Iterator for Passages<'_> {
-    type Item = Range<usize>;
+impl<'a> Iterator for Passages<'a> {
+    type Item = &'a str;
 
-    fn next(&mut self) -> Option<Range<usize>> {
-        let rest = self.text.get(self.at..)?;
-        let start = self.at + (rest.len() - rest.trim_start().len());
-        let rest = rest.trim_start();
-        if rest.is_empty() {
+    fn next(&mut self) -> Option<&'a str> {
+        let text = self.rest.trim_start();
+        if text.is_empty() {
+            self.rest = text;
             return None;
         }
-        let length = first(rest);
-        self.at = start + length;
-        Some(start..start + rest.get(..length).map_or(length, |passage| passage.trim_end().len()))
+        let (passage, rest) = text.split_at_checked(end(text))?;
+        self.rest = rest;
+        Some(passage.trim_end())
     }
 }
 
-/// How many bytes the first passage takes. Of all places to cut within the limit, the last of the best kind.
-fn first(text: &str) -> usize {
-    let (mut taken, mut sentence, mut space, mut cluster) = (0, 0, 0, 0);
-    let mut since_cluster = 0;
-    let mut before = None;
-    let mut ending = Ending::No;
-    for (at, c) in text.char_indices() {
-        if let Some(before) = before {
-            ending = ending.then(before, c);
-            since_cluster += 1;
-            if script::may_part(before, c) || since_cluster > CLUSTER {
-                (cluster, since_cluster) = (at, 0);
-                if ending == Ending::Here {
-                    sentence = at;
-                }
-                if before.is_whitespace() && !c.is_whitespace() {
-                    space = at;
-                }
+/// Where the first passage of a text ends that begins with no white space.
+fn end(text: &str) -> usize {
+    if text.len() <= PASSAGE_BYTES {
+        return text.len();
+    }
+    // The last chance of each kind.
+    let (mut sentence, mut space, mut any) = (0, 0, 0);
+    let (mut after_stop, mut first_half, mut joined) = (false, false, false);
+    for (at, character) in text.char_indices() {
+        if at > PASSAGE_BYTES {
+            break;
+        }
+        let second_half = half_a_flag(character) && first_half;
+        if at > 0 && !joins(character) && !second_half && !joined {
+            any = at;
+        }
+        first_half = half_a_flag(character) && !first_half;
+        // Also what a subscript sign of Khmer or Myanmar puts below.
+        joined = matches!(u32::from(character), ZERO_WIDTH_JOINER | 0x1039 | 0x17D2);
+        if character.is_whitespace() {
+            space = at;
+            if after_stop || character == '\n' {
+                sentence = at;
             }
         }
-        // White space at the end is not handed out, so it needs no room.
-        if !c.is_whitespace() && taken + quarters(c) > 4 * PASSAGE_TOKENS && cluster > 0 {
-            return [sentence, space, cluster].into_iter().find(|end| *end > 0).unwrap_or(text.len());
-        }
-        taken += quarters(c);
-        before = Some(c);
-    }
-    text.len()
-}
-
-/// Whether a sentence ends between two characters.
-#[derive(Clone, Copy, PartialEq)]
-enum Ending {
-    No,
-    /// After a full stop, and what closes behind it: white space must follow.
-    Stop,
-    /// The same after a stop of a script without spaces: none need follow.
-    WideStop,
-    Here,
-}
-
-impl Ending {
-    /// From what is between `before` and the character before it.
-    fn then(self, before: char, after: char) -> Self {
-        let closes = |c| matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）');
-        let wide = |c| matches!(c, '。' | '！' | '？' | '｡');
-        let stop = match before {
-            '\n' | '\u{2028}' | '\u{2029}' => Self::Here,
-            '.' | '!' | '?' | '…' | '।' | '॥' | '؟' | '۔' | '။' | ';' => Self::Stop,
-            before if wide(before) => Self::WideStop,
-            before if self != Self::Here && (closes(before) || before.is_whitespace()) => self,
-            _ => Self::No,
-        };
-        match stop {
-            Self::Stop if before.is_whitespace() && !after.is_whitespace() => Self::Here,
-            Self::WideStop if !closes(after) && !wide(after) => Self::Here,
-            stop => stop,
+        match character {
+            '.' | '!' | '?' | '…' => after_stop = true,
+            // A stop that no space follows.
+            '。' | '！' | '？' | '｡' | '।' | '॥' | '؟' | '۔' | '။' | '។' => {
+                sentence = at + character.len_utf8();
+                after_stop = true;
+            }
+            '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」' | '』' | '）' | '*' | '_' => {}
+            _ => after_stop = false,
         }
     }
+    let end = if sentence > 0 && sentence <= PASSAGE_BYTES {
+        sentence
+    } else if space > 0 {
+        space
+    } else {
+        any
+    };
+    if end > 0 { end } else { text.len() }
+}
+
+/// Whether a character belongs to the one before it: the marks and vowel signs of scripts that a cut between characters
+/// is to be expected of, and what joins emoji.
+fn joins(character: char) -> bool {
+    match u32::from(character) {
+        // Indic scripts, whose blocks are laid out alike.
+        code @ 0x900..0xE00 => matches!(code & 0x7F, 0..=3 | 0x3C | 0x3E..=0x4D | 0x62 | 0x63),
+        code => matches!(
+            code,
+            0x300..=0x36F
+                | 0xE31 | 0xE33..=0xE3A | 0xE47..=0xE4E
+                | 0xEB1 | 0xEB3..=0xEBC | 0xEC8..=0xECE
+                | 0x102B..=0x103E | 0x1056..=0x1060 | 0x17B4..=0x17D3
+                | ZERO_WIDTH_JOINER | 0x3099 | 0x309A | 0xFE00..=0xFE0F | 0x1F3FB..=0x1F3FF | 0xE0020..=0xE007F
+        ),
+    }
+}
+
+const ZERO_WIDTH_JOINER: u32 = 0x200D;
+
+/// Two of them are a flag.
+fn half_a_flag(character: char) -> bool {
+    matches!(u32::from(character), 0x1F1E6..=0x1F1FF)
 }

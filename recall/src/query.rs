@@ -1,16 +1,24 @@
-//! What a question asks a store for.
+//! What to ask an index for.
 
-use crate::terms::{self, each_word};
+use crate::ascending;
+use crate::fold::capital;
+use crate::terms::{self, Word, words};
+use crate::time::Date;
 
-/// How many terms a question asks for at most: a store's limit. Of a longer question the first words count.
-pub const QUERY_TERMS: usize = 256;
+/// An index is asked for at most so many terms.
+pub const MAX_TERMS: usize = 256;
 
-/// What besides words may count. Both are, by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Of a long question, so many words count at its beginning, and as many at its end.
+const WORDS_EACH_END: usize = 64;
+/// So many different words may name a speaker.
+const MAX_NAMES: usize = 32;
+
+/// Which hints a question is searched for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// Whose name the question has, spoke.
+    /// Prefer what was said by somebody whom the question names.
     pub speaker: bool,
-    /// Months, days and years that the question names; words of time if it asks when. Names in English only.
+    /// Prefer what was said in a month or on a day that the question names, and what says when if it asks for that.
     pub time: bool,
 }
 
@@ -20,135 +28,167 @@ impl Default for Hints {
     }
 }
 
-/// What a term of a question is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a term stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of the text.
+    /// A word of the question: scored.
     Word,
-    /// A hint: this word may be who spoke.
+    /// A speaker of that name: a hint.
     Speaker,
-    /// A hint: the passage's date is named.
+    /// A month or day: a hint.
     Date,
-    /// A hint: the passage has a word of time, and the question asks for one.
+    /// Words of time: a hint.
     Time,
 }
 
-/// The terms of a question, each once, in the order to ask a store for them.
-#[derive(Debug, Clone, Default)]
+/// A term to ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Below [`crate::TERM_LIMIT`].
+    pub term: u32,
+    /// What it stands for.
+    pub kind: Kind,
+}
+
+/// A question, as an index understands it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// At most [`QUERY_TERMS`], each below [`terms::TERMS`].
-    pub terms: Vec<u32>,
-    /// What each of them is.
-    pub kinds: Vec<Kind>,
+    /// At most [`MAX_TERMS`], each term once. A speaker's follows the row of the same word; where speakers are many,
+    /// the two are scored as one term.
+    pub rows: Vec<Row>,
 }
 
 impl Query {
-    /// The terms of a question. Linear in it.
-    pub fn new(text: &str, hints: Hints) -> Self {
+    /// Read a question. `now` in milliseconds since 1970 is what "yesterday" is relative to; 0: not known.
+    /// Cost: linear in the text, but for a sort of its words.
+    pub fn new(text: &str, now: u64, hints: Hints) -> Self {
+        let mut said = Vec::new();
+        words(text, &mut |word| said.push(word));
         let mut query = Self::default();
-        if hints.time {
-            query.dates(text);
-        }
-        each_word(text, |word| {
-            query.add(word.term(), Kind::Word);
-            if hints.speaker {
-                query.add(word.speaker(), Kind::Speaker);
+        // Words with a capital may be names; so may all, where nothing is written with capitals.
+        let cased = text.chars().any(capital);
+        let mut names = if hints.speaker { MAX_NAMES } else { 0 };
+        for word in distinct(&said) {
+            query.add(word.term, Kind::Word);
+            if names > 0 && (!cased || word.text.starts_with(capital)) {
+                query.add(terms::speaker(&word), Kind::Speaker);
+                names -= 1;
             }
-        });
+        }
+        if hints.time {
+            dates(&said, now, &mut |term| query.add(term, Kind::Date));
+            if said.iter().any(|word| word.text.eq_ignore_ascii_case("when")) {
+                query.add(terms::TIME, Kind::Time);
+            }
+        }
         query
     }
 
+    /// The terms to ask for, in the order of the rows.
+    pub fn terms(&self) -> Vec<u32> {
+        self.rows.iter().map(|row| row.term).collect()
+    }
+
     fn add(&mut self, term: u32, kind: Kind) {
-        if self.terms.len() < QUERY_TERMS && !self.terms.contains(&term) {
-            self.terms.push(term);
-            self.kinds.push(kind);
-        }
-    }
-
-    /// The dates named, and whether it asks when. Of `3 May 2023`, `May 3rd, 2023`, `2023-05-03`, any part may be missing.
-    fn dates(&mut self, text: &str) {
-        let mut named = Named::default();
-        each_word(text, |word| {
-            if word.text == "when" {
-                self.add(terms::timed_facet(), Kind::Time);
-            }
-            self.dated(&mut named, word.text);
-        });
-        self.close(&mut named);
-    }
-
-    fn dated(&mut self, named: &mut Named, word: &str) {
-        let number = number(word);
-        match (month(word), number) {
-            (Some(month), _) => {
-                // A second month begins another date.
-                if named.month != 0 {
-                    self.close(named);
-                }
-                named.month = month;
-            }
-            (_, Some(year @ 1900..=2199)) => {
-                if named.year != 0 {
-                    self.close(named);
-                }
-                named.year = i32::from(year);
-                if named.month != 0 {
-                    self.close(named);
-                }
-            }
-            // 2023-05-03
-            (_, Some(month @ 1..=12)) if named.year != 0 && named.month == 0 => named.month = small(month),
-            (_, Some(day @ 1..=31)) => named.day = small(day),
-            _ if named.month == 0 => {
-                self.close(named);
-            }
-            _ => {
-                named.since += 1;
-                if named.since > 1 {
-                    self.close(named);
-                }
-            }
-        }
-    }
-
-    fn close(&mut self, named: &mut Named) {
-        let Named { year, month, day, .. } = std::mem::take(named);
-        if year != 0 || month != 0 {
-            // What happened on a day is often told some days later: its month counts, too.
-            self.add(terms::date(year, month, if month == 0 { 0 } else { day }), Kind::Date);
-            self.add(terms::date(year, month, 0), Kind::Date);
+        if self.rows.len() < MAX_TERMS && self.rows.iter().all(|row| row.term != term) {
+            self.rows.push(Row { term, kind });
         }
     }
 }
 
-#[derive(Default)]
-struct Named {
-    year: i32,
-    month: u8,
-    day: u8,
-    /// Words since the month.
-    since: u8,
+/// The words, each term once, in the order of the text; of very many, those at both ends.
+fn distinct<'a>(said: &[Word<'a>]) -> Vec<Word<'a>> {
+    let keys = said.iter().zip(0u64..).map(|(word, at)| u64::from(word.term) << 32 | at);
+    let mut keys = ascending(keys.collect());
+    keys.dedup_by_key(|key| *key >> 32);
+    let mut keys = ascending(keys.iter().map(|key| key & u64::from(u32::MAX)).collect());
+    if keys.len() > 2 * WORDS_EACH_END {
+        keys.drain(WORDS_EACH_END..keys.len() - WORDS_EACH_END);
+    }
+    keys.iter().filter_map(|at| said.get(*at as usize).copied()).collect()
 }
 
-/// The number that a word spells, also as `3rd`.
-fn number(word: &str) -> Option<u16> {
-    let digits = word.trim_end_matches(['s', 't', 'n', 'd', 'r', 'h']);
-    digits.parse().ok()
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Tell the terms of the days and months that a question names.
+fn dates(said: &[Word], now: u64, tell: &mut dyn FnMut(u32)) {
+    let word = |at: usize| said.get(at).map_or("", |word| word.text);
+    for at in 0..said.len() {
+        let before = |steps: usize| at.checked_sub(steps).map_or("", word);
+        let here = word(at);
+        if let Some(month) = month_named(here) {
+            let of_day = if before(1).eq_ignore_ascii_case("of") { before(2) } else { before(1) };
+            let (day, year) = match (day_of(of_day), day_of(word(at + 1))) {
+                (Some(day), _) => (Some(day), year_of(word(at + 1))),
+                (None, Some(day)) => (Some(day), year_of(word(at + 2))),
+                (None, None) => (None, year_of(word(at + 1))),
+            };
+            // "may" and "march" are verbs, too.
+            let capital = here.starts_with(|first: char| first.is_ascii_uppercase()) && at > 0;
+            if capital || day.is_some() || year.is_some() {
+                tell_date(year.unwrap_or(0), month, day, tell);
+            }
+        } else if let (Some(year), Some(month), Some(day)) = (year_of(here), number(word(at + 1)), day_of(word(at + 2)))
+            && (1..=12).contains(&month)
+        {
+            tell_date(year, month, Some(day), tell);
+        } else if now != 0 {
+            relative(here, before(1), now, tell);
+        }
+    }
 }
 
-fn small(number: u16) -> u8 {
-    u8::try_from(number).unwrap_or(0)
+fn tell_date(year: u32, month: u32, day: Option<u32>, tell: &mut dyn FnMut(u32)) {
+    if let Some(day) = day {
+        tell(terms::day(year, month, day));
+    }
+    tell(terms::month(year, month));
 }
 
-/// The month that a word in lower case names: in full, or by its first three letters. The verb `may` is one, too: what
-/// was said in a May counts more then, which is a hint gone wrong, not a miss.
-pub(crate) fn month(word: &str) -> Option<u8> {
-    let mut months = 1..;
-    MONTHS
-        .split(' ')
-        .zip(&mut months)
-        .find(|(name, _)| *name == word || (word.len() == 3 && name.starts_with(word)))
-        .map(|(_, month)| month)
+fn relative(word: &str, before: &str, now: u64, tell: &mut dyn FnMut(u32)) {
+    let days = match word {
+        _ if word.eq_ignore_ascii_case("today") => 0..1,
+        _ if word.eq_ignore_ascii_case("yesterday") => 1..2,
+        _ if word.eq_ignore_ascii_case("week") && before.eq_ignore_ascii_case("last") => 1..14,
+        _ => return,
+    };
+    for days in days {
+        let date = Date::before(now, days);
+        tell(terms::day(date.year, date.month, date.day));
+    }
 }
 
-const MONTHS: &str = "january february march april may june july august september october november december";
+/// The month of an English name or its first three letters, 1 to 12.
+fn month_named(word: &str) -> Option<u32> {
+    let names = |name: &&str| {
+        name.eq_ignore_ascii_case(word) || name.get(..3).is_some_and(|short| short.eq_ignore_ascii_case(word))
+    };
+    MONTHS.iter().zip(1..).find(|(name, _)| names(name)).map(|(_, month)| month)
+}
+
+fn number(word: &str) -> Option<u32> {
+    word.parse().ok()
+}
+
+/// A day of a month: "3", "03" or "3rd".
+fn day_of(word: &str) -> Option<u32> {
+    let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+    number(digits).filter(|day| (1..=31).contains(day))
+}
+
+fn year_of(word: &str) -> Option<u32> {
+    number(word).filter(|year| (1970..2200).contains(year))
+}

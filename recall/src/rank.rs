@@ -1,249 +1,276 @@
-//! Score passages by what a store's `match` answers.
+//! Which documents a question is about.
 //!
-//! BM25 on sets: a passage has a term or not. What is said is understood from what is said around it, so a term also
-//! counts for the neighbours of its passage, less with each step and never in another session (the kernel).
-//! A position without a document counts as a step: what was taken out leaves its distance. With the first passage of a
-//! session goes its border, and scores leak by so many steps; whoever minds keeps a document without terms there.
+//! BM25 on sets: a document has a term or has it not. What its neighbours in the session have counts as well, the less
+//! the farther away they are: people name a thing once and then talk about "it".
 
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use crate::{
-    mark::Mark,
-    query::{Kind, Query},
-};
+use crate::mark::Mark;
+use crate::query::{Kind, Query};
 
-/// The kernel: what a term counts at a distance.
-const KERNEL: [f32; 6] = [1.0, 0.65, 0.4225, 0.274_625, 0.178_506_25, 0.116_029_06];
-const K1: f32 = 1.2;
-const B: f32 = 0.75;
-/// What hints multiply with.
+/// Neighbours so far away count.
+const RADIUS: usize = 5;
+/// How much a term counts in the neighbours from 5 before to 5 after: 0.65 to the power of the distance.
+const KERNEL: [f32; 2 * RADIUS + 1] =
+    [0.116_029_06, 0.178_506_25, 0.274_625, 0.4225, 0.65, 1.0, 0.65, 0.4225, 0.274_625, 0.178_506_25, 0.116_029_06];
+/// BM25: how soon more of a term adds nothing.
+const SATURATION: f32 = 1.2;
+/// BM25: how much the length matters.
+const LENGTH: f32 = 0.75;
+/// From so many documents on, terms that more than a quarter of them have are ignored.
+const ENOUGH: usize = 64;
 const SPEAKER: f32 = 1.3;
 const DATE: f32 = 2.0;
 const TIME: f32 = 1.3;
-/// From so many documents on, terms that more than a quarter of them have are ignored.
-const COMMON_FROM: usize = 40;
 
-/// What a store answered to [`Query::terms`].
-#[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+/// What an index answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a, Offsets> {
     /// The position of the first mark.
     pub first: u64,
-    /// One for each position.
+    /// One for each position; 0 where there is no document. A document's neighbours end there: what is forgotten
+    /// makes no neighbours of what it kept apart.
     pub marks: &'a [u16],
-    /// For each term, as asked for: offsets from `first`, ascending. Those beyond the marks are skipped.
-    pub terms: &'a [&'a [u32]],
+    /// One for each term of the query: ascending offsets into `marks`. Others are ignored.
+    pub rows: &'a [Offsets],
 }
 
-/// Why a passage was found: a set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Why(pub u8);
+/// Why a document was found: a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Why(u8);
 
 impl Why {
-    /// It or a neighbour has a word of the question. Always there.
+    /// It, or a neighbour in its session, has words of the question.
     pub const TERMS: Self = Self(1);
-    /// Who spoke is named.
+    /// The question names its speaker.
     pub const SPEAKER: Self = Self(2);
-    /// Its date is named.
+    /// The question names its month or day.
     pub const DATE: Self = Self(4);
-    /// It tells a time, as was asked for.
+    /// The question asks when, and it has a word of time.
     pub const TIME: Self = Self(8);
 
-    /// Whether all of these are among them.
-    pub fn has(self, others: Self) -> bool {
-        self.0 & others.0 == others.0
+    /// Whether all of `other` are in it.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
     }
 }
 
-/// A passage that bears on the question.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A document that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Where.
+    /// Its position in the index.
     pub position: u64,
-    /// Above the threshold; comparable within a question only.
+    /// Above 0; the higher, the better. Comes from the documents as a whole: scores of two indexes don't compare.
     pub score: f32,
-    /// By what.
-    pub why: Why,
-    /// Its mark.
+    /// What its mark tells.
     pub mark: Mark,
+    /// What speaks for it.
+    pub why: Why,
 }
 
-/// What is handed out.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// So many candidates at most, the best.
-    pub candidates: usize,
-    /// Only scores above this.
-    pub above: f32,
-}
-
-impl Default for Limits {
-    /// 512 candidates above 0.
-    fn default() -> Self {
-        Self { candidates: 512, above: 0.0 }
+/// The best documents, at most `most`, in order of score and then of position, but for those in `excluded` (ascending
+/// ranges of positions), which still count as neighbours.
+///
+/// Cost: linear in the marks and in the offsets, times the logarithm of `most`; 20 bytes for each mark.
+pub fn rank<Offsets: AsRef<[u32]>>(
+    query: &Query,
+    found: Found<'_, Offsets>,
+    excluded: &[Range<u64>],
+    most: usize,
+) -> Vec<Candidate> {
+    let mut ranking = Ranking::new(found.marks);
+    let mut rows = query.rows.iter().zip(found.rows).peekable();
+    while let Some((row, offsets)) = rows.next() {
+        let offsets = offsets.as_ref();
+        match row.kind {
+            Kind::Word => {
+                let said_by = rows.peek().filter(|(row, _)| row.kind == Kind::Speaker);
+                ranking.word(offsets, said_by.map_or(&[], |(_, offsets)| offsets.as_ref()));
+            }
+            Kind::Speaker => ranking.hint(offsets, Why::SPEAKER),
+            Kind::Date => ranking.hint(offsets, Why::DATE),
+            Kind::Time => ranking.hint(offsets, Why::TIME),
+        }
     }
+    ranking.best(found.first, excluded, most)
 }
 
-/// The best passages for a question, by descending score, the newer first among equals. Those at `excluded` positions
-/// (any order) are neighbours, but no candidates. Linear in positions and matches.
-pub fn rank(query: &Query, found: &Found<'_>, excluded: &[Range<u64>], limits: Limits) -> Vec<Candidate> {
-    let count = found.marks.len();
-    let sessions = sessions(found.marks);
-    let around = Around::new(found.marks, &sessions);
-    let documents = around.documents;
-    let mut scores = vec![0.0_f32; count];
-    let mut hints = vec![0_u8; count];
-    let mut counts = vec![0.0_f32; count];
-    for (kind, offsets) in query.kinds.iter().zip(found.terms) {
-        match hint(*kind) {
-            Some(bit) => {
-                for offset in *offsets {
-                    if let Some(hints) = hints.get_mut(index(*offset)) {
-                        *hints |= bit.0;
-                    }
+/// What is known of one position.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The sum over the terms.
+    score: f32,
+    /// What a term's weight is divided by, beside the weight itself.
+    length: f32,
+    /// How many neighbours it has before and after it, at most `RADIUS`.
+    before: u8,
+    after: u8,
+    why: Why,
+}
+
+struct Ranking<'a> {
+    marks: &'a [u16],
+    places: Vec<Place>,
+    /// How much of the term at hand each position has; 0 between terms.
+    weights: Vec<f32>,
+    documents: usize,
+    /// The positions that have something of the term at hand, ascending.
+    touched: Vec<u32>,
+}
+
+impl<'a> Ranking<'a> {
+    fn new(marks: &'a [u16]) -> Self {
+        let mut places = vec![Place::default(); marks.len()];
+        // Distances to the borders, from both sides.
+        let mut run = 0;
+        for (place, mark) in places.iter_mut().zip(marks) {
+            run = match Mark::decode(*mark) {
+                Some(mark) if !mark.first => run,
+                _ => 0,
+            };
+            place.before = run;
+            run = (run + u8::from(*mark != 0)).min(RADIUS as u8);
+        }
+        let mut run = 0;
+        for (place, mark) in places.iter_mut().zip(marks).rev() {
+            let decoded = Mark::decode(*mark);
+            place.after = if decoded.is_some() { run } else { 0 };
+            run = match decoded {
+                Some(mark) if !mark.first => (run + 1).min(RADIUS as u8),
+                _ => 0,
+            };
+        }
+        let weights = vec![0.0; marks.len()];
+        let mut ranking = Self { marks, places, weights, documents: 0, touched: Vec::new() };
+        ranking.lengths();
+        ranking
+    }
+
+    /// Lengths are smoothed as terms are, and taken relative to their mean.
+    fn lengths(&mut self) {
+        let mut sum = 0.0;
+        for (at, mark) in self.marks.iter().enumerate() {
+            let Some(mark) = Mark::decode(*mark) else { continue };
+            self.documents += 1;
+            self.spread(at, f32::from(mark.terms));
+        }
+        for (place, weight) in self.places.iter_mut().zip(&mut self.weights) {
+            place.length = std::mem::take(weight);
+            sum += f64::from(place.length);
+        }
+        let mean = (sum / self.documents.max(1) as f64).max(1.0) as f32;
+        for place in &mut self.places {
+            place.length = SATURATION * (1.0 - LENGTH + LENGTH * place.length / mean);
+        }
+    }
+
+    /// Give a place and its neighbours their share of an amount.
+    fn spread(&mut self, at: usize, amount: f32) {
+        let Some(place) = self.places.get(at) else { return };
+        let (before, after) = (usize::from(place.before), usize::from(place.after));
+        let reached = self.weights.get_mut(at.saturating_sub(before)..=at + after).unwrap_or_default();
+        let shares = KERNEL.get(RADIUS.saturating_sub(before)..).unwrap_or_default();
+        for (weight, share) in reached.iter_mut().zip(shares) {
+            *weight += amount * share;
+        }
+    }
+
+    /// Score a term: the documents that hold it, and those that somebody of that name says.
+    fn word(&mut self, holding: &[u32], said_by: &[u32]) {
+        if self.everywhere(holding) {
+            return;
+        }
+        let mut lists = [holding, if self.everywhere(said_by) { &[] } else { said_by }];
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.clear();
+        let mut next = 0;
+        while let Some(at) = least(&mut lists) {
+            let at = at as usize;
+            if self.marks.get(at).is_none_or(|mark| *mark == 0) {
+                continue;
+            }
+            self.spread(at, 1.0);
+            let Some(place) = self.places.get(at) else { continue };
+            let from = next.max(at - usize::from(place.before));
+            next = at + usize::from(place.after) + 1;
+            touched.extend((from as u32)..(next as u32));
+        }
+        let (documents, having) = (self.documents as f32, touched.len() as f32);
+        let rarity = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
+        let scale = rarity * (SATURATION + 1.0);
+        for at in &touched {
+            let at = *at as usize;
+            let (Some(place), Some(weight)) = (self.places.get_mut(at), self.weights.get_mut(at)) else { continue };
+            let weight = std::mem::take(weight);
+            place.score += scale * weight / (weight + place.length);
+            place.why.0 |= Why::TERMS.0;
+        }
+        self.touched = touched;
+    }
+
+    /// Whether a term is in so many documents that it tells nothing.
+    fn everywhere(&self, offsets: &[u32]) -> bool {
+        self.documents >= ENOUGH && offsets.len() > self.documents / 4
+    }
+
+    fn hint(&mut self, offsets: &[u32], why: Why) {
+        for offset in offsets {
+            if let Some(place) = self.places.get_mut(*offset as usize) {
+                place.why.0 |= why.0;
+            }
+        }
+    }
+
+    fn best(self, first: u64, excluded: &[Range<u64>], most: usize) -> Vec<Candidate> {
+        let mut excluded = excluded.iter().peekable();
+        // The worst of the best so far is on top.
+        let mut best: BinaryHeap<u64> = BinaryHeap::new();
+        for (at, place) in (0u32..).zip(&self.places) {
+            let position = first.saturating_add(u64::from(at));
+            while excluded.next_if(|range| range.end <= position).is_some() {}
+            if place.score > 0.0 && excluded.peek().is_none_or(|range| !range.contains(&position)) {
+                // Floats above 0 are ordered as their bits are.
+                let key = u64::from(!hinted(place).to_bits()) << 32 | u64::from(at);
+                if best.len() < most {
+                    best.push(key);
+                } else if let Some(mut worst) = best.peek_mut()
+                    && key < *worst
+                {
+                    *worst = key;
                 }
             }
-            None if documents >= COMMON_FROM && offsets.len() * 4 > documents => {}
-            None => add_term(offsets, found.marks, &around, &mut counts, &mut scores),
         }
-    }
-    let mut best = Vec::new();
-    for (offset, ((score, hints), mark)) in scores.iter_mut().zip(&hints).zip(found.marks).enumerate() {
-        *score *= factor(Why(*hints));
-        let position = found.first + offset as u64;
-        if *mark != 0 && *score > limits.above.max(0.0) && !excluded.iter().any(|range| range.contains(&position)) {
-            // Positive floats sort like their bits.
-            best.push(u64::from(score.to_bits()) << 32 | offset as u64);
-            if best.len() / 2 > limits.candidates {
-                keep_best(&mut best, limits.candidates);
-            }
-        }
-    }
-    keep_best(&mut best, limits.candidates);
-    best.iter().rev().filter_map(|key| candidate(*key, found, &hints)).collect()
-}
-
-/// Sort, and drop all but the last `count`. Called each time as many more have come, it costs less code than a selection
-/// would, and hardly more time.
-fn keep_best(keys: &mut Vec<u64>, count: usize) {
-    keys.sort_unstable();
-    keys.drain(..keys.len().saturating_sub(count));
-}
-
-fn candidate(key: u64, found: &Found<'_>, hints: &[u8]) -> Option<Candidate> {
-    let offset = index(u32::try_from(key & u64::from(u32::MAX)).ok()?);
-    Some(Candidate {
-        position: found.first + offset as u64,
-        score: f32::from_bits(u32::try_from(key >> 32).ok()?),
-        why: Why(Why::TERMS.0 | hints.get(offset)?),
-        mark: Mark::decode(*found.marks.get(offset)?)?,
-    })
-}
-
-fn hint(kind: Kind) -> Option<Why> {
-    match kind {
-        Kind::Word => None,
-        Kind::Speaker => Some(Why::SPEAKER),
-        Kind::Date => Some(Why::DATE),
-        Kind::Time => Some(Why::TIME),
+        let candidate = |key: &u64| {
+            let at = *key as u32;
+            let place = self.places.get(at as usize)?;
+            let mark = Mark::decode(*self.marks.get(at as usize)?)?;
+            let score = f32::from_bits(!((*key >> 32) as u32));
+            Some(Candidate { position: first.saturating_add(u64::from(at)), score, mark, why: place.why })
+        };
+        best.into_sorted_vec().iter().filter_map(candidate).collect()
     }
 }
 
-fn factor(why: Why) -> f32 {
-    [(Why::SPEAKER, SPEAKER), (Why::DATE, DATE), (Why::TIME, TIME)]
-        .into_iter()
-        .fold(1.0, |product, (hint, factor)| if why.has(hint) { product * factor } else { product })
-}
-
-fn index(offset: u32) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
-}
-
-/// A number for each position's session.
-fn sessions(marks: &[u16]) -> Vec<u32> {
-    let mut session = 0;
-    let number = |mark: &u16| {
-        session += u32::from(Mark::decode(*mark).is_some_and(|mark| mark.first));
-        session
-    };
-    marks.iter().map(number).collect()
-}
-
-/// Spread a value over the positions around `at`, within its session.
-fn spread(at: usize, value: f32, sessions: &[u32], into: &mut [f32]) {
-    let Some(session) = sessions.get(at) else { return };
-    let from = at.saturating_sub(KERNEL.len() - 1);
-    let to = into.len().min(at.saturating_add(KERNEL.len()));
-    let (Some(into), Some(sessions)) = (into.get_mut(from..to), sessions.get(from..to)) else { return };
-    for ((other, sum), of) in (from..).zip(into).zip(sessions) {
-        if of == session
-            && let Some(weight) = KERNEL.get(other.abs_diff(at))
+/// The next of two ascending lists, taken off both.
+fn least(lists: &mut [&[u32]; 2]) -> Option<u32> {
+    let least = lists.iter().filter_map(|list| list.first().copied()).min()?;
+    for list in lists {
+        if let [first, rest @ ..] = *list
+            && *first == least
         {
-            *sum += weight * value;
+            *list = rest;
         }
     }
+    Some(least)
 }
 
-/// What scores depend on besides the terms.
-struct Around<'a> {
-    sessions: &'a [u32],
-    /// How many documents there are.
-    documents: usize,
-    /// For each position, the constant part of BM25's denominator: by the length of what is around it.
-    lengths: Vec<f32>,
-}
-
-impl<'a> Around<'a> {
-    fn new(marks: &[u16], sessions: &'a [u32]) -> Self {
-        let mut lengths = vec![0.0; marks.len()];
-        let mut documents = 0;
-        for (at, mark) in marks.iter().enumerate() {
-            if let Some(mark) = Mark::decode(*mark) {
-                documents += 1;
-                spread(at, f32::from(mark.terms), sessions, &mut lengths);
-            }
+fn hinted(place: &Place) -> f32 {
+    let mut score = place.score;
+    for (why, factor) in [(Why::SPEAKER, SPEAKER), (Why::DATE, DATE), (Why::TIME, TIME)] {
+        if place.why.contains(why) {
+            score *= factor;
         }
-        // Summed up in f64: of a hundred thousand f32, the last would be rounded away.
-        let total: f64 =
-            lengths.iter().zip(marks).filter(|(_, mark)| **mark != 0).map(|(length, _)| f64::from(*length)).sum();
-        let mean = ((total / documents as f64) as f32).max(1.0);
-        for length in &mut lengths {
-            *length = K1 * (1.0 - B + B * *length / mean);
-        }
-        Self { sessions, documents, lengths }
     }
-}
-
-/// Add what one term is worth to the scores. `counts` is all 0, before and after.
-fn add_term(offsets: &[u32], marks: &[u16], around: &Around<'_>, counts: &mut [f32], scores: &mut [f32]) {
-    for offset in offsets {
-        spread(index(*offset), 1.0, around.sessions, counts);
-    }
-    let mut having = 0;
-    each_around(offsets, |at| {
-        let counted = counts.get(at).is_some_and(|count| *count > 0.0);
-        having += usize::from(counted && marks.get(at).is_some_and(|mark| *mark != 0));
-    });
-    let rest = around.documents.saturating_sub(having) as f32;
-    let weight = (1.0 + (rest + 0.5) / (having as f32 + 0.5)).ln() * (K1 + 1.0);
-    each_around(offsets, |at| {
-        if let (Some(count), Some(score), Some(length)) =
-            (counts.get_mut(at), scores.get_mut(at), around.lengths.get(at))
-        {
-            *score += weight * *count / (*count + length);
-            *count = 0.0;
-        }
-    });
-}
-
-/// All positions near these, ascending, each once.
-fn each_around(offsets: &[u32], mut each: impl FnMut(usize)) {
-    let reach = KERNEL.len() - 1;
-    let mut next = 0;
-    for offset in offsets {
-        let at = index(*offset);
-        for near in next.max(at.saturating_sub(reach))..=at.saturating_add(reach) {
-            each(near);
-        }
-        next = next.max(at.saturating_add(reach + 1));
-    }
+    score
 }

@@ -1,157 +1,308 @@
-//! A passage's terms: what an index holds of it, as numbers.
+//! Words as numbers.
 //!
-//! No language is known here. Words are what lies between characters that are neither letters nor digits; in lower case,
-//! and cut to [`PREFIX`] letters, which does a stemmer's work. Scripts without spaces give pairs of characters.
-//! Facets (who spoke, when) are terms, too, of kinds of their own: they can't be taken for words but by chance, as any
-//! two terms of 22 bits.
+//! Without knowledge of any language: a word is cut to its first letters, which stands for its stem; scripts that
+//! write no spaces give pairs of characters.
 
-use crate::{script, time::Day};
+use crate::fold::fold;
+use crate::mark::Mark;
+use crate::time::Date;
 
-/// How many letters of a word count. Words with digits count in full.
-pub const PREFIX: usize = 4;
+/// All terms are below this: 22 bits.
+pub const TERM_LIMIT: u32 = 1 << 22;
 
-/// Terms are below this: 2^22, a store's limit.
-pub const TERMS: u32 = 1 << 22;
+/// A document has at most so many terms: a store takes no more.
+pub const DOCUMENT_TERMS: usize = 512;
 
-/// What is indexed of a passage.
-#[derive(Debug, Clone, Copy)]
-pub struct Passage<'a> {
-    /// As it was cut.
+/// How many letters of a word count.
+const PREFIX: usize = 4;
+
+/// Words of so many letters may be compounds.
+const LONG: usize = 12;
+
+/// A passage, as it goes into the index.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    /// The passage's text.
     pub text: &'a str,
-    /// Name or role of who said it; may be empty.
+    /// Who says it: a role or a name; empty if nobody is known. Each of its words is a hint.
     pub speaker: &'a str,
-    /// When, in milliseconds since 1970, UTC.
-    pub time: Option<u64>,
+    /// When, in milliseconds since 1970; 0: not known.
+    pub time: u64,
+    /// Whether a session begins with it.
+    pub first: bool,
+    /// How many tokens it takes when shown: those of its text and of what stands before it in its own line.
+    pub tokens: usize,
 }
 
-/// The terms of a passage, facets included: ascending, each once, all below [`TERMS`]. For texts as short as
-/// passages: quadratic, with a small factor, in the terms.
-pub fn of(passage: &Passage<'_>) -> Vec<u32> {
-    let mut terms: Vec<u32> = Vec::new();
-    // Inserted where they belong: a passage is short, and a second sort would cost kilobytes of code.
-    let mut add = |term| {
-        if let Err(at) = terms.binary_search(&term) {
-            terms.insert(at, term);
+/// What an index is given for a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posting {
+    /// An encoded [`Mark`]; never 0.
+    pub mark: u16,
+    /// Ascending, each once, below [`TERM_LIMIT`]; at most [`DOCUMENT_TERMS`].
+    pub terms: Vec<u32>,
+}
+
+impl Document<'_> {
+    /// What the index is given. Cost: linear in the text, but for a sort of its words. A passage of
+    /// [`crate::cut`] has some 30 terms; of a text with more than [`DOCUMENT_TERMS`], some are left out.
+    pub fn posting(&self) -> Posting {
+        let mut found = Vec::new();
+        let mut timely = false;
+        words(self.text, &mut |word| {
+            found.push(word.term);
+            compound(word.text, &mut found);
+            timely |= is_time_word(&word);
+        });
+        let mut found = distinct(&found);
+        let mark = Mark::new(found.len(), self.tokens, self.first).encode();
+        words(self.speaker, &mut |word| found.push(speaker(&word)));
+        if timely {
+            found.push(TIME);
         }
-    };
-    let mut timed = false;
-    each_word(passage.text, |word| {
-        timed |= word.is_time();
-        add(word.term());
-    });
-    each_word(passage.speaker, |word| {
-        add(word.term());
-        add(word.speaker());
-    });
-    if let Some(time) = passage.time {
-        let Day { year, month, day } = Day::of(time);
-        for when in [(year, 0, 0), (year, month, 0), (year, month, day), (0, month, 0), (0, month, day)] {
-            add(date(when.0, when.1, when.2));
+        if self.time != 0 {
+            let date = Date::of(self.time);
+            found.extend([month(0, date.month), month(date.year, date.month)]);
+            found.extend([day(0, date.month, date.day), day(date.year, date.month, date.day)]);
         }
+        let mut terms = distinct(&found);
+        terms.truncate(DOCUMENT_TERMS);
+        Posting { mark, terms }
     }
-    if timed {
-        add(timed_facet());
-    }
+}
+
+/// The terms of a text: ascending, each once, below [`TERM_LIMIT`].
+pub fn terms(text: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    words(text, &mut |word| found.push(word.term));
+    distinct(&found)
+}
+
+/// Ascending, each once.
+fn distinct(terms: &[u32]) -> Vec<u32> {
+    let mut terms: Vec<u32> =
+        crate::ascending(terms.iter().map(|term| u64::from(*term)).collect()).iter().map(|term| *term as u32).collect();
+    terms.dedup();
     terms
 }
 
-/// The facet of a date, of which parts may be 0, unknown.
-pub(crate) fn date(year: i32, month: u8, day: u8) -> u32 {
-    let [a, b, c, d] = year.to_be_bytes();
-    number(b'd', [a, b, c, d, month, day].into_iter())
-}
-
-/// The facet of passages that have a word of time.
-pub(crate) fn timed_facet() -> u32 {
-    number(b't', std::iter::empty())
-}
-
-/// A word, or two characters of a script without spaces: in lower case.
+/// What counts as one word.
+#[derive(Clone, Copy)]
 pub(crate) struct Word<'a> {
-    pub text: &'a str,
-    whole: bool,
+    /// As written; of scripts without spaces, one or two characters.
+    pub(crate) text: &'a str,
+    pub(crate) term: u32,
 }
 
-impl Word<'_> {
-    pub fn term(&self) -> u32 {
-        let end = if self.whole { None } else { self.text.char_indices().nth(PREFIX) };
-        let text = end.and_then(|(end, _)| self.text.get(..end)).unwrap_or(self.text);
-        number(b'w', text.bytes())
-    }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Between words.
+    Gap,
+    /// Part of a word.
+    Letter,
+    /// Of a script that writes no spaces between words, or not where a term should end.
+    Dense,
+}
 
-    pub fn speaker(&self) -> u32 {
-        number(b's', self.text.bytes())
-    }
-
-    /// Whether it tells a time. English only: a hint.
-    fn is_time(&self) -> bool {
-        TIMES.split(' ').any(|time| time == self.text) || crate::query::month(self.text).is_some()
+fn kind(character: char) -> Kind {
+    let code = u32::from(character);
+    match code {
+        0..0x80 if character.is_ascii_alphanumeric() => Kind::Letter,
+        0..0x80 => Kind::Gap,
+        // Stops of Myanmar and Khmer.
+        0x104A..=0x104F | 0x17D4..=0x17DA => Kind::Gap,
+        // Thai and Lao, Myanmar, Khmer, with their marks.
+        0xE00..0xF00 | 0x1000..0x10A0 | 0x1780..0x1800
+        // Hangul, which writes its particles to the word.
+        | 0xAC00..0xD7B0
+        // Kana, but for the dot and the dash between words; Bopomofo.
+        | 0x3041..=0x309F | 0x30A1..=0x30FA | 0x30FC..=0x312F | 0x31F0..=0x31FF
+        // Han.
+        | 0x3005..0x3008 | 0x3400..0x4DC0 | 0x4E00..0xA000 | 0xF900..0xFB00 | 0x20000..0x32000 => Kind::Dense,
+        // Marks that join what they stand between: combining ones, and the viramas of the Indic blocks.
+        0x300..0x370 => Kind::Letter,
+        0x900..0xE00 if code & 0x7F == 0x4D => Kind::Letter,
+        _ if character.is_alphanumeric() => Kind::Letter,
+        _ => Kind::Gap,
     }
 }
 
-const TIMES: &str = "yesterday today tomorrow tonight ago last next week weeks weekend month months year years day days \
-    monday tuesday wednesday thursday friday saturday sunday recently since";
-
-/// Calls back for each word of a text, in order.
-pub(crate) fn each_word(text: &str, mut each: impl FnMut(Word<'_>)) {
-    let each: &mut dyn FnMut(Word<'_>) = &mut each;
-    let mut word = String::new();
-    // The last character of a script without spaces, and whether it stands alone so far.
-    let mut unspaced = None;
-    for c in text.chars() {
-        if script::is_unspaced(c) && c.is_alphanumeric() {
-            finish(&mut word, each);
-            if let Some((last, _)) = unspaced {
-                hand_out(&mut word, [last, c], each);
+/// Visit the words of a text, in order.
+pub(crate) fn words<'a>(text: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let kind_of_run = kind(first);
+        let end = rest.find(|character| kind(character) != kind_of_run).unwrap_or(rest.len());
+        let Some((run, after)) = rest.split_at_checked(end) else { return };
+        rest = after;
+        match kind_of_run {
+            Kind::Gap => {}
+            Kind::Letter => {
+                visit(Word { text: run, term: word(run) });
+                parts(run, visit);
             }
-            unspaced = Some((c, unspaced.is_none()));
-        } else if script::extends(c) {
-            // A mark never ends a word, and none begins with it.
-            if !word.is_empty() {
-                word.push(c);
-            }
-        } else {
-            if let Some((last, true)) = unspaced.take() {
-                hand_out(&mut word, [last], each);
-            }
-            if c.is_alphanumeric() {
-                word.extend(c.to_lowercase());
-            } else {
-                finish(&mut word, each);
-            }
+            Kind::Dense => pairs(run, visit),
         }
     }
-    finish(&mut word, each);
-    if let Some((last, true)) = unspaced {
-        hand_out(&mut word, [last], each);
+}
+
+/// Long words may be compounds: what begins anywhere inside is found by its prefix. The question's own words are not
+/// taken apart, or a long one would outweigh the others.
+fn compound(word: &str, found: &mut Vec<u32>) {
+    if word.len() < LONG || word.chars().count() < LONG || word.contains(|character: char| !character.is_alphabetic()) {
+        return;
+    }
+    let mut window = ['\0'; PREFIX];
+    for (at, letter) in word.chars().filter_map(fold).enumerate() {
+        window.rotate_left(1);
+        if let Some(last) = window.last_mut() {
+            *last = letter;
+        }
+        // A first part has three letters at least.
+        if at >= PREFIX + 2 {
+            found.push(window.iter().fold(Hash::new(), |hash, letter| hash.char(*letter)).term());
+        }
     }
 }
 
-fn finish(word: &mut String, each: &mut dyn FnMut(Word<'_>)) {
-    if !word.is_empty() {
-        each(Word { text: word, whole: word.bytes().any(|byte| byte.is_ascii_digit()) });
-        word.clear();
+/// The parts of a name such as `getUserName`, which are looked for as well.
+fn parts<'a>(run: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
+    let mut start = 0;
+    let mut lower = false;
+    for (at, character) in run.char_indices().chain([(run.len(), 'A')]) {
+        let border = lower && character.is_ascii_uppercase() || at == run.len();
+        lower = character.is_ascii_lowercase();
+        if border && (start > 0 || at < run.len()) {
+            let text = run.get(start..at).unwrap_or_default();
+            visit(Word { text, term: word(text) });
+            start = at;
+        }
     }
 }
 
-fn hand_out<const N: usize>(word: &mut String, chars: [char; N], each: &mut dyn FnMut(Word<'_>)) {
-    finish(word, each);
-    word.extend(chars);
-    each(Word { text: word, whole: true });
-    word.clear();
+/// A pair of characters from each on, and a single one by itself.
+fn pairs<'a>(run: &'a str, visit: &mut dyn FnMut(Word<'a>)) {
+    let mut starts = run.char_indices().map(|(at, _)| at).chain([run.len()]);
+    let mut start = starts.next().unwrap_or(0);
+    let mut middle = starts.next().unwrap_or(run.len());
+    loop {
+        let end = starts.next().unwrap_or(run.len());
+        let text = run.get(start..end).unwrap_or_default();
+        visit(Word { text, term: Hash::new().bytes(text.as_bytes()).term() });
+        if end == run.len() {
+            return;
+        }
+        (start, middle) = (middle, end);
+    }
 }
 
-/// A term for something else that is known of a passage: what it is, which none of ours is (`d`, `s`, `t`, `w`), and
-/// its bytes. By it the passages are found that have it, and few others: who asks compares.
-pub fn facet(kind: u8, bytes: &[u8]) -> u32 {
-    number(kind, bytes.iter().copied())
+/// The term of a word: its first letters in lower case. What holds a digit counts whole, for it is a number or a code.
+fn word(text: &str) -> u32 {
+    let mut whole = Hash::new();
+    let mut prefix = Hash::new();
+    let mut digit = false;
+    for (at, character) in text.chars().filter_map(fold).enumerate() {
+        digit |= character.is_ascii_digit();
+        whole = whole.char(character);
+        if at < PREFIX {
+            prefix = whole;
+        }
+    }
+    if digit { whole.term() } else { prefix.term() }
 }
 
-/// FNV-1a, folded to 22 bits.
-fn number(kind: u8, bytes: impl Iterator<Item = u8>) -> u32 {
-    let hash = std::iter::once(kind)
-        .chain(bytes)
-        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
-    let folded = (hash ^ hash >> 22 ^ hash >> 44) % u64::from(TERMS);
-    u32::try_from(folded).unwrap_or(0)
+/// FNV-1a in 64 bits.
+#[derive(Clone, Copy)]
+struct Hash(u64);
+
+impl Hash {
+    const fn new() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+
+    const fn bytes(mut self, mut bytes: &[u8]) -> Self {
+        while let [byte, rest @ ..] = bytes {
+            self.0 = (self.0 ^ *byte as u64).wrapping_mul(0x100_0000_01B3);
+            bytes = rest;
+        }
+        self
+    }
+
+    fn char(self, character: char) -> Self {
+        self.bytes(character.encode_utf8(&mut [0; 4]).as_bytes())
+    }
+
+    const fn term(self) -> u32 {
+        (self.0 ^ self.0 >> 22 ^ self.0 >> 44) as u32 % TERM_LIMIT
+    }
+}
+
+/// A term that is no word: no text holds this byte, so that no word is hashed from the same bytes.
+const fn facet(tag: u8) -> Hash {
+    Hash::new().bytes(&[0xFF, tag])
+}
+
+/// A term for something that the caller knows of a passage, by bytes of the caller's: no word's, and no hint's. By it the
+/// passages are found that have it, and a few that don't: whoever asks compares.
+pub fn key(bytes: &[u8]) -> u32 {
+    facet(b'k').bytes(bytes).term()
+}
+
+/// Says when: holds a word of time.
+pub(crate) const TIME: u32 = facet(b't').term();
+
+/// Said by somebody with this word in the name.
+pub(crate) fn speaker(word: &Word) -> u32 {
+    facet(b's').bytes(&word.term.to_le_bytes()).term()
+}
+
+/// Said in this month; year 0: of any year.
+pub(crate) fn month(year: u32, month: u32) -> u32 {
+    facet(b'm').bytes(&year.to_le_bytes()).bytes(&month.to_le_bytes()).term()
+}
+
+/// Said on this day; year 0: of any year.
+pub(crate) fn day(year: u32, month: u32, day: u32) -> u32 {
+    facet(b'd').bytes(&year.to_le_bytes()).bytes(&month.to_le_bytes()).bytes(&day.to_le_bytes()).term()
+}
+
+/// The term of a word of at most [`PREFIX`] lower-case ASCII letters.
+const fn ascii(word: &str) -> u32 {
+    Hash::new().bytes(word.as_bytes()).term()
+}
+
+/// What is said with when something happens, cut as all words are.
+const TIME_WORDS: [u32; 28] = [
+    ascii("yest"),
+    ascii("toda"),
+    ascii("tomo"),
+    ascii("toni"),
+    ascii("last"),
+    ascii("next"),
+    ascii("ago"),
+    ascii("week"),
+    ascii("mont"),
+    ascii("year"),
+    ascii("mond"),
+    ascii("tues"),
+    ascii("wedn"),
+    ascii("thur"),
+    ascii("frid"),
+    ascii("satu"),
+    ascii("sund"),
+    ascii("janu"),
+    ascii("febr"),
+    ascii("marc"),
+    ascii("apri"),
+    ascii("june"),
+    ascii("july"),
+    ascii("augu"),
+    ascii("sept"),
+    ascii("octo"),
+    ascii("nove"),
+    ascii("dece"),
+];
+
+fn is_time_word(word: &Word) -> bool {
+    TIME_WORDS.contains(&word.term)
 }

@@ -82,7 +82,8 @@ impl<H: Host> Filter<H> {
         let user = said.user_id.as_deref().map(owner::name);
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
-        let recall = recall::find::Wanted::of(options, entry.text).filter(|_| is_recalled);
+        let now = || self.host.now_micros() / 1000;
+        let recall = recall::find::Wanted::of(options, entry.text, now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),

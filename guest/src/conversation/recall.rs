@@ -4,7 +4,7 @@
 //! transcript: it is compared with that before it is attached. Reading costs one more wait; writing is done off the
 //! entries' path. Refuses to recall anything as a system's message, and the same text twice.
 //!
-//! A transcript's messages are cut into passages ([`keepline_recall::passages`]). Of each the log `passages` has the text
+//! A transcript's messages are cut into passages ([`keepline_recall::cut`]). Of each the log `passages` has the text
 //! and the log `terms` its terms, at the same position; the oldest of `terms` are folded into the index `recall`, some at
 //! a time, which is far cheaper than one by one. So a question asks both: the index, and what is left of the log.
 //! `session`/`recalled` tells how far the transcript was read, and which of its messages were put in other words since.

@@ -5,12 +5,7 @@
 //! the window, in another branch or no more in the transcript, and what an option excludes.
 
 use keepline_json::{push_digits, push_number, push_string};
-use keepline_recall::{
-    query::{Hints, Query},
-    rank::{self, Candidate, Why},
-    select,
-    time::Day,
-};
+use keepline_recall::{Candidate, Date, Found, Hints, Query, Why, rank, select};
 
 use super::super::options::{Options, Recall};
 use super::super::thread::Branches;
@@ -21,35 +16,36 @@ use crate::reply::{self, Outcomes};
 use crate::store::{Bucket, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
 
 /// Tokens of the line above passages that follow each other.
-const HEADER: usize = 8;
+const HEADER: u32 = 8;
 /// More is read than is attached, for the best of it may stand in the window; in tokens at most.
-const SPARE_MAX: u64 = 8000;
+const SPARE_MAX: u32 = 8000;
 /// Bytes of the texts that are read: a token has four, and JSON some more.
-const TOKEN_BYTES: u64 = 8;
+const TOKEN_BYTES: u32 = 8;
 /// How many are scored.
 const CANDIDATES: usize = 512;
 
 /// What a question looks for.
 pub(in super::super) struct Wanted {
     query: Query,
+    /// Of the query.
+    terms: Vec<u32>,
 }
 
 impl Wanted {
-    /// None: nothing can be found, or is to be.
-    pub(in super::super) fn of(options: &Options, text: &str) -> Option<Self> {
+    /// None: nothing can be found, or is to be. `now` in milliseconds.
+    pub(in super::super) fn of(options: &Options, text: &str, now: impl FnOnce() -> u64) -> Option<Self> {
         if options.recall == Recall::Off {
             return None;
         }
-        let query = Query::new(
-            text,
-            if options.recall_hints { Hints::default() } else { Hints { speaker: false, time: false } },
-        );
-        (!query.terms.is_empty()).then_some(Self { query })
+        let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
+        let query = Query::new(text, now(), hints);
+        let terms = query.terms();
+        (!terms.is_empty()).then_some(Self { query, terms })
     }
 
     /// To be read with the rest of what the question needs.
     pub(in super::super) fn operations(&self) -> [Operation<'_>; 2] {
-        let find = Operation::Match { index: INDEX, terms: &self.query.terms, newest: NEWEST, max_bytes: MATCH_BYTES };
+        let find = Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES };
         [find, TAIL_READ]
     }
 }
@@ -66,26 +62,24 @@ impl Seen {
     }
 
     /// The best first.
-    fn candidates(mut self, query: &Query) -> Vec<Candidate> {
+    fn candidates(mut self, wanted: &Wanted) -> Vec<Candidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
         let marks = &mut self.found.marks;
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
-            let Some((mark, terms)) = read_terms(text) else { continue };
+            let Some(posting) = read_terms(text) else { continue };
             let Some(offset) = position.checked_sub(first).and_then(|offset| u32::try_from(offset).ok()) else {
                 continue;
             };
             // What lies between was taken out.
             marks.resize(offset as usize, 0);
-            marks.push(mark);
-            for (term, offsets) in query.terms.iter().zip(&mut self.found.terms) {
-                if terms.binary_search(term).is_ok() {
+            marks.push(posting.mark);
+            for (term, offsets) in wanted.terms.iter().zip(&mut self.found.terms) {
+                if posting.terms.binary_search(term).is_ok() {
                     offsets.push(offset);
                 }
             }
         }
-        let terms: Vec<&[u32]> = self.found.terms.iter().map(Vec::as_slice).collect();
-        let found = rank::Found { first, marks, terms: &terms };
-        rank::rank(query, &found, &[], rank::Limits { candidates: CANDIDATES, ..rank::Limits::default() })
+        rank(&wanted.query, Found { first, marks, rows: &self.found.terms }, &[], CANDIDATES)
     }
 }
 
@@ -114,10 +108,11 @@ impl<H: Host> Filter<H> {
         seen: Seen,
         asking: &Asking<'_>,
     ) -> Result<Option<String>, Failure> {
-        let candidates = seen.candidates(&wanted.query);
-        let budget = usize::try_from(options.recall_tokens).unwrap_or(usize::MAX);
-        let spare = asking.shown_tokens.min(SPARE_MAX);
-        let read = select::select(&candidates, budget.saturating_add(usize::try_from(spare).unwrap_or(0)), HEADER);
+        let candidates = seen.candidates(wanted);
+        let budget = u32::try_from(options.recall_tokens).unwrap_or(u32::MAX);
+        let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
+        let most = budget.saturating_add(spare);
+        let read = select(&candidates, most, HEADER);
         let mut spans: Vec<Span> = Vec::new();
         for candidate in &read {
             match spans.last_mut() {
@@ -128,7 +123,7 @@ impl<H: Host> Filter<H> {
         if spans.is_empty() {
             return Ok(None);
         }
-        let max_bytes = (options.recall_tokens + spare) * TOKEN_BYTES + (32 << 10);
+        let max_bytes = u64::from(most.saturating_mul(TOKEN_BYTES)) + (32 << 10);
         let operation = Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes };
         let opening = Opening::life(asking.incarnation);
         let look = Transaction { bucket: asking.bucket, opening, expectations: &[], operations: &[operation] };
@@ -152,7 +147,7 @@ impl<H: Host> Filter<H> {
         let of = |candidate: &Candidate| passages.binary_search_by_key(&candidate.position, |(at, _)| *at);
         let left: Vec<Candidate> = candidates.into_iter().filter(|candidate| of(candidate).is_ok()).collect();
         let best = left.first().map_or(0.0, |candidate| candidate.score);
-        let taken = select::select(&left, budget, HEADER);
+        let taken = select(&left, budget, HEADER);
         let taken: Vec<Taken<'_>> = taken
             .into_iter()
             .filter_map(|candidate| Some(Taken { candidate, passage: &passages.get(of(&candidate).ok()?)?.1 }))
@@ -187,8 +182,11 @@ fn write(session: &str, taken: &[Taken<'_>], best: f32) -> String {
     let mut before: Option<&Taken<'_>> = None;
     for one in taken {
         let Passage { at, role, .. } = one.passage;
-        let is_next = before
-            .is_some_and(|before| before.passage.role == *role && select::adjacent(&before.candidate, &one.candidate));
+        let is_next = before.is_some_and(|before| {
+            before.passage.role == *role
+                && before.candidate.position + 1 == one.candidate.position
+                && !one.candidate.mark.first
+        });
         text.push_str(if is_next { "\n" } else { "\n\n[" });
         if !is_next {
             push_day(&mut text, at);
@@ -222,7 +220,7 @@ fn write(session: &str, taken: &[Taken<'_>], best: f32) -> String {
         push_share(&mut out, candidate.score, best);
         out.push_str(",\"why\":[");
         let reasons = [(Why::TERMS, "terms"), (Why::SPEAKER, "speaker"), (Why::DATE, "date"), (Why::TIME, "time")];
-        for (index, (_, name)) in reasons.iter().filter(|(why, _)| candidate.why.has(*why)).enumerate() {
+        for (index, (_, name)) in reasons.iter().filter(|(why, _)| candidate.why.contains(*why)).enumerate() {
             out.push_str(if index > 0 { ",\"" } else { "\"" });
             out.push_str(name);
             out.push('"');
@@ -236,10 +234,8 @@ fn write(session: &str, taken: &[Taken<'_>], best: f32) -> String {
 /// `2023-05-08, `, if it is known.
 fn push_day(out: &mut String, at: &str) {
     let Some(time) = milliseconds(at) else { return };
-    let Day { year, month, day } = Day::of(time);
-    for (number, count, after) in
-        [(u32::try_from(year).unwrap_or(0), 4, "-"), (u32::from(month), 2, "-"), (u32::from(day), 2, ", ")]
-    {
+    let Date { year, month, day } = Date::of(time);
+    for (number, count, after) in [(year, 4, "-"), (month, 2, "-"), (day, 2, ", ")] {
         push_digits(out, number, count);
         out.push_str(after);
     }

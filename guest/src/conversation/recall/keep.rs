@@ -4,8 +4,6 @@
 //! expected by the transaction that appends its passages. What the transcript holds no more goes, text and terms. One
 //! step does one of these things, and the next step the next. Refuses nothing: a record that can't be read has no passages.
 
-use keepline_recall::mark::Mark;
-
 use super::super::record::{Record, integer};
 use super::super::upkeep::{self, Basis, Job, Progress, Step};
 use super::super::{REVISION, SESSION, TRANSCRIPT};
@@ -181,12 +179,14 @@ impl<H: Host> Filter<H> {
         let read = Operation::Read { log: TERMS, end: LogEnd::Oldest, max_records: FOLD, max_bytes: 1 << 20 };
         let Some(mut outcomes) = self.read_on(bucket, basis, read)? else { return Ok(Step::Ended) };
         let run = outcomes.records()?;
-        let found: Vec<(u64, u16, Vec<u32>)> = (run.first..)
+        let found: Vec<_> = (run.first..)
             .zip(&run.records)
-            .filter_map(|(position, text)| read_terms(text).map(|(mark, terms)| (position, mark, terms)))
+            .filter_map(|(position, text)| Some((position, read_terms(text)?)))
             .collect();
-        let documents: Vec<Posting<'_>> =
-            found.iter().map(|(position, mark, terms)| Posting { position: *position, mark: *mark, terms }).collect();
+        let documents: Vec<Posting<'_>> = found
+            .iter()
+            .map(|(position, found)| Posting { position: *position, mark: found.mark, terms: &found.terms })
+            .collect();
         let count = run.records.len() as u64;
         let operations = [
             Operation::Post { index: INDEX, documents: &documents },
@@ -245,7 +245,7 @@ fn is_gone(passage: &str, first: u64) -> bool {
 pub(super) fn below(found: &FoundMatches, first: u64) -> Vec<u64> {
     let mut runs: Vec<u64> = Vec::new();
     let mut positions = Vec::new();
-    for (position, _) in (found.first..).zip(&found.marks).filter(|(_, mark)| Mark::decode(**mark).is_some()) {
+    for (position, _) in (found.first..).zip(&found.marks).filter(|(_, mark)| **mark != 0) {
         if position >= first {
             break;
         }

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use keepline_json::{self as json, push_number, push_string};
-use keepline_recall::{mark::Mark, passages, terms};
+use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, tokens};
 
 use super::super::record::{Kind, Record, Role, integer};
 
@@ -84,13 +84,11 @@ impl Cut {
             Role::Tool => "tool",
         };
         let speaker = speaker(content).unwrap_or(role);
-        let time = milliseconds(&record.at);
-        for (index, range) in passages::cut(content).enumerate() {
-            let Some(text) = content.get(range) else { continue };
-            let found = terms::of(&terms::Passage { text, speaker, time });
-            let found = with_facet(found, position);
-            let mark = Mark::new(found.len(), passages::tokens(text), is_first && index == 0);
-            self.terms.push(write_terms(mark, &found));
+        let time = milliseconds(&record.at).unwrap_or(0);
+        for (index, text) in cut(content).enumerate() {
+            let first = is_first && index == 0;
+            let posting = Document { text, speaker, time, first, tokens: tokens(text) }.posting();
+            self.terms.push(write_terms(with_facet(posting, position)));
             let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
             let has_low_trust = record.trust.as_deref() == Some("low");
             let (at, text) = ((*record.at).into(), text.into());
@@ -118,21 +116,17 @@ pub(super) fn milliseconds(at: &str) -> Option<u64> {
 
 /// The term that all passages of a message have, and few others: by it they are found again.
 pub(super) fn facet(position: u64) -> u32 {
-    terms::facet(b'p', &position.to_le_bytes())
+    key(&position.to_le_bytes())
 }
 
-fn with_facet(mut terms: Vec<u32>, position: u64) -> Vec<u32> {
+fn with_facet(mut posting: Posting, position: u64) -> Posting {
     let facet = facet(position);
-    // A document has as many terms as a store takes.
-    terms.truncate(TERMS_MAX - 1);
-    if let Err(at) = terms.binary_search(&facet) {
-        terms.insert(at, facet);
+    posting.terms.truncate(DOCUMENT_TERMS - 1);
+    if let Err(at) = posting.terms.binary_search(&facet) {
+        posting.terms.insert(at, facet);
     }
-    terms
+    posting
 }
-
-/// Of a document, by the contract.
-const TERMS_MAX: usize = 512;
 
 /// A number of 24 bits takes so many characters.
 const DIGITS: usize = 4;
@@ -140,9 +134,9 @@ const DIGITS: usize = 4;
 const ZERO: u8 = b'0';
 
 /// A mark, then terms, as one text.
-fn write_terms(mark: Mark, terms: &[u32]) -> String {
+fn write_terms(Posting { mark, terms }: Posting) -> String {
     let mut out = String::with_capacity(DIGITS * (terms.len() + 1));
-    for number in std::iter::once(u32::from(mark.encode())).chain(terms.iter().copied()) {
+    for number in std::iter::once(u32::from(mark)).chain(terms) {
         for shift in [18, 12, 6, 0] {
             out.push(char::from(ZERO + u8::try_from(number >> shift & 63).unwrap_or(0)));
         }
@@ -151,13 +145,13 @@ fn write_terms(mark: Mark, terms: &[u32]) -> String {
 }
 
 /// A mark and terms. None: there are none, for the passage was taken out.
-pub(super) fn read_terms(text: &str) -> Option<(u16, Vec<u32>)> {
+pub(super) fn read_terms(text: &str) -> Option<Posting> {
     let mut numbers = text
         .as_bytes()
         .chunks_exact(DIGITS)
         .map(|digits| digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63)));
     let mark = u16::try_from(numbers.next()?).ok().filter(|mark| *mark > 0)?;
     let terms: Vec<u32> = numbers.collect();
-    let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < terms::TERMS);
-    is_good.then_some((mark, terms))
+    let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < TERM_LIMIT);
+    is_good.then_some(Posting { mark, terms })
 }

@@ -88,7 +88,7 @@ impl<H: Host> Sessions<H> {
         let mut candidates: Vec<u64> =
             found.terms.iter().flatten().map(|offset| found.first + u64::from(*offset)).collect();
         let has_facet = |text: &String| {
-            read_terms(text).is_some_and(|(_, terms)| facets.iter().any(|facet| terms.binary_search(facet).is_ok()))
+            read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
         };
         candidates.extend((tail.first..).zip(&tail.records).filter(|(_, text)| has_facet(text)).map(|(at, _)| at));
         candidates.sort_unstable();
