@@ -155,7 +155,7 @@ async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
             bail!("entries keep coming for this user: stop them, and run the same command again");
         }
     }
-    let told = format!("forgotten: {gone} sessions and {nodes} nodes were deleted, 0 are left");
+    let told = format!("forgotten; sessions deleted: {gone}, nodes deleted: {nodes}, left: 0");
     answer(json, &json!({"user": user, "sessions": gone, "nodes": nodes, "remaining": 0}), &told)
 }
 
