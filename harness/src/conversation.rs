@@ -19,6 +19,7 @@ use crate::{
     cli::{ConversationCommand, ExplainArguments, Global, TranscriptArguments, WindowArguments},
     error::{Coded, Usage},
     json_text::{self, Stored},
+    recall,
     session::{answer, cell, watched},
     terminal,
 };
@@ -250,7 +251,7 @@ fn refused(message: String) -> anyhow::Error {
 }
 
 /// What a question would get.
-async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
+pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
     let WindowArguments { transcript, query, budget, parent, user } = arguments;
     let options: Value = serde_json::from_str(&keepline.filter_options())?;
     if options.get("conversation") != Some(&Value::Bool(true)) {
@@ -288,8 +289,13 @@ pub fn explain(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode
         let passed = window(&keepline, &mut sessions, &arguments.window).await?;
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
+        let recalled = metadata.get(recall::MEMBER);
         if arguments.json {
-            return answer(true, trace, "");
+            let mut told = trace.clone();
+            if let (Some(members), Some(recalled)) = (told.as_object_mut(), recalled) {
+                members.insert("recalled".to_owned(), recalled.clone());
+            }
+            return answer(true, &told, "");
         }
         let mut rows = Vec::new();
         let mut turns = Vec::new();
@@ -302,7 +308,8 @@ pub fn explain(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode
         }
         terminal::print_table(["", "Window"], rows)?;
         let rows = turns.into_iter().map(|turn| [cell(&turn.to_string())]).collect();
-        Ok(terminal::print_table(["Turns"], rows)?)
+        terminal::print_table(["Turns"], rows)?;
+        recalled.map_or(Ok(()), recall::table)
     })
 }
 

@@ -20,6 +20,7 @@ mod metrics;
 mod migrate;
 mod model;
 mod moving;
+mod recall;
 mod run;
 mod runtime;
 mod session;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
         Command::Explain(arguments) => conversation::explain(&cli.global, &arguments),
+        Command::Recall(arguments) => recall::main(&cli.global, arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),

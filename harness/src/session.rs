@@ -19,7 +19,7 @@ use keepline::{
     maintenance::{Maintenance, Outcome, TASKS, Task},
 };
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -158,8 +158,10 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         let maintenance = (self.maintain)()?;
         // It says best what is wrong with a name.
         self.sessions.keys(session).await?;
+        let options: Value = serde_json::from_str(&self.keepline.filter_options())?;
+        let is_due = |name: &str| name != "recall" || options.get(name).is_some_and(|recall| recall != "off");
         let mut rows = Vec::new();
-        for name in TASKS {
+        for name in TASKS.into_iter().filter(|name| is_due(name)) {
             let subject = format!("session/{session}");
             let task = Task { subject, name: name.to_owned(), state: String::new() };
             let outcome = match maintenance.run(task).await {

@@ -21,6 +21,24 @@ pub enum MemoryMode {
     Node,
 }
 
+/// Where a question's words are looked for, beside its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recall {
+    /// Nowhere.
+    Off,
+    /// In what was said in the session.
+    Session,
+}
+
+/// Where passages come from that may be excluded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecallSource {
+    /// From tools: their results.
+    Tool,
+    /// From other programs: messages that were imported.
+    Import,
+}
+
 impl From<WindowForm> for Value {
     fn from(form: WindowForm) -> Self {
         match form {
@@ -35,6 +53,24 @@ impl From<MemoryMode> for Value {
         match mode {
             MemoryMode::Conversation => "conversation".into(),
             MemoryMode::Node => "node".into(),
+        }
+    }
+}
+
+impl From<Recall> for Value {
+    fn from(recall: Recall) -> Self {
+        match recall {
+            Recall::Off => "off".into(),
+            Recall::Session => "session".into(),
+        }
+    }
+}
+
+impl From<RecallSource> for Value {
+    fn from(source: RecallSource) -> Self {
+        match source {
+            RecallSource::Tool => "tool".into(),
+            RecallSource::Import => "import".into(),
         }
     }
 }
@@ -129,6 +165,15 @@ conversation_options! {
     update_existing_titles: bool;
     /// What a model is asked for: at most 16 KiB. Default empty: the filter's own.
     title_prompt: String;
+    /// Whether questions get what the window shows no more, where they bear on it. Needs a store with indexes. Default
+    /// off.
+    recall: Recall;
+    /// Tokens of what is recalled, beside the window, 64 to 32,768. Default 2,000.
+    recall_tokens: u64;
+    /// Whether speakers, dates and times that a question names count for more than words. Default true.
+    recall_hints: bool;
+    /// What is not recalled. Default none.
+    recall_exclude: Vec<RecallSource>;
 }
 
 #[cfg(test)]
@@ -145,12 +190,14 @@ mod tests {
             window_form: Some(WindowForm::Text),
             memory_mode: Some(MemoryMode::Node),
             skip_markers: Some(vec!["x".into()]),
+            recall: Some(Recall::Session),
+            recall_exclude: Some(vec![RecallSource::Import]),
             ..ConversationOptions::default()
         };
         let mut written = Map::new();
         options.add_to(&mut written);
         let expected = serde_json::json!({"conversation": true, "max_context_tokens": 4000, "window_form": "text",
-            "memory_mode": "node", "skip_markers": ["x"]});
+            "memory_mode": "node", "skip_markers": ["x"], "recall": "session", "recall_exclude": ["import"]});
         assert_eq!(Value::Object(written), expected);
     }
 

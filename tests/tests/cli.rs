@@ -48,6 +48,8 @@ mod moving;
 mod output;
 #[path = "cli/plugins.rs"]
 mod plugins;
+#[path = "cli/recall.rs"]
+mod recall;
 #[path = "cli/scripts.rs"]
 mod scripts;
 #[path = "cli/sessions.rs"]

@@ -20,6 +20,8 @@ mod kills;
 mod nodes;
 #[path = "conversation/operators.rs"]
 mod operators;
+#[path = "conversation/recall.rs"]
+mod recall;
 #[path = "conversation/transcripts.rs"]
 mod transcripts;
 #[path = "conversation/users.rs"]

@@ -5,6 +5,7 @@ mod conversation;
 mod help;
 mod moving;
 mod parse;
+mod recall;
 mod session;
 mod store;
 mod user;
@@ -22,6 +23,7 @@ pub use self::{
     help::EXIT_CODES,
     moving::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
     parse::GRACE,
+    recall::{EvaluateArguments, LookArguments, RebuildArguments, RecallArguments, RecallCommand},
     session::{SessionArguments, SessionCommand},
     store::{StoreArguments, StoreCommand},
     user::{UserArguments, UserCommand},
@@ -130,6 +132,9 @@ pub enum Command {
     /// Show what the next question of a session would get, and why
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Explain(ExplainArguments),
+    /// Show what would be recalled for a question; rebuild the index; measure how much is found
+    #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
+    Recall(RecallArguments),
     /// Inspect, edit and forget users
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     User(UserArguments),
@@ -177,6 +182,7 @@ impl Command {
         match self {
             Self::Session(arguments) => arguments.json,
             Self::Explain(arguments) => arguments.json,
+            Self::Recall(arguments) => arguments.json,
             Self::User(arguments) => arguments.json,
             Self::Stats(arguments) => arguments.json,
             Self::Store(arguments) => arguments.json,

@@ -104,7 +104,7 @@ pub enum SessionCommand {
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         amount: i64,
     },
-    /// Do what is due for a session now: its title, its summary, its limits; with conversation: true
+    /// Do what is due for a session now: its title, its summary, its limits, its index for recall; with conversation: true
     Upkeep {
         /// The session's id
         session: String,

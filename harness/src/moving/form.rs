@@ -22,6 +22,9 @@ pub const ONCE: &str = "session";
 pub const OWNER: &str = "owner";
 /// The map of a session's nodes, whose texts are the nodes' ids.
 pub const NODES: &str = "nodes";
+/// What recall makes of the messages, and makes anew where it is missing: two logs, and in [`ONCE`] how far it got.
+const DERIVED_LOGS: [&str; 2] = ["passages", "terms"];
+pub const RECALLED: &str = "recalled";
 /// What metadata say of parts, which the header tells in its own members; of work that is under way; and of indexes, which
 /// are made anew from what was said.
 const TOLD: [&str; 4] = ["log:", "map:", "lease:", "index:"];
@@ -136,9 +139,15 @@ impl Described {
                 described.metadata.insert(name, value);
             }
         }
+        described.logs.retain(|log, _| !is_derived(log));
         described.maps.sort_unstable();
         Ok(described)
     }
+}
+
+/// Whether a log is made of the messages, and not exported.
+pub fn is_derived(log: &str) -> bool {
+    DERIVED_LOGS.contains(&log)
 }
 
 pub fn text(bytes: &[u8], what: &str) -> Result<String, String> {

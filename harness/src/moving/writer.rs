@@ -17,7 +17,7 @@ use keepline::store::{
 };
 use serde_json::value::RawValue;
 
-use super::form::{Counts, Described, Line, NODES, Node, ONCE, VERSION, embedded, text};
+use super::form::{Counts, Described, Line, NODES, Node, ONCE, RECALLED, VERSION, embedded, is_derived, text};
 
 /// Keys that are asked for at a time.
 const KEYS: usize = 500;
@@ -93,7 +93,9 @@ impl Lines<'_> {
         let mut once = Vec::new();
         for (map, keys) in head.maps.iter().filter(|(map, _)| map == ONCE.as_bytes()) {
             self.entries(id, map, keys, |key, text| {
-                once.push((key.to_owned(), once_of(text)?));
+                if key != RECALLED {
+                    once.push((key.to_owned(), once_of(text)?));
+                }
                 Ok(())
             })
             .await?;
@@ -125,6 +127,9 @@ impl Lines<'_> {
         }
         for (log, _) in &head.logs {
             let name = text(log, "the name of a log")?;
+            if is_derived(&name) {
+                continue;
+            }
             let first = logs.get(&name).copied().flatten().unwrap_or(0);
             let mut before = 0;
             loop {

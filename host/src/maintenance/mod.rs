@@ -60,7 +60,8 @@ use crate::{
 
 /// The bundled filter's tasks for a session, in the order in which they are best done. Each may be done at any time, with an
 /// empty state: it finds out whether there is anything to do. (Those for a user, called `activity`, only answers name.)
-pub const TASKS: [&str; 3] = ["title", "summary", "retention"];
+/// `recall` is for those who have that option on.
+pub const TASKS: [&str; 4] = ["title", "summary", "retention", "recall"];
 
 /// Where a task stands after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -32,24 +32,34 @@ fn is_object(effective: &str) -> bool {
     effective.len() <= MOST && json::object(effective, |_, _| {}) == Some(json::Form::default())
 }
 
-/// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, and
-/// what is around keys and values.
+/// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, what
+/// `recall_tokens` come to, and what is around keys and values.
 fn most_attached(effective: &str) -> usize {
     const MOST: f64 = 8_389_632.0;
     const AROUND: usize = 64 << 10;
+    // A token is four bytes, in JSON at most six each, and what is recalled stands there twice: as a text, and by passages.
+    const TOKEN: usize = 48;
+    const RECALL: f64 = 32_768.0;
+    const AROUND_PASSAGES: usize = 256 << 10;
     // One that says nothing of values has the most that there may be; of a window, none.
-    let (mut context, mut window) = (MOST, 0.0);
+    let (mut context, mut window, mut recall) = (MOST, 0.0, 0.0);
     let _ = json::members(effective, |key, value| {
         let told = if json::key_is(key, "max_context_bytes") {
             &mut context
         } else if json::key_is(key, "max_window_bytes") {
             &mut window
+        } else if json::key_is(key, "recall_tokens") {
+            &mut recall
         } else {
             return;
         };
         *told = json::number(value).unwrap_or(*told);
     });
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    let bytes = |told: f64| told.clamp(0.0, MOST) as usize;
-    bytes(context) + bytes(window) + AROUND
+    let bytes = |told: f64, most: f64| told.clamp(0.0, most) as usize;
+    let recalled = match bytes(recall, RECALL) {
+        0 => 0,
+        tokens => tokens * TOKEN + AROUND_PASSAGES,
+    };
+    bytes(context, MOST) + bytes(window, MOST) + recalled + AROUND
 }

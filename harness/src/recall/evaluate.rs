@@ -1,0 +1,231 @@
+//! `keepline recall evaluate`: how much of the evidence for questions is recalled, through all that a question passes: host,
+//! component, store.
+//!
+//! Promises that what is measured is what a question gets, and that the sessions that it is measured with are deleted.
+
+use std::{collections::HashMap, process::ExitCode, time::Duration};
+
+use anyhow::{Result, anyhow, bail};
+use keepline::{
+    Deadline, Keepline,
+    pipe::{Effect, Question},
+};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::{
+    MEMBER,
+    drive::{MAKE, drive},
+    haystack::{Asked, Haystack, read, size},
+};
+use crate::{
+    cli::{EvaluateArguments, Global},
+    health::milliseconds,
+    migrate::bar,
+    runtime,
+    session::answer,
+    setup, terminal,
+};
+
+/// Messages of a call.
+const PIECE: usize = 500;
+/// What a call may take: it is measured, not limited.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The smallest window: nearly nothing is in it, so that nearly everything has to be recalled.
+const WINDOW: u64 = 64;
+/// Of a token, about.
+const TOKEN_BYTES: usize = 4;
+/// Of what is recalled, for R@10.
+const FIRST: usize = 10;
+
+/// What was found within a budget. Shares are sums over the questions.
+#[derive(Default)]
+struct Sums {
+    tokens: u64,
+    whole: f64,
+    in_part: f64,
+    at_ten: f64,
+    passages: usize,
+    /// Tokens of what a question got as a text, estimated: of all questions, and the most.
+    used: usize,
+    most_used: usize,
+    times: Vec<Duration>,
+}
+
+/// Run it.
+pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
+    let haystacks = read(&arguments.file, arguments.merge)?;
+    let config = setup::config(global)?;
+    let plugin = setup::plugin(global, &config)?;
+    let runtime = runtime::single()?;
+    let done = runtime.block_on(async {
+        let store = config.store()?;
+        let mut budgets = arguments.tokens.clone();
+        budgets.sort_unstable();
+        budgets.dedup();
+        let mut all = Vec::with_capacity(budgets.len());
+        for tokens in budgets {
+            let mut options = config.options();
+            options.filter = filter_options(&options.filter, tokens, !arguments.no_hints)?;
+            let keepline = Keepline::new(plugin.clone(), store.clone(), options).await?;
+            all.push((keepline, Sums { tokens, ..Sums::default() }));
+        }
+        let asked: usize = haystacks.iter().map(|haystack| haystack.asked.len()).sum();
+        let bar = bar((asked * all.len()) as u64);
+        let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
+        for (number, haystack) in haystacks.iter().enumerate() {
+            let session = format!("{name}-{number}");
+            let measured = measure(&session, haystack, &mut all, || bar.inc(1)).await;
+            if let Some((keepline, _)) = all.first() {
+                let deleted = keepline.sessions().by(Deadline::after(LIMIT)).delete(&session).await;
+                measured?;
+                deleted?;
+            }
+        }
+        bar.finish_and_clear();
+        tell(&haystacks, all.into_iter().map(|(_, sums)| sums).collect(), json)
+    });
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// Those that are configured, but for what is measured.
+fn filter_options(configured: &str, tokens: u64, has_hints: bool) -> Result<String> {
+    let mut options: Map<String, Value> = serde_json::from_str(configured)?;
+    let measured = json!({
+        "conversation": true, "recall": "session", "recall_tokens": tokens, "recall_hints": has_hints,
+        "max_context_tokens": WINDOW, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
+        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24,
+    });
+    options.extend(measured.as_object().cloned().unwrap_or_default());
+    Ok(Value::from(options).to_string())
+}
+
+/// Fill a session, have it indexed, and ask.
+async fn measure(
+    session: &str,
+    haystack: &Haystack,
+    all: &mut [(Keepline, Sums)],
+    mut told: impl FnMut(),
+) -> Result<()> {
+    let Some((keepline, _)) = all.first() else { return Ok(()) };
+    let mut sessions = keepline.sessions().by(Deadline::NEVER);
+    sessions.create(session).await?;
+    let mut next = 0;
+    for piece in haystack.messages.chunks(PIECE) {
+        let after = Some(next).filter(|next| *next > 0);
+        next += sessions.set_messages(session.into(), piece, after).await?.count;
+    }
+    if !drive(keepline, &format!("session/{session}"), MAKE, || ()).await? {
+        bail!("the session was deleted by somebody else");
+    }
+    let metadata = json!({"session_id": session, "memory": {"look": true}}).to_string();
+    for asked in &haystack.asked {
+        for (keepline, sums) in &mut *all {
+            let question = Question { text: &asked.question, metadata: &metadata, ..Question::default() };
+            let mut pipe = keepline.pipe();
+            let begun = Instant::now();
+            let passed = pipe.ask(question, Some(Deadline::after(LIMIT))).await?;
+            sums.times.push(begun.elapsed());
+            if passed.effect == Effect::Failed {
+                let problem = passed.problem.map(|problem| problem.message);
+                return Err(anyhow!("a question failed: {}", problem.unwrap_or_default()));
+            }
+            let got: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
+            sums.add(haystack, asked, got.get(MEMBER).unwrap_or(&Value::Null));
+            told();
+        }
+    }
+    Ok(())
+}
+
+impl Sums {
+    fn add(&mut self, haystack: &Haystack, asked: &Asked, recalled: &Value) {
+        let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        self.passages += passages.len();
+        let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
+        self.used += used;
+        self.most_used = self.most_used.max(used);
+        // Of each message, how much is there.
+        let mut found: HashMap<usize, usize> = HashMap::new();
+        let mut ranked: Vec<(f64, usize)> = Vec::with_capacity(passages.len());
+        for passage in passages {
+            let place = passage.get("position").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
+            let Some(place) = place else { continue };
+            let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
+            *found.entry(place).or_default() += size(text);
+            ranked.push((passage.get("score").and_then(Value::as_f64).unwrap_or(0.0), place));
+        }
+        ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let mut first: Vec<usize> = Vec::with_capacity(FIRST);
+        for (_, place) in ranked {
+            if first.len() < FIRST && !first.contains(&place) {
+                first.push(place);
+            }
+        }
+        let is_whole = |place: &usize| found.get(place).is_some_and(|size| haystack.sizes.get(*place) == Some(size));
+        self.whole += asked.share(is_whole);
+        self.in_part += asked.share(|place| found.contains_key(place));
+        self.at_ten += asked.share(|place| first.contains(place));
+    }
+
+    /// The time that so many of a hundred questions took at most.
+    fn time(&self, percent: usize) -> f64 {
+        let at = (self.times.len() * percent / 100).min(self.times.len().saturating_sub(1));
+        milliseconds(self.times.get(at).copied().unwrap_or_default())
+    }
+}
+
+impl Asked {
+    /// Of the evidence.
+    fn share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
+        let count = self.evidence.iter().filter(|place| is_there(place)).count();
+        ratio(count, self.evidence.len() + self.missing)
+    }
+}
+
+fn ratio(part: usize, all: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "counts of a file's questions")]
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+fn tell(haystacks: &[Haystack], mut all: Vec<Sums>, json: bool) -> Result<()> {
+    all.iter_mut().for_each(|sums| sums.times.sort_unstable());
+    let count = |of: fn(&Haystack) -> usize| -> usize { haystacks.iter().map(of).sum() };
+    let (messages, questions) = (count(|haystack| haystack.messages.len()), count(|haystack| haystack.asked.len()));
+    #[allow(clippy::cast_precision_loss, reason = "a count of questions")]
+    let percent = |sum: f64| (1000.0 * sum / questions.max(1) as f64).round() / 10.0;
+    if json {
+        let budget = |sums: &Sums| {
+            json!({
+                "tokens": sums.tokens, "whole_percent": percent(sums.whole), "in_part_percent": percent(sums.in_part),
+                "recall_at_10_percent": percent(sums.at_ten), "passages": ratio(sums.passages, questions),
+                "used_tokens": ratio(sums.used, questions), "most_used_tokens": sums.most_used, "p50_ms": sums.time(50), "p99_ms": sums.time(99),
+            })
+        };
+        let told = json!({
+            "sessions": haystacks.len(), "messages": messages, "questions": questions,
+            "budgets": all.iter().map(budget).collect::<Vec<_>>(),
+        });
+        return answer(true, &told, "");
+    }
+    let row = |sums: &Sums| {
+        [
+            sums.tokens.to_string(),
+            format!("{:.1}", percent(sums.whole)),
+            format!("{:.1}", percent(sums.in_part)),
+            format!("{:.1}", percent(sums.at_ten)),
+            format!("{:.1}", ratio(sums.passages, questions)),
+            format!("{:.0}", ratio(sums.used, questions)),
+            format!("{:.2}", sums.time(50)),
+            format!("{:.2}", sums.time(99)),
+        ]
+    };
+    terminal::print_table(
+        ["Tokens", "Whole %", "In part %", "R@10 %", "Passages", "Used", "p50 ms", "p99 ms"],
+        all.iter().map(row).collect(),
+    )?;
+    let sessions = haystacks.len();
+    terminal::note(&format!("{questions} questions, {messages} messages, {sessions} sessions"));
+    Ok(())
+}

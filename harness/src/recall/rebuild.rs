@@ -1,0 +1,119 @@
+//! `keepline recall rebuild`: the index of sessions and their nodes, made anew from what was said.
+//!
+//! Promises that nothing that was said is touched; that others may ask, answer and correct meanwhile; and that one that
+//! was interrupted can be called again. Until it is done, less is recalled than there is.
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::{Result, anyhow, bail};
+use indicatif::ProgressBar;
+use keepline::{
+    Keepline,
+    store::{
+        BucketId, BucketKind, Deadline, ExistingLife, Opening, Operation, Outcome, PageOperation, Status, Store,
+        Transaction, Writer,
+    },
+};
+use serde_json::json;
+
+use super::{
+    drive::{FORGET, MAKE, drive},
+    is_on,
+};
+use crate::{
+    cli::{Global, RebuildArguments},
+    error::Coded,
+    migrate::bar,
+    session::{answer, watched},
+    stats::Scan,
+};
+
+/// The map of a session's nodes.
+const NODES: &str = "nodes";
+
+/// Run it.
+pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
+    watched(global, false, async |keepline, _, _| {
+        is_on(&keepline)?;
+        if !keepline.store().capabilities().indexes {
+            bail!("this store has no indexes");
+        }
+        let found = if arguments.all { all(&keepline).await? } else { named(&keepline, &arguments.sessions).await? };
+        let bar = bar(found.len() as u64);
+        let (mut sessions, mut nodes) = (0_u64, 0_u64);
+        for BucketId { kind, name } in &found {
+            let is_there = rebuild(&keepline, &format!("{}/{name}", kind.name()), &bar).await?;
+            let count = if *kind == BucketKind::Session { &mut sessions } else { &mut nodes };
+            *count += u64::from(is_there);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        let plain = format!("{sessions} sessions, {nodes} nodes");
+        answer(json, &json!({"sessions": sessions, "nodes": nodes}), &plain)
+    })
+}
+
+/// Whether it was there, to the end.
+async fn rebuild(keepline: &Keepline, subject: &str, bar: &ProgressBar) -> Result<bool> {
+    let step = || bar.tick();
+    Ok(drive(keepline, subject, FORGET, step).await? && drive(keepline, subject, MAKE, step).await?)
+}
+
+/// All transcripts that there may be.
+async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
+    let mut found = Vec::new();
+    for kind in [BucketKind::Session, BucketKind::Node] {
+        let mut cursor = String::new();
+        loop {
+            let page = Scan::page(keepline.store(), kind, &cursor).await?;
+            found.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                break;
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Sessions that have to be there, and their nodes.
+async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
+    let mut found = Vec::new();
+    for name in sessions {
+        // It tells best what is wrong with a name.
+        keepline.sessions().describe((&**name).into()).await?;
+        let session = BucketId { kind: BucketKind::Session, name: name.clone() };
+        found.extend(nodes_of(keepline.store(), &session).await?);
+        found.push(session);
+    }
+    Ok(found)
+}
+
+async fn nodes_of(store: &Arc<dyn Store>, session: &BucketId) -> Result<Vec<BucketId>> {
+    let (mut writer, mut nodes, mut cursor) = (Writer::new(), Vec::new(), String::new());
+    loop {
+        let (map_name, max_entries, max_bytes) = (NODES.to_owned(), 1000, 1 << 20);
+        let page = PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true };
+        let look = Transaction {
+            bucket: session.clone(),
+            opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+            expectations: Vec::new(),
+            operations: vec![Operation::Page(page)],
+        };
+        let receipt = store.transact(writer.advance(), &look, Deadline::after(Scan::TIMEOUT)).await;
+        let receipt = receipt.map_err(|failure| anyhow!("can't read the store: {}", failure.message))?;
+        let Some(Outcome::Page(page)) =
+            receipt.outcomes.into_iter().next().filter(|_| receipt.status == Status::Applied)
+        else {
+            let message = format!("session '{}' is gone", session.name);
+            return Err(Coded { code: "not-found", message }.into());
+        };
+        nodes.extend(page.entries.into_iter().map(|entry| BucketId { kind: BucketKind::Node, name: entry.key }));
+        cursor = page.cursor;
+        if cursor.is_empty() {
+            return Ok(nodes);
+        }
+    }
+}

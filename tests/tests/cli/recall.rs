@@ -1,0 +1,162 @@
+//! What is recalled, from the shell: looked at, made anew, measured.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Ran, call, transcripts::Place};
+
+const ON: &str = "--set=recall=session";
+const SMALL: &str = "--set=max_context_tokens=64";
+const DOG: &str = "Which animal did the dog Bruno chase?";
+
+/// A session whose first turn the window has lost.
+fn long_ago() -> Place {
+    let place = Place::new();
+    place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &[ON, SMALL]);
+    for number in 0..8 {
+        place.append("a", &format!("Please explain topic {number}?"), "Gladly: it has many chapters.", &[ON, SMALL]);
+    }
+    place
+}
+
+fn recalled(place: &Place) -> Value {
+    place.told(&["recall", "a", DOG, ON, SMALL])
+}
+
+#[test]
+fn what_would_be_recalled_is_shown_with_its_reasons_and_nothing_is_written() {
+    let place = long_ago();
+    assert_eq!(recalled(&place), Value::Null, "nobody has indexed it");
+    let told = place.told(&["session", "upkeep", "a", ON, SMALL]);
+    assert_eq!(told["tasks"]["recall"], "done");
+    let before = place.ran(&["session", "export", "a"]).ok().out;
+    let found = recalled(&place);
+    let first = &found["passages"][0];
+    assert_eq!((&first["text"], &first["position"]), (&json!("Yesterday our dog Bruno chased a squirrel."), &json!(0)));
+    assert!(found["text"].as_str().unwrap().contains("Bruno"));
+    let ran = place.ran(&["recall", "a", DOG, ON, SMALL]).ok();
+    let line: Vec<&str> = ran.text().lines().next().unwrap().split('\t').collect();
+    let [position, date, role, score, why, text] = line[..] else { panic!("{line:?}") };
+    assert_eq!((position, role, score, text), ("0", "user", "1", first["text"].as_str().unwrap()));
+    assert!(date.len() == "2026-11-22 19:40".len() && why.contains("terms"), "{line:?}");
+    assert_eq!(place.told(&["explain", "a", "--query", DOG, ON, SMALL])["recalled"], found);
+    assert!(place.ran(&["explain", "a", "--query", DOG, ON, SMALL]).ok().text().contains("Bruno"));
+    assert_eq!(place.ran(&["session", "export", "a"]).ok().out, before);
+    // All of it is in a large window.
+    assert_eq!(place.told(&["recall", "a", DOG, "--budget", "10000", ON]), Value::Null);
+    assert!(place.ran(&["recall", "a", "squirrel", ON, SMALL, "--node", "n"]).code == 1);
+}
+
+#[test]
+fn an_index_is_made_anew() {
+    let place = long_ago();
+    let node = ["--node", "n", "--app", "shop", ON, SMALL];
+    place.append("a", "Our dog Bruno barks.", "Does it?", &node);
+    for _ in 0..6 {
+        place.append("a", "Anything else to explain?", "No.", &node);
+    }
+    for arguments in [&["a"][..], &["--all"], &["a", "a"]] {
+        let told = place.told(&[&["recall", "rebuild", ON], arguments].concat());
+        assert_eq!(
+            told,
+            json!({"sessions": 1 + u64::from(arguments.len() > 1), "nodes": 1 + u64::from(arguments.len() > 1)})
+        );
+        assert_eq!(recalled(&place)["passages"][0]["position"], 0);
+        let of_node = place.told(&[&["recall", "a", "Bruno"], &node[..]].concat());
+        assert_eq!(of_node["passages"][0]["text"], "Our dog Bruno barks.");
+    }
+}
+
+#[test]
+fn what_recall_makes_is_not_exported_and_comes_back() {
+    let place = long_ago();
+    let plain = place.ran(&["session", "export", "a"]).ok().out;
+    place.told(&["recall", "rebuild", "a", ON]);
+    let exported = place.ran(&["session", "export", "a"]).ok();
+    assert_eq!(exported.out, plain);
+    let (other, file) = (Place::new(), format!("{}.jsonl", place.path));
+    fs::write(&file, &exported.out).unwrap();
+    other.ran(&["session", "import", &file]).ok();
+    assert_eq!(recalled(&other), Value::Null);
+    other.append("a", "Please explain the end?", "Gladly.", &[ON, SMALL]);
+    assert_eq!(other.told(&["session", "upkeep", "a", ON, SMALL])["tasks"]["recall"], "done");
+    assert_eq!(recalled(&other)["passages"][0]["position"], 0);
+}
+
+#[test]
+fn what_can_t_be_recalled_is_said() {
+    let place = long_ago();
+    let refused = |ran: Ran, code: i32, told: &str| assert!(ran.code == code && ran.err.contains(told), "{ran:?}");
+    refused(place.ran(&["recall", "a", DOG]), 2, "recall=session");
+    refused(place.ran(&["recall", "rebuild", "a"]), 2, "recall=session");
+    refused(call(&["recall", "a", DOG, ON, "--dir", &place.path], b""), 2, "conversation");
+    refused(place.ran(&["recall", "b", DOG, ON, "--json"]), 1, "\"not-found\"");
+    refused(place.ran(&["recall", "rebuild", "b", ON, "--json"]), 1, "\"not-found\"");
+    refused(place.ran(&["recall", "rebuild", ON]), 2, "--all");
+    refused(place.ran(&["recall", "a", ON]), 2, "QUERY");
+    assert_eq!(place.told(&["session", "upkeep", "a"])["tasks"]["recall"], Value::Null);
+}
+
+/// Three sessions of two people; who has a question, finds its words in one turn each.
+fn conversations() -> String {
+    let turn = |id: &str, speaker: &str, text: &str| json!({"id": id, "speaker": speaker, "text": text});
+    let chatter = |session: usize, number: usize| {
+        turn(&format!("{session}:{number}"), ["Ann", "Ben"][number % 2], &format!("So topic {session}{number}, then."))
+    };
+    let session = |number: usize, date: &str, said: &Value| {
+        let mut turns: Vec<Value> = (0..10).map(|at| chatter(number, at)).collect();
+        turns.insert(5, said.clone());
+        json!({"date": date, "turns": turns})
+    };
+    let mut photo = turn("B", "Ben", "Look at this!");
+    photo["caption"] = "a photo of a lighthouse".into();
+    let sessions = [
+        session(1, "1:56 pm on 8 May, 2023", &turn("A", "Ann", "Our dog Bruno chased a squirrel.")),
+        session(2, "2023-06-01T10:00:00Z", &photo),
+        session(3, "12:05 am on 2 July, 2023", &turn("C", "Ann", "I play the cello.")),
+    ];
+    let asked = |question: &str, evidence: &[&str]| json!({"question": question, "evidence": evidence});
+    let questions = [
+        asked(DOG, &["A"]),
+        asked("Who saw the lighthouse?", &["B"]),
+        asked("Does Ann play the cello?", &["C", "none"]),
+    ];
+    let conversation = json!({"conversation": "x", "sessions": sessions, "questions": questions, "more": 1});
+    let other = json!({"sessions": [session(4, "2024-01-01T10:00:00Z", &turn("A", "Eve", "I drive a tractor."))],
+        "questions": [asked("Who drives a tractor?", &["A"]), asked("Nobody knows?", &[])]});
+    format!("{conversation}\n\n{other}\n")
+}
+
+#[test]
+fn evidence_is_measured_through_all_that_a_question_passes() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("conversations.jsonl");
+    fs::write(&file, conversations()).unwrap();
+    let file = file.to_str().unwrap();
+    let place = Place::new();
+    let evaluate = ["recall", "evaluate", file, "--tokens", "64,2000"];
+    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2)] {
+        let told = place.told(&[&evaluate[..], more].concat());
+        assert_eq!(
+            (&told["sessions"], &told["messages"], &told["questions"]),
+            (&json!(sessions), &json!(44), &json!(4))
+        );
+        let [small, large] = &told["budgets"].as_array().unwrap()[..] else { panic!("{told}") };
+        // Of the evidence for one of four questions half is nowhere.
+        assert_eq!((&large["whole_percent"], &large["in_part_percent"]), (&json!(87.5), &json!(87.5)), "{told}");
+        assert_eq!((&small["tokens"], &large["recall_at_10_percent"]), (&json!(64), &json!(87.5)), "{told}");
+        assert!(small["passages"].as_f64() < large["passages"].as_f64(), "{told}");
+    }
+    // In memory, without a configuration; and nothing stays.
+    let ran = call(&evaluate, b"").ok();
+    assert_eq!(ran.text().lines().count(), 2, "{ran:?}");
+    assert!(ran.text().lines().all(|line| line.split('\t').count() == 8), "{ran:?}");
+    assert_eq!(place.told(&["session", "list"])["sessions"], json!([]));
+
+    for (text, told) in [("{\"sessions\":[{\"date\":\"soon\"}]}", "soon"), ("[", "line 1"), ("", "no question")] {
+        fs::write(file, text).unwrap();
+        let ran = call(&evaluate, b"");
+        assert!(ran.code == 1 && ran.err.contains(told), "{ran:?}");
+    }
+}
