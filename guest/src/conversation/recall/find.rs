@@ -5,17 +5,17 @@
 //! the window, in another branch or no more in the transcript, and what an option excludes.
 
 use keepline_json::{push_digits, push_number, push_string};
-use keepline_recall::{Candidate, Date, Found, Hints, Query, Why, rank, select};
+use keepline_recall::{Candidate, Date, Found, Hints, Query, Why, rank, select, tokens};
 
 use super::super::options::{Options, Recall};
 use super::super::thread::Branches;
-use super::passage::{Passage, milliseconds, read_terms};
+use super::passage::{Passage, milliseconds, read_terms, speaker};
 use super::{INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
 use crate::store::{Bucket, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
 
-/// Tokens of the line above passages that follow each other.
+/// Tokens of the line above passages that follow each other, and of the ends of their lines.
 const HEADER: u32 = 8;
 /// More is read than is attached, for the best of it may stand in the window; in tokens at most.
 const SPARE_MAX: u32 = 8000;
@@ -109,7 +109,8 @@ impl<H: Host> Filter<H> {
         asking: &Asking<'_>,
     ) -> Result<Option<String>, Failure> {
         let candidates = seen.candidates(wanted);
-        let budget = u32::try_from(options.recall_tokens).unwrap_or(u32::MAX);
+        let budget =
+            u32::try_from(options.recall_tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
         let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
         let most = budget.saturating_add(spare);
         let read = select(&candidates, most, HEADER);
@@ -181,19 +182,20 @@ fn write(session: &str, taken: &[Taken<'_>], best: f32) -> String {
     let mut text = String::from(INTRODUCTION);
     let mut before: Option<&Taken<'_>> = None;
     for one in taken {
-        let Passage { at, role, .. } = one.passage;
-        let is_next = before.is_some_and(|before| {
-            before.passage.role == *role
-                && before.candidate.position + 1 == one.candidate.position
-                && !one.candidate.mark.first
-        });
-        text.push_str(if is_next { "\n" } else { "\n\n[" });
-        if !is_next {
+        let Passage { position, at, role, text: said, .. } = one.passage;
+        let joins = before
+            .filter(|before| before.candidate.position + 1 == one.candidate.position && !one.candidate.mark.first);
+        if joins.is_none() {
+            text.push_str("\n\n");
             push_day(&mut text, at);
-            text.push_str(role);
-            text.push_str("]\n");
         }
-        text.push_str(&one.passage.text);
+        text.push('\n');
+        let goes_on = joins.is_some_and(|before| before.passage.position == *position);
+        if !goes_on && speaker(said).is_none() {
+            text.push_str(role);
+            text.push_str(": ");
+        }
+        text.push_str(said);
         before = Some(one);
     }
 
@@ -231,14 +233,15 @@ fn write(session: &str, taken: &[Taken<'_>], best: f32) -> String {
     out
 }
 
-/// `2023-05-08, `, if it is known.
+/// `[2023-05-08]`, if it is known.
 fn push_day(out: &mut String, at: &str) {
-    let Some(time) = milliseconds(at) else { return };
+    let Some(time) = milliseconds(at) else { return out.push_str("[…]") };
     let Date { year, month, day } = Date::of(time);
-    for (number, count, after) in [(year, 4, "-"), (month, 2, "-"), (day, 2, ", ")] {
+    for (before, number, count) in [("[", year, 4), ("-", month, 2), ("-", day, 2)] {
+        out.push_str(before);
         push_digits(out, number, count);
-        out.push_str(after);
     }
+    out.push(']');
 }
 
 /// A part of the best, to three digits, without what it takes to print any number.

@@ -83,11 +83,14 @@ impl Cut {
             Role::Assistant => "assistant",
             Role::Tool => "tool",
         };
-        let speaker = speaker(content).unwrap_or(role);
+        let named = speaker(content);
+        let speaker = named.unwrap_or(role);
         let time = milliseconds(&record.at).unwrap_or(0);
         for (index, text) in cut(content).enumerate() {
             let first = is_first && index == 0;
-            let posting = Document { text, speaker, time, first, tokens: tokens(text) }.posting();
+            // Who speaks stands before it, unless it says so itself.
+            let label = if index == 0 && named.is_some() { 0 } else { tokens(role) + 1 };
+            let posting = Document { text, speaker, time, first, tokens: tokens(text) + label }.posting();
             self.terms.push(write_terms(with_facet(posting, position)));
             let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
             let has_low_trust = record.trust.as_deref() == Some("low");
@@ -99,7 +102,7 @@ impl Cut {
 
 /// Who speaks by the text itself, as in `Anna: hello`: a word or two that begin with a capital letter, or with one of a
 /// script that has none.
-fn speaker(text: &str) -> Option<&str> {
+pub(super) fn speaker(text: &str) -> Option<&str> {
     let (name, _) = json::split_before(text, b':')?;
     let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && !word.starts_with(char::is_lowercase);
     (name.len() <= SPEAKER_MAX && !name.is_empty() && name.split(' ').count() <= 2 && name.split(' ').all(is_name))

@@ -96,10 +96,7 @@ fn what_the_window_has_lost_comes_back() {
     assert_eq!(first["why"], json!(["terms"]));
     let text = found["text"].as_str().unwrap();
     let day = "2026-11-20";
-    assert!(
-        text.contains(&format!("\n\n[{day}, user]\nOur dog is called Bello.\n\n[{day}, assistant]\nWell, Our dog")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("\n\n[{day}]\nuser: Our dog is called Bello.\nassistant: Well, Our dog")), "{text}");
     assert!(first["score"].as_f64().unwrap() > 0.0);
     let scores: Vec<f64> =
         found["passages"].as_array().unwrap().iter().map(|it| it["score"].as_f64().unwrap()).collect();
@@ -315,9 +312,12 @@ fn the_budget_holds_and_no_text_comes_twice() {
     let said: Vec<String> = (0..20).map(|number| format!("Dog number {} barks at the gate.", number % 10)).collect();
     talk(&filter, &said.iter().map(String::as_str).collect::<Vec<_>>(), true);
     chat(&filter, 100);
-    let texts = recalled(&filter, "Which dog barks at the gate?");
-    let tokens: usize = texts.iter().map(|text| text.len().div_ceil(4)).sum();
-    assert!(!texts.is_empty() && tokens <= 64, "{texts:?}");
+    let found = attached(&ask(&filter, "Which dog barks at the gate?", &s()), "memory_recall");
+    let text = found["text"].as_str().unwrap();
+    assert!(text.len().div_ceil(4) <= 64, "{text}");
+    let texts: Vec<&str> =
+        found["passages"].as_array().unwrap().iter().map(|passage| passage["text"].as_str().unwrap()).collect();
+    assert!(texts.len() >= 2, "{texts:?}");
     let mut unique = texts.clone();
     unique.sort();
     unique.dedup();
