@@ -31,7 +31,7 @@ const RUNS: u64 = 32;
 const RUN: u64 = 1024;
 /// All that a store looks at.
 const ALL: u64 = 131_072;
-/// After so long without a word something else is talked about.
+/// After so long without a word, or where what was said at other times was put together, something else is talked about.
 const PAUSE: u64 = 4 * 3600 * 1000;
 
 impl<H: Host> Filter<H> {
@@ -147,7 +147,7 @@ impl<H: Host> Filter<H> {
                 if again.is_empty() && cut.passages.len() >= PASSAGES_MAX {
                     break;
                 }
-                let is_first = before.zip(at).is_none_or(|(before, at)| at.saturating_sub(before) > PAUSE);
+                let is_first = before.zip(at).is_none_or(|(before, at)| at.abs_diff(before) > PAUSE);
                 if let Some(record) = &record {
                     cut.add(position, record, is_first);
                 }
