@@ -321,7 +321,7 @@ async fn what_comes_from_tools_and_elsewhere_can_be_excluded(given: Given) {
     let mut node = recalling(&given, &json!({})).await;
     ask(&mut node, "What do the papers say?", &json!({"session_id": S})).await;
     node.pipe.tool(call("c"));
-    node.pipe.tool(result("c", "A squirrel was seen in Leipzig."));
+    node.pipe.tool(result("c", "A squirrel in Bonn."));
     assert_eq!(reply(&mut node, "Not much.", &json!({})).await.effect, Effect::Stored);
     let next = node.sessions.describe(S.into()).await.unwrap().next;
     let message = json!({"role": "user", "content": "My grandmother fed a squirrel.", "at": 1.5}).to_string();
