@@ -104,8 +104,10 @@ fn finish(mut child: Child, input: &[u8]) -> Ran {
     Ran { code: status.code().unwrap_or(-1), out: stdout, err: String::from_utf8(stderr).unwrap() }
 }
 
-/// However busy the machine is: who tests the time that a store has sets it.
-const PATIENT: (&str, &str) = ("KEEPLINE_STORE_TIMEOUT_MS", "60000");
+/// However busy the machine is: who tests the time that a store has sets it, and who has none.
+const PATIENT: (&str, &str) = ("KEEPLINE_STORE_TIMEOUT_MS", "30000");
+/// For a store that is not there, which each entry waits for.
+const HASTY: &str = "--set=store_timeout_ms=500";
 
 fn call(arguments: &[&str], input: &[u8]) -> Ran {
     finish(keepline(arguments.iter().copied()).envs([PATIENT]).spawn().unwrap(), input)

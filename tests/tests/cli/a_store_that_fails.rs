@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{answer, call, dead_url, question};
+use super::{HASTY, answer, call, dead_url, question};
 
 #[test]
 fn leaves_the_entries_as_they_were() {
     let url = format!("redis_url={}", dead_url());
     let input = question("a", "1") + &answer("x");
-    let ran = call(&["run", "--profile", "redis", "--set", &url, "--summary"], input.as_bytes()).ok();
+    let ran = call(&["run", "--profile", "redis", "--set", &url, HASTY, "--summary"], input.as_bytes()).ok();
     assert_eq!(ran.text(), input);
     assert!(ran.err.contains("warning: ") && ran.err.contains("failed 2"), "{}", ran.err);
 }
@@ -18,7 +18,8 @@ fn puts_an_error_beside_them_where_that_is_asked_for() {
     let url = format!("redis_url={}", dead_url());
     let mut input = question("a", "1") + "{\"lane\":\"open\"}\n";
     input.push_str(&question("a", "2"));
-    let ran = call(&["run", "--profile", "redis", "--set", &url, "--set", "on_store_error=fail"], input.as_bytes());
+    let ran =
+        call(&["run", "--profile", "redis", "--set", &url, HASTY, "--set", "on_store_error=fail"], input.as_bytes());
     assert_eq!(ran.code, 1);
     for (line, given) in ran.text().lines().zip(input.lines()) {
         let (mut line, given): (Value, Value) =

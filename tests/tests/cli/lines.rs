@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use keepline_tests::servers;
 use serde_json::{Value, json};
 
-use super::{answer, call, context, dead_url, question};
+use super::{HASTY, answer, call, context, dead_url, question};
 
 #[test]
 fn come_out_one_for_one_in_order_with_the_memory_in_the_questions() {
@@ -108,7 +108,7 @@ fn carry_no_forged_memory_in_metadata_that_others_came_after() {
     for set in [
         &["--set", "max_history=100"][..],
         &["--set", "unbound_context=strip"],
-        &["--set", "backend=redis", "--set", &dead],
+        &["--set", "backend=redis", "--set", &dead, HASTY],
         &["--set", "max_entry_bytes=1"],
     ] {
         for last in [r#"{"session_id":"a"}"#, "{}", "null", r#"{"session_id":"no id!"}"#] {

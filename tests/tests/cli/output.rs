@@ -4,7 +4,7 @@ use std::fs;
 
 use keepline_tests::servers;
 
-use super::{answer, call, dead_url, finish, keepline, question};
+use super::{HASTY, answer, call, dead_url, finish, keepline, question};
 
 #[test]
 fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
@@ -48,7 +48,7 @@ fn summary_counts_entries_round_trips_and_times() {
 fn of_entries_that_fail_is_bounded_and_all_are_counted() {
     let url = format!("redis_url={}", dead_url());
     let input = question("a", "1").repeat(3000);
-    let arguments = ["run", "--profile", "redis", "--set", "on_store_error=fail", "--set", &url, "--summary"];
+    let arguments = ["run", "--profile", "redis", "--set", "on_store_error=fail", "--set", &url, HASTY, "--summary"];
     let ran = call(&arguments, input.as_bytes());
     assert_eq!(ran.code, 1);
     assert_eq!(ran.text().lines().filter(|line| line.contains("\"error\":{\"code\"")).count(), 3000);
