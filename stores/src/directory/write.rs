@@ -31,6 +31,8 @@ const MOST: usize = 128;
 const CHECKPOINT_PAGES: usize = 1000;
 /// Beyond the limit, for what frees more.
 const SPARE_PAGES: u64 = 256;
+/// Steps of clearing up for somebody who found no room.
+const MAKING_ROOM: usize = 256;
 /// Between two tries for a lock that another process has.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
@@ -256,25 +258,38 @@ impl WriteThread {
         }
     }
 
-    fn sweep_a_little(&mut self, at_once: bool) {
+    /// Whether others had the database locked.
+    fn sweep_a_little(&mut self, at_once: bool) -> bool {
         let swept = self.sweep.step(&self.shared.time, &self.db, at_once);
         self.roll_back();
-        if let Err(stop) = swept {
-            self.sweep.rest();
-            if !stop.is_busy() {
-                self.shared.told(&stop);
-            }
+        let Err(stop) = swept else { return false };
+        self.sweep.rest();
+        if !stop.is_busy() {
+            self.shared.told(&stop);
         }
+        stop.is_busy()
     }
 
     /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.
     fn make_room(&mut self) {
-        for _ in 0..256 {
-            self.sweep_a_little(true);
+        // Erasing takes room, too, before it gives some back.
+        _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+        let (began, mut steps) = (Instant::now(), 0);
+        while steps < MAKING_ROOM {
+            if self.sweep_a_little(true) {
+                // A checkpoint, or another process: soon over.
+                if began.elapsed() >= self.shared.timeout {
+                    break;
+                }
+                thread::sleep(SHORTEST_PAUSE);
+                continue;
+            }
+            steps += 1;
             if !self.sweep.is_busy() {
                 break;
             }
         }
+        _ = self.shared.settings.limit(&self.db, 0);
     }
 
     fn ask_for_a_checkpoint(&mut self) {
