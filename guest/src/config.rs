@@ -163,14 +163,14 @@ impl Config {
             "session_ttl_mode" => reader.choice(
                 &mut self.session_ttl_mode,
                 default.session_ttl_mode,
-                [("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)],
+                &[("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)],
             ),
             "max_history" => reader.integer(&mut self.max_history, default.max_history, 0, MAX_HISTORY),
             "auto_summarize" => reader.boolean(&mut self.auto_summarize, default.auto_summarize),
             "unbound_context" => reader.choice(
                 &mut self.unbound_context,
                 default.unbound_context,
-                [("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
+                &[("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
             ),
             "max_value_bytes" => reader.integer(&mut self.max_value_bytes, default.max_value_bytes, 1, MAX_BYTES),
             "max_context_bytes" => reader.integer(&mut self.max_context_bytes, 0, 1, MAX_BYTES + BESIDE_A_VALUE),
@@ -316,16 +316,23 @@ impl Reader<'_> {
         &self,
         option: &mut T,
         default: T,
-        choices: [(&str, T); 2],
+        choices: &[(&str, T)],
     ) -> Result<(), ConfigProblem> {
-        let [(first, one), (second, other)] = choices;
-        *option = match json::string(self.raw).as_deref() {
-            _ if self.raw == "null" => default,
-            Some(given) if given == first => one,
-            Some(given) if given == second => other,
-            _ => return Err(self.problem(&["\"", first, "\" or \"", second, "\""].concat())),
-        };
-        Ok(())
+        let given = json::string(self.raw);
+        if self.raw == "null" {
+            *option = default;
+            return Ok(());
+        }
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| given.as_deref() == Some(*name)) {
+            *option = *choice;
+            return Ok(());
+        }
+        let mut allowed = String::new();
+        for (left, (name, _)) in (0..choices.len()).rev().zip(choices) {
+            let after = if left > 1 { ", " } else { " or " };
+            allowed.extend(["\"", name, "\"", if left > 0 { after } else { "" }]);
+        }
+        Err(self.problem(&allowed))
     }
 }
 

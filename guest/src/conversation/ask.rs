@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use keepline_json as json;
 
 use super::look::{Seen, Wanted};
-use super::options::{Form, Options};
+use super::options::{Form, Options, Recall};
 use super::record::{Record, integer};
 use super::render;
 use super::scope::{self, Said};
@@ -83,7 +83,8 @@ impl<H: Host> Filter<H> {
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
-        let recall = recall::find::Wanted::of(options, entry.text, now).filter(|_| is_recalled);
+        let is_of_user = options.recall == Recall::User && user.is_some() && node.is_none();
+        let recall = recall::find::Wanted::of(options, entry.text, is_of_user, now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),
@@ -244,9 +245,19 @@ impl<H: Host> Filter<H> {
             (shown, shown_tokens) = (Vec::new(), 0);
         }
         if let Some((wanted, found)) = recall.as_ref().zip(found) {
-            let (bucket, incarnation, branches) = (bucket, &*incarnation, &branches);
-            let asking =
-                recall::find::Asking { bucket, incarnation, session, shown, shown_tokens, first, branches, target };
+            let asking = recall::find::Asking {
+                // A user's, or that of the transcript.
+                user: state.user.as_deref().filter(|_| wanted.is_of_user),
+                bucket,
+                incarnation: &incarnation,
+                session,
+                shown,
+                shown_tokens,
+                first,
+                branches: &branches,
+                target,
+                now: self.host.now_micros() / 1000,
+            };
             match self.recall(options, wanted, found, &asking) {
                 Ok(Some(recalled)) => push_member(&mut members, "memory_recall", &recalled),
                 Ok(None) => {}

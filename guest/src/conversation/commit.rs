@@ -14,6 +14,7 @@ use super::scope::{self, Said};
 use super::state::State;
 use super::step::{self, About, Step};
 use super::title;
+use super::upkeep;
 use super::write::{Commit, Due, Place};
 use crate::filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem, ToolActivity};
 use crate::history;
@@ -153,6 +154,7 @@ impl<H: Host> Filter<H> {
         // Of a node, nobody reads a title.
         let is_titled = options.auto_generate_titles && state.wants_title && state.node.is_none();
         let asked = about.question.filter(|_| is_titled);
+        let recalls = options.recall != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
             summarized: Some(state.summarized).filter(|_| is_paired),
             threshold: options.budget(),
@@ -161,7 +163,12 @@ impl<H: Host> Filter<H> {
             retitles: options.auto_generate_titles && options.update_existing_titles && state.node.is_none(),
             max_records: options.max_session_messages,
             max_bytes: options.max_session_bytes,
-            recall: options.recall != Recall::Off && self.host.capabilities().indexes,
+            recall: recalls.then(|| match owner {
+                Some(user) if options.recall == Recall::User && state.node.is_none() => {
+                    upkeep::subject_of_two(bucket, owner::bucket(user))
+                }
+                _ => upkeep::subject(bucket),
+            }),
             activity,
         };
         let is_untitled = asked.is_some() && state.is_new;

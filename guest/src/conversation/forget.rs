@@ -9,7 +9,7 @@
 use super::activity;
 use super::owner::{self, ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER};
 use super::profile::valid_user;
-use super::{OWNER, SESSION};
+use super::{OWNER, SESSION, recall};
 use crate::config::{KEYS_BYTES, MAX_KEYS};
 use crate::history;
 use crate::names::is_session;
@@ -56,10 +56,14 @@ impl<H: Host> Sessions<H> {
     fn forget(&self, name: &str) -> Result<UserForgotten, Failure> {
         let stamp = history::timestamp(self.host().now_micros());
         let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
+        // What the index has of them are numbers, which go in the end.
+        let [passages, terms] = recall::remove::ANEW;
         let operations = [
             Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
             Operation::ResetMap { map: VALUES, entries: &[] },
             Operation::ResetLog { log: ACTIVITY, records: &[] },
+            passages,
+            terms,
             page(NODES),
             page(SESSIONS),
         ];
@@ -70,6 +74,9 @@ impl<H: Host> Sessions<H> {
         }
         // Whatever is registered or noted from here on moves it.
         let mut next = outcomes.extent()?.next();
+        for _ in 0..2 {
+            outcomes.extent()?;
+        }
         let (mut nodes, mut sessions) = (outcomes.keys()?.keys, outcomes.keys()?.keys);
         // Stores give about as many as they are asked for.
         nodes.truncate(BATCH);

@@ -94,7 +94,8 @@ impl<H: Host> Filter<H> {
             let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
             operations.push(pin);
         }
-        operations.extend(recall.iter().flat_map(|wanted| wanted.operations()));
+        let of_user = user.is_some_and(|_| recall.is_some_and(|wanted| wanted.is_of_user));
+        operations.extend(recall.iter().filter(|_| !of_user).flat_map(|wanted| wanted.operations()));
         // A node has its session's owner. That is opened, too, so that the node can be registered in it.
         let is_node = bucket.kind != BucketKind::Session;
         let mine = user.map(owner::owned_by);
@@ -107,7 +108,8 @@ impl<H: Host> Filter<H> {
             let expectations = mine.as_slice();
             transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
         }
-        let reads = owner::reads(max_keys, max_context_bytes);
+        let mut reads = owner::reads(max_keys, max_context_bytes).to_vec();
+        reads.extend(recall.iter().filter(|_| of_user).flat_map(|wanted| wanted.operations()));
         if let Some(name) = user {
             let (bucket, opening) = (owner::bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
             transactions.push(Transaction { bucket, opening, expectations: &[], operations: &reads });
@@ -132,8 +134,18 @@ impl<H: Host> Filter<H> {
             Some(of_session) => Outcomes::of(of_session).text()?,
             None => None,
         };
-        let of_user = if user.is_some() { next().and_then(owner::Seen::of) } else { Ok(owner::Seen::default()) };
-        let user = of_user.unwrap_or_else(|failure| {
+        let mut found = None;
+        let theirs = match user {
+            Some(_) => next().and_then(|receipt| {
+                let (seen, mut rest) = owner::Seen::of(receipt)?;
+                if let Some(rest) = rest.as_mut().filter(|_| of_user) {
+                    found = Some(recall::find::Seen::of(rest)?);
+                }
+                Ok(seen)
+            }),
+            None => Ok(owner::Seen::default()),
+        };
+        let user = theirs.unwrap_or_else(|failure| {
             let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
             log::warn(&self.host, log::STORE, &what);
             owner::Seen::default()
@@ -157,7 +169,10 @@ impl<H: Host> Filter<H> {
             position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
         }
         let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
-        let recall = recall.map(|_| recall::find::Seen::of(&mut outcomes)).transpose()?;
+        let recall = match recall {
+            Some(_) if !of_user => Some(recall::find::Seen::of(&mut outcomes)?),
+            _ => found,
+        };
         let total = total.as_deref().and_then(integer).unwrap_or(0);
         let parent = position;
         Ok(Some(Seen {

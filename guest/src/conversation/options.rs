@@ -36,6 +36,8 @@ pub enum Recall {
     Off,
     /// The session, or the node.
     Session,
+    /// All sessions of the user whom an entry names.
+    User,
 }
 
 /// The options in force.
@@ -111,6 +113,8 @@ pub struct Options {
     pub recall_hints: bool,
     /// Sources of passages that are not recalled: `tool`, `import`.
     pub recall_exclude: Vec<String>,
+    /// What was said longer ago is not recalled. 0: whatever is kept is.
+    pub recall_ttl_hours: f64,
 }
 
 impl Default for Options {
@@ -151,6 +155,7 @@ impl Default for Options {
             recall_tokens: 2000,
             recall_hints: true,
             recall_exclude: Vec::new(),
+            recall_ttl_hours: 0.0,
         }
     }
 }
@@ -178,7 +183,7 @@ pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window
                                 node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
                                 summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
                                 title_from_first_message, update_existing_titles, title_prompt, recall, recall_tokens, \
-                                recall_hints, recall_exclude";
+                                recall_hints, recall_exclude, recall_ttl_hours";
 
 impl Options {
     /// Set one. Whether there is one of this name.
@@ -200,7 +205,7 @@ impl Options {
             "window_form" => reader.choice(
                 &mut self.window_form,
                 default.window_form,
-                [("messages", Form::Messages), ("text", Form::Text)],
+                &[("messages", Form::Messages), ("text", Form::Text)],
             ),
             "human_prefix" => text(reader, &mut self.human_prefix, &default.human_prefix, PREFIX_MAX),
             "assistant_prefix" => text(reader, &mut self.assistant_prefix, &default.assistant_prefix, PREFIX_MAX),
@@ -236,7 +241,7 @@ impl Options {
             "memory_mode" => reader.choice(
                 &mut self.memory_mode,
                 default.memory_mode,
-                [("conversation", Mode::Conversation), ("node", Mode::Node)],
+                &[("conversation", Mode::Conversation), ("node", Mode::Node)],
             ),
             "require_node" => reader.boolean(&mut self.require_node, default.require_node),
             "max_session_messages" => or_zero(reader, &mut self.max_session_messages, 10, SESSION_MAX),
@@ -256,7 +261,8 @@ impl Options {
             }
             "title_prompt" => text(reader, &mut self.title_prompt, &default.title_prompt, TEMPLATE_MAX),
             "recall" => {
-                reader.choice(&mut self.recall, default.recall, [("off", Recall::Off), ("session", Recall::Session)])
+                let choices = [("off", Recall::Off), ("session", Recall::Session), ("user", Recall::User)];
+                reader.choice(&mut self.recall, default.recall, &choices)
             }
             "recall_tokens" => reader.integer(&mut self.recall_tokens, default.recall_tokens, 64, 32_768),
             "recall_hints" => reader.boolean(&mut self.recall_hints, default.recall_hints),
@@ -267,6 +273,7 @@ impl Options {
                     false => Err(reader.problem("a list of \"tool\" and \"import\"")),
                 }
             }
+            "recall_ttl_hours" => reader.hours(&mut self.recall_ttl_hours, default.recall_ttl_hours),
             "node_ttl_hours" => reader.hours(&mut self.node_ttl_hours, default.node_ttl_hours),
             _ => return Ok(false),
         };
@@ -309,7 +316,11 @@ impl Options {
         ] {
             let _ = write!(out, ", \"{name}\": {is_on}");
         }
-        let recall = if self.recall == Recall::Session { "session" } else { "off" };
+        let recall = match self.recall {
+            Recall::Off => "off",
+            Recall::Session => "session",
+            Recall::User => "user",
+        };
         for (name, text) in [
             ("recall", recall),
             ("window_form", form),
@@ -334,7 +345,9 @@ impl Options {
             }
             out.push(']');
         }
-        let _ = write!(out, ", \"node_ttl_hours\": {}", crate::config::in_decimal(self.node_ttl_hours));
+        for (name, hours) in [("node_ttl_hours", self.node_ttl_hours), ("recall_ttl_hours", self.recall_ttl_hours)] {
+            let _ = write!(out, ", \"{name}\": {}", crate::config::in_decimal(hours));
+        }
     }
 
     /// The tokens that a question gets at most.
@@ -415,7 +428,7 @@ mod tests {
             "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
             "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
             "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false,
-            "recall_exclude": ["import", "tool"]}"#;
+            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160}"#;
         let config = Config::parse(given).unwrap();
         let told = config.effective();
         assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
@@ -439,7 +452,7 @@ mod tests {
             (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),
             (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
             (r#""memory_mode": "graph""#, "\"conversation\" or \"node\""),
-            (r#""recall": "all""#, "\"off\" or \"session\""),
+            (r#""recall": "all""#, "\"off\", \"session\" or \"user\""),
             (r#""recall_exclude": ["user"]"#, "a list of \"tool\" and \"import\""),
             (r#""conversation": 1"#, "true or false"),
         ] {

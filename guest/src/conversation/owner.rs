@@ -79,11 +79,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Of a receipt of [`reads`]. A user without a bucket has nothing.
-    pub(super) fn of(receipt: Receipt) -> Result<Self, Failure> {
+    /// Of a receipt of [`reads`], and what was asked for beside them. A user without a bucket has nothing.
+    pub(super) fn of(receipt: Receipt) -> Result<(Self, Option<Outcomes>), Failure> {
         let mut seen = Self::default();
         if !receipt.is_applied() {
-            return Ok(seen);
+            return Ok((seen, None));
         }
         let mut outcomes = Outcomes::of(receipt);
         match outcomes.entries()? {
@@ -92,7 +92,7 @@ impl Seen {
         }
         seen.forgotten = outcomes.text()?;
         seen.latest = outcomes.records()?.records.last().and_then(|record| activity::session_of(record));
-        Ok(seen)
+        Ok((seen, Some(outcomes)))
     }
 
     /// Adds the user's values to a session's, whose own go first; whether they fit.

@@ -7,18 +7,28 @@
 //! A transcript's messages are cut into passages ([`keepline_recall::cut`]). Of each the log `passages` has the text
 //! and the log `terms` its terms, at the same position; the oldest of `terms` are folded into the index `recall`, some at
 //! a time, which is far cheaper than one by one. So a question asks both: the index, and what is left of the log.
-//! `session`/`recalled` tells how far the transcript was read, and which of its messages were put in other words since.
+//!
+//! They lie beside the transcript, where `session`/`recalled` tells how far it was read and which of its messages were put
+//! in other words since; or, with `recall: "user"`, all of a user's sessions lie together in the user's bucket, as copies,
+//! where the map `posted` tells it of each session.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `passage` | what is stored of a passage |
+//! | `reading` | how far a transcript was read, and what is next |
 //! | `keep` | the deferred work: cut, append, fold, drop |
-//! | `remove` | what corrections take out |
+//! | `post`, `posted` | the same with the user, in step with the session |
+//! | `remove` | how passages are found that have to go |
+//! | `correct` | what corrections take out |
 //! | `find` | what a question gets |
 
+pub(super) mod correct;
 pub(super) mod find;
 pub(super) mod keep;
 pub(super) mod passage;
+pub(super) mod post;
+mod posted;
+mod reading;
 pub(super) mod remove;
 
 use crate::store::{LogEnd, Operation};
@@ -32,6 +42,9 @@ const INDEX: &str = "recall";
 /// What was read of the transcript: `{to} {again} …`, the position to go on from, then those to be read once more.
 const RECALLED: &str = "recalled";
 
+/// The same of each session whose passages lie with its user; of that map.
+const POSTED: &str = "posted";
+
 /// How many are folded at a time, when there are twice as many.
 const FOLD: u64 = 64;
 /// More than ever wait to be folded, unless nobody does it.
@@ -41,6 +54,20 @@ const TAIL_BYTES: u64 = 1 << 20;
 const NEWEST: u64 = 20_000;
 const MATCH_BYTES: u64 = 1 << 20;
 
+/// Passages that are kept at most.
+const KEPT: u64 = 100_000;
+/// Positions that one call takes out of the index: so many runs, of so many positions each.
+const RUNS: u64 = 32;
+const RUN: u64 = 1024;
+/// All that a store looks at.
+const ALL: u64 = 131_072;
+
 /// The newest terms, which no index has yet.
 const TAIL_READ: Operation<'static> =
     Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL, max_bytes: TAIL_BYTES };
+/// No terms, only where they stand.
+const WHERE_TERMS_ARE: Operation<'static> =
+    Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+/// The oldest passage.
+const OLDEST: Operation<'static> =
+    Operation::Read { log: PASSAGES, end: LogEnd::Oldest, max_records: 1, max_bytes: 64 << 10 };

@@ -8,11 +8,13 @@ use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::locate::Located;
 use super::options::Options;
 use super::placed::{Base, Follows, Given, Placed, is_asked};
+use super::recall::correct::Fate;
 use super::record::{Record, Role, integer};
+use super::rewrite::number;
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, recall, scope,
-    title,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, recall,
+    scope, title,
 };
 use crate::names::repr;
 use crate::reply::{self, Outcomes};
@@ -69,7 +71,7 @@ impl<H: Host> Sessions<H> {
                 status => {
                     check_status(at.session, status)?;
                     if next.is_none() {
-                        self.drop_documents(&at)?;
+                        self.told(at.session, recall::remove::drop_orphans(self.host(), at.bucket()))?;
                     }
                     return Ok(messages.len() as u64);
                 }
@@ -88,7 +90,7 @@ impl<H: Host> Sessions<H> {
     fn basis(&self, at: &Address<'_>, options: &Options, next: Option<u64>) -> Answer<Basis> {
         let operations = [
             WHERE_IT_STANDS,
-            Operation::GetSome { map: SESSION, keys: &[HEAD, TITLE, TOTAL, REVISION], max_bytes: SESSION_BYTES },
+            Operation::GetSome { map: SESSION, keys: &[HEAD, TITLE, TOTAL, REVISION, OWNER], max_bytes: SESSION_BYTES },
             Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES },
         ];
         let (bucket, opening) = (at.bucket(), Opening::LOOK);
@@ -96,6 +98,7 @@ impl<H: Host> Sessions<H> {
         let receipt = reply::transact(self.host(), &look).map_err(|failure| store_problem(at.session, &failure))?;
         let mut basis = Basis::default();
         if receipt.is_applied() {
+            basis.life.clone_from(&receipt.incarnation);
             let mut outcomes = Outcomes::of(receipt);
             basis.next = self.told(at.session, outcomes.records())?.extent.next();
             for entry in self.told(at.session, outcomes.readable())? {
@@ -103,6 +106,7 @@ impl<H: Host> Sessions<H> {
                     HEAD => basis.head = Some(entry.text),
                     TITLE => basis.title = Some(entry.text),
                     REVISION => basis.revision = Some(entry.text),
+                    OWNER => basis.owner = Some(entry.text).filter(|_| at.node.is_none()),
                     _ => basis.total = integer(&entry.text).unwrap_or(0),
                 }
             }
@@ -180,6 +184,9 @@ impl<H: Host> Sessions<H> {
             return Err(self.too_many(records.len()));
         }
 
+        let fate = if is_added { Fate::Kept(&[]) } else { Fate::Replaced };
+        let owner = basis.owner.as_deref();
+        self.withdrawn(at.session, &basis.life, owner, number(basis.revision.as_deref()), fate)?;
         let before = if is_added { basis.total } else { 0 };
         let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
         let stored = bytes.to_string();
@@ -194,7 +201,7 @@ impl<H: Host> Sessions<H> {
             None => {}
         }
         if !is_added {
-            gone.push(recall::remove::ONCE);
+            gone.push(recall::correct::ONCE);
             once.push((BYTES, &stored));
             match named.as_deref() {
                 Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
@@ -252,6 +259,8 @@ struct Basis {
     /// It was not made of the first message.
     has_title_of_its_own: bool,
     revision: Option<String>,
+    owner: Option<String>,
+    life: String,
     /// The messages come after those that there are.
     is_added_to: bool,
 }

@@ -6,15 +6,16 @@
 
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::options::Options;
-use super::record::{Kind, Record};
+use super::recall::correct::Fate;
+use super::record::{Kind, Record, integer};
 use super::thread::Branches;
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
     ask::Summary, recall, step, title,
 };
 use crate::names::repr;
-use crate::reply::{self, Found};
+use crate::reply::{self, Found, Outcomes};
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, check_status, conflict, store_problem};
 use crate::store::{Expectation, Host, Opening, Operation, Span, Status, Transaction};
 
@@ -63,24 +64,40 @@ impl<H: Host> Sessions<H> {
     }
 
     fn clear_transcript(&self, at: &Address<'_>) -> Answer<u64> {
-        let operations = [
-            WHERE_IT_STANDS,
-            Operation::ResetLog { log: TRANSCRIPT, records: &[] },
-            Operation::ResetMap { map: MESSAGES, entries: &[] },
-            Operation::ResetMap { map: BRANCHES, entries: &[] },
-            Operation::ResetMap { map: RESULTS, entries: &[] },
-            Operation::Remove {
-                map: SESSION,
-                keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::remove::ONCE],
-            },
-            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
-            recall::remove::ANEW[0],
-            recall::remove::ANEW[1],
-        ];
-        let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &operations)?;
-        let count = self.told(at.session, outcomes.records()).map(|found| found.extent.length)?;
-        self.drop_documents(at)?;
-        Ok(count)
+        for _ in 0..TRIES {
+            let once = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }];
+            let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &once)?;
+            let once = self.told(at.session, outcomes.readable())?;
+            let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
+            let revision = of(REVISION);
+            self.withdrawn(at.session, &life, of(OWNER), number(revision), Fate::Replaced)?;
+            let operations = [
+                WHERE_IT_STANDS,
+                Operation::ResetLog { log: TRANSCRIPT, records: &[] },
+                Operation::ResetMap { map: MESSAGES, entries: &[] },
+                Operation::ResetMap { map: BRANCHES, entries: &[] },
+                Operation::ResetMap { map: RESULTS, entries: &[] },
+                Operation::Remove {
+                    map: SESSION,
+                    keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::correct::ONCE],
+                },
+                Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+                recall::remove::ANEW[0],
+                recall::remove::ANEW[1],
+            ];
+            let (bucket, opening) = (at.bucket(), Opening::life(&life));
+            let expectations = [unchanged(REVISION, revision)];
+            let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+            let receipt = self.told(at.session, reply::transact(self.host(), &cleared))?;
+            if receipt.status == Status::Unmet {
+                continue;
+            }
+            check_status(at.session, receipt.status)?;
+            let count = self.told(at.session, Outcomes::of(receipt).records())?.extent.length;
+            self.told(at.session, recall::remove::drop_orphans(self.host(), bucket))?;
+            return Ok(count);
+        }
+        Err(conflict(at.session))
     }
 
     /// The positions of a message and of all that goes on from it, ascending. None: there is no such message.
@@ -125,7 +142,7 @@ impl<H: Host> Sessions<H> {
                 WHERE_IT_STANDS,
                 Operation::GetSome {
                     map: SESSION,
-                    keys: &[SUMMARY, TITLE, REVISION, recall::remove::ONCE],
+                    keys: &[SUMMARY, TITLE, REVISION, OWNER, recall::correct::ONCE],
                     max_bytes: SESSION_BYTES,
                 },
                 Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: READ_BYTES },
@@ -179,7 +196,10 @@ impl<H: Host> Sessions<H> {
             let gone = [(is_covered, SUMMARY), (is_title, TITLE)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
             let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
-            let recalled = of(recall::remove::ONCE);
+            let fate = if content.is_some() { Fate::Kept(&changed) } else { Fate::Removed(&changed) };
+            let owner = of(OWNER).filter(|_| at.node.is_none());
+            self.withdrawn(at.session, &life, owner, number(revision), fate)?;
+            let recalled = of(recall::correct::ONCE);
             let recalled = self.recalled(at, &life, recalled, &changed, content.is_some())?;
             let mut operations = vec![
                 Operation::Rewrite { log: TRANSCRIPT, records: &records },
@@ -206,6 +226,11 @@ impl<H: Host> Sessions<H> {
         }
         Err(conflict(at.session))
     }
+}
+
+/// Which state of the messages it is; none: they were never changed.
+pub(super) fn number(revision: Option<&str>) -> u64 {
+    revision.and_then(integer).unwrap_or(0)
 }
 
 struct Changed {

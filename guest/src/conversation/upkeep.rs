@@ -6,6 +6,7 @@
 
 use keepline_json::{self as json, push_string};
 
+use super::options::Options;
 use super::record::integer;
 use super::{SESSION, activity, recall, retention, summary, title};
 use crate::filter::{Filter, Problem, Task};
@@ -54,7 +55,7 @@ pub enum NeedResult {
 /// A step of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// `{kind}/{name}` of the bucket.
+    /// `{kind}/{name}` of the bucket; of two with a blank between them, the lease is on the first.
     pub subject: &'a str,
     /// What is to be done.
     pub name: &'a str,
@@ -213,18 +214,32 @@ pub(super) fn state(incarnation: &str) -> String {
 
 /// A task about a bucket, in whichever life.
 pub(super) fn bare_task(bucket: Bucket<'_>, name: &'static str) -> Task {
+    Task { subject: subject(bucket), name, state: String::new() }
+}
+
+/// What a task about a bucket is about.
+pub(super) fn subject(bucket: Bucket<'_>) -> String {
     let kind = match bucket.kind {
         BucketKind::Session => "session/",
         BucketKind::User => "user/",
         BucketKind::Node => "node/",
     };
-    Task { subject: [kind, bucket.name].concat(), name, state: String::new() }
+    [kind, bucket.name].concat()
+}
+
+/// The same of a task that takes two.
+pub(super) fn subject_of_two(bucket: Bucket<'_>, other: Bucket<'_>) -> String {
+    [&*subject(bucket), " ", &subject(other)].concat()
 }
 
 impl<H: Host> Filter<H> {
     /// One step of deferred work: at most three waits for the store.
     pub fn advance(&self, job: &Job<'_>) -> Progress {
-        let bucket = match job.subject.split_once('/') {
+        let (subject, user) = match job.subject.split_once(" user/") {
+            Some((subject, user)) => (subject, Some(user)),
+            None => (job.subject, None),
+        };
+        let bucket = match subject.split_once('/') {
             Some(("session", name)) => Some(Bucket::session(name)),
             Some(("node", name)) => Some(Bucket { kind: BucketKind::Node, name }),
             Some(("user", name)) if job.name == activity::TASK => Some(Bucket { kind: BucketKind::User, name }),
@@ -235,6 +250,9 @@ impl<H: Host> Filter<H> {
         else {
             return unknown(job);
         };
+        if let Some(user) = user {
+            return self.advance_with(options, bucket, user, job);
+        }
         if bucket.kind == BucketKind::User {
             return self.note_activity(bucket, job).unwrap_or_else(failed);
         }
@@ -244,8 +262,22 @@ impl<H: Host> Filter<H> {
             summary::TASK => self.summarize(options, bucket, job, basis),
             title::TASK => self.entitle(options, bucket, job, basis),
             retention::TASK => self.retain(options, bucket, job, basis),
-            recall::keep::TASK => self.recollect(bucket, job, basis),
+            recall::keep::TASK => self.recollect(options, bucket, job, basis),
             recall::keep::RESET => self.reset_recall(bucket, job, basis),
+            _ => return unknown(job),
+        };
+        done.unwrap_or_else(failed)
+    }
+
+    /// The same where a user's bucket takes part in it.
+    fn advance_with(&self, options: &Options, session: Bucket<'_>, user: &str, job: &Job<'_>) -> Progress {
+        if session.kind != BucketKind::Session || !is_session(user) {
+            return unknown(job);
+        }
+        let Some(basis) = Basis::parse(job.state) else { return unreadable(job) };
+        let done = match job.name {
+            recall::keep::TASK => self.post(options, session, user, job, basis),
+            recall::keep::RESET => self.reset_posted(session, user),
             _ => return unknown(job),
         };
         done.unwrap_or_else(failed)
@@ -266,11 +298,45 @@ impl<H: Host> Filter<H> {
         basis: &mut Basis,
         operations: &[Operation<'a>],
     ) -> Result<Result<Outcomes, Progress>, Failure> {
+        Ok(self.lease_and_read(bucket, job, basis, operations, None)?.map(|(outcomes, _)| outcomes))
+    }
+
+    /// The same, and what another transaction reads in the same wait.
+    pub(super) fn read_leased_beside<'a>(
+        &self,
+        bucket: Bucket<'_>,
+        job: &Job<'a>,
+        basis: &mut Basis,
+        operations: &[Operation<'a>],
+        beside: &Transaction<'_>,
+    ) -> Result<Result<(Outcomes, Receipt), Progress>, Failure> {
+        match self.lease_and_read(bucket, job, basis, operations, Some(beside))? {
+            Ok((outcomes, Some(receipt))) => Ok(Ok((outcomes, receipt))),
+            Ok((_, None)) => Err(Failure::out_of_turn()),
+            Err(progress) => Ok(Err(progress)),
+        }
+    }
+
+    fn lease_and_read<'a>(
+        &self,
+        bucket: Bucket<'_>,
+        job: &Job<'a>,
+        basis: &mut Basis,
+        operations: &[Operation<'a>],
+        beside: Option<&Transaction<'_>>,
+    ) -> Result<Result<(Outcomes, Option<Receipt>), Progress>, Failure> {
         let lease = self.lease(job, job.lease_milliseconds.max(1));
         let mut operations = operations.to_vec();
         operations.extend(lease);
         let transaction = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &operations };
-        let mut receipt = reply::transact(&self.host, &transaction)?;
+        let (mut receipt, other) = match beside {
+            None => (reply::transact(&self.host, &transaction)?, None),
+            Some(beside) => {
+                let mut receipts = reply::transact_each(&self.host, &[transaction, *beside]).into_iter();
+                let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+                (next()?, Some(next()?))
+            }
+        };
         if !receipt.is_applied() {
             return Ok(Err(Progress::of(Step::Ended)));
         }
@@ -278,7 +344,7 @@ impl<H: Host> Filter<H> {
         if lease.is_some() && receipt.outcomes.pop() != Some(Outcome::Lease(true)) {
             return Ok(Err(Progress::of(Step::Taken)));
         }
-        Ok(Ok(Outcomes::of(receipt)))
+        Ok(Ok((Outcomes::of(receipt), other)))
     }
 
     /// Write what came of a task, if what it was based on is as it was, and give its lease back.
@@ -305,7 +371,7 @@ impl<H: Host> Filter<H> {
         })
     }
 
-    fn lease<'a>(&self, job: &Job<'a>, milliseconds: u64) -> Option<Operation<'a>> {
+    pub(super) fn lease<'a>(&self, job: &Job<'a>, milliseconds: u64) -> Option<Operation<'a>> {
         let (lease, holder) = (job.name, job.holder);
         self.host.capabilities().leases.then_some(Operation::Lease { lease, holder, milliseconds })
     }

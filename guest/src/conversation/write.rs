@@ -69,7 +69,8 @@ pub(super) struct Due {
     pub retitles: bool,
     pub max_records: u64,
     pub max_bytes: u64,
-    pub recall: bool,
+    /// Of which buckets, if it is not off.
+    pub recall: Option<String>,
     /// Of the user's, whatever becomes of the rest.
     pub activity: Option<Task>,
 }
@@ -95,10 +96,11 @@ impl Due {
             (has_summary, summary::TASK),
             (self.title || (self.retitles && has_summary), title::TASK),
             (is_over, retention::TASK),
-            (self.recall, recall::keep::TASK),
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
         let mut due: Vec<Task> = due.map(|(_, name)| upkeep::task(bucket, name, incarnation)).collect();
+        let state = || upkeep::state(incarnation);
+        due.extend(self.recall.clone().map(|subject| Task { subject, name: recall::keep::TASK, state: state() }));
         due.extend(self.activity.clone());
         due
     }

@@ -8,8 +8,10 @@ use keepline_json::{push_digits, push_number, push_string};
 use keepline_recall::{Candidate, Date, Found, Hints, Query, Why, rank, select, tokens};
 
 use super::super::options::{Options, Recall};
+use super::super::owner;
 use super::super::thread::Branches;
-use super::passage::{Passage, milliseconds, read_terms, speaker};
+use super::keep::is_before;
+use super::passage::{Origin, Passage, milliseconds, read_terms, speaker};
 use super::{INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
@@ -29,18 +31,25 @@ pub(in super::super) struct Wanted {
     query: Query,
     /// Of the query.
     terms: Vec<u32>,
+    /// Among all that the user's sessions have, and not in the transcript that asks.
+    pub(in super::super) is_of_user: bool,
 }
 
 impl Wanted {
     /// None: nothing can be found, or is to be. `now` in milliseconds.
-    pub(in super::super) fn of(options: &Options, text: &str, now: impl FnOnce() -> u64) -> Option<Self> {
+    pub(in super::super) fn of(
+        options: &Options,
+        text: &str,
+        is_of_user: bool,
+        now: impl FnOnce() -> u64,
+    ) -> Option<Self> {
         if options.recall == Recall::Off {
             return None;
         }
         let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
         let query = Query::new(text, now(), hints);
         let terms = query.terms();
-        (!terms.is_empty()).then_some(Self { query, terms })
+        (!terms.is_empty()).then_some(Self { query, terms, is_of_user })
     }
 
     /// To be read with the rest of what the question needs.
@@ -85,6 +94,8 @@ impl Seen {
 
 /// What asks.
 pub(in super::super) struct Asking<'a> {
+    /// In whose sessions it is looked for; none: in this transcript.
+    pub user: Option<&'a str>,
     pub bucket: Bucket<'a>,
     pub incarnation: &'a str,
     pub session: &'a str,
@@ -97,6 +108,8 @@ pub(in super::super) struct Asking<'a> {
     pub branches: &'a Branches,
     /// The record that the question follows.
     pub target: u64,
+    /// Milliseconds since 1970.
+    pub now: u64,
 }
 
 impl<H: Host> Filter<H> {
@@ -126,8 +139,11 @@ impl<H: Host> Filter<H> {
         }
         let max_bytes = u64::from(most.saturating_mul(TOKEN_BYTES)) + (32 << 10);
         let operation = Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes };
-        let opening = Opening::life(asking.incarnation);
-        let look = Transaction { bucket: asking.bucket, opening, expectations: &[], operations: &[operation] };
+        let (bucket, opening) = match asking.user {
+            Some(user) => (owner::bucket(user), Opening::LOOK),
+            None => (asking.bucket, Opening::life(asking.incarnation)),
+        };
+        let look = Transaction { bucket, opening, expectations: &[], operations: &[operation] };
         let receipt = reply::transact(&self.host, &look)?;
         if !receipt.is_applied() {
             return Ok(None);
@@ -167,13 +183,23 @@ impl<H: Host> Filter<H> {
 
 impl Asking<'_> {
     fn wants(&self, options: &Options, passage: &Passage<'_>) -> bool {
-        passage.position >= self.first
-            && self.shown.binary_search(&passage.position).is_err()
-            && self.branches.hold(self.target, passage.position)
+        let origin = Origin { session: self.session, life: self.incarnation };
+        let is_own = self.user.is_none() || passage.is_from(&origin);
+        let is_in_reach = !is_own
+            || ((passage.position >= self.first || self.user.is_some())
+                && self.shown.binary_search(&passage.position).is_err()
+                && self.branches.hold(self.target, passage.position));
+        is_in_reach
+            && !self.is_too_old(options, passage)
             && !passage
                 .source
                 .as_deref()
                 .is_some_and(|source| options.recall_exclude.iter().any(|other| other == source))
+    }
+
+    fn is_too_old(&self, options: &Options, passage: &Passage<'_>) -> bool {
+        let kept = crate::config::milliseconds(options.recall_ttl_hours);
+        kept.is_some_and(|kept| is_before(passage, self.now.saturating_sub(kept)))
     }
 }
 
@@ -203,7 +229,7 @@ fn as_text(taken: &[Taken<'_>]) -> String {
     let mut text = String::from(INTRODUCTION);
     let mut before: Option<&Taken<'_>> = None;
     for one in taken {
-        let Passage { position, at, role, text: said, .. } = one.passage;
+        let Passage { position, at, role, text: said, session, life, .. } = one.passage;
         let joins = before
             .filter(|before| before.candidate.position + 1 == one.candidate.position && !one.candidate.mark.first);
         if joins.is_none() {
@@ -211,7 +237,9 @@ fn as_text(taken: &[Taken<'_>]) -> String {
             push_day(&mut text, at);
         }
         text.push('\n');
-        let goes_on = joins.is_some_and(|before| before.passage.position == *position);
+        let goes_on = joins.is_some_and(|Taken { passage: before, .. }| {
+            before.position == *position && before.session == *session && before.life == *life
+        });
         if !goes_on && speaker(said).is_none() {
             text.push_str(role);
             text.push_str(": ");
@@ -229,7 +257,7 @@ fn write(session: &str, text: &str, taken: &[Taken<'_>], best: f32) -> String {
     out.push_str(",\"passages\":[");
     for (index, Taken { candidate, passage }) in taken.iter().enumerate() {
         out.push_str(if index > 0 { ",{\"session\":" } else { "{\"session\":" });
-        push_string(&mut out, session);
+        push_string(&mut out, passage.session.as_deref().unwrap_or(session));
         out.push_str(",\"position\":");
         push_number(&mut out, passage.position);
         out.push_str(",\"at\":");

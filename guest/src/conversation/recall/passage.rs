@@ -12,6 +12,14 @@ use super::super::record::{Kind, Record, Role, integer};
 /// Longer names are no speaker's.
 const SPEAKER_MAX: usize = 40;
 
+/// Whose transcript passages are from, where they lie with the user.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    pub session: &'a str,
+    /// The life of it.
+    pub life: &'a str,
+}
+
 /// A passage, as the log `passages` holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Passage<'a> {
@@ -25,12 +33,15 @@ pub(super) struct Passage<'a> {
     /// Where it is from, if not from whom the role says.
     pub source: Option<Cow<'a, str>>,
     pub has_low_trust: bool,
+    /// Of the session that it is from, and of its life. None: where the passage lies.
+    pub session: Option<Cow<'a, str>>,
+    pub life: Option<Cow<'a, str>>,
 }
 
 impl<'a> Passage<'a> {
     pub(super) fn parse(record: &'a str) -> Option<Self> {
-        let (mut position, mut at, mut role, mut text, mut source, mut has_low_trust) =
-            (None, None, None, None, None, false);
+        let (mut position, mut at, mut role, mut text, mut has_low_trust) = (None, None, None, None, false);
+        let (mut source, mut session, mut life) = (None, None, None);
         json::members(record, |key, raw| match key {
             "\"p\"" => position = integer(raw),
             "\"at\"" => at = json::number(raw).map(|_| raw.into()),
@@ -38,9 +49,17 @@ impl<'a> Passage<'a> {
             "\"text\"" => text = json::string(raw),
             "\"source\"" => source = json::string(raw),
             "\"low\"" => has_low_trust = raw == "1",
+            "\"session\"" => session = json::string(raw),
+            "\"life\"" => life = json::string(raw),
             _ => {}
         })?;
-        Some(Self { position: position?, at: at?, role: role?, text: text?, source, has_low_trust })
+        let (position, at, role, text) = (position?, at?, role?, text?);
+        Some(Self { position, at, role, text, source, has_low_trust, session, life })
+    }
+
+    /// Whether it is from there.
+    pub(super) fn is_from(&self, origin: &Origin<'_>) -> bool {
+        self.session.as_deref() == Some(origin.session) && self.life.as_deref() == Some(origin.life)
     }
 
     fn write(&self) -> String {
@@ -52,7 +71,14 @@ impl<'a> Passage<'a> {
         if self.has_low_trust {
             out.push_str(",\"low\":1");
         }
-        for (name, text) in [("role", Some(&self.role)), ("source", self.source.as_ref()), ("text", Some(&self.text))] {
+        let texts = [
+            ("role", Some(&self.role)),
+            ("source", self.source.as_ref()),
+            ("session", self.session.as_ref()),
+            ("life", self.life.as_ref()),
+            ("text", Some(&self.text)),
+        ];
+        for (name, text) in texts {
             let Some(text) = text else { continue };
             out.push_str(",\"");
             out.push_str(name);
@@ -66,12 +92,16 @@ impl<'a> Passage<'a> {
 
 /// Passages that are to be stored: their texts, and their terms.
 #[derive(Default)]
-pub(super) struct Cut {
+pub(super) struct Cut<'a> {
+    /// None: they lie beside the transcript.
+    pub origin: Option<Origin<'a>>,
+    /// Whether the first of them has nothing to do with what was kept before.
+    pub begins: bool,
     pub passages: Vec<String>,
     pub terms: Vec<String>,
 }
 
-impl Cut {
+impl Cut<'_> {
     /// Add those of a message. `is_first`: it has nothing to do with the one before.
     pub(super) fn add(&mut self, position: u64, record: &Record<'_>, is_first: bool) {
         if !matches!(record.kind, Kind::Message | Kind::ToolResult) {
@@ -86,16 +116,22 @@ impl Cut {
         let named = speaker(content);
         let speaker = named.unwrap_or(role);
         let time = milliseconds(&record.at).unwrap_or(0);
+        let facets = match &self.origin {
+            None => vec![facet(position)],
+            Some(origin) => vec![facet_of(origin.session, Some(position)), facet_of(origin.session, None)],
+        };
         for (index, text) in cut(content).enumerate() {
             let first = is_first && index == 0;
             // Who speaks stands before it, unless it says so itself.
             let label = if index == 0 && named.is_some() { 0 } else { tokens(role) + 1 };
             let posting = Document { text, speaker, time, first, tokens: tokens(text) + label }.posting();
-            self.terms.push(write_terms(with_facet(posting, position)));
+            self.terms.push(write_terms(with_facets(posting, &facets)));
             let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
             let has_low_trust = record.trust.as_deref() == Some("low");
             let (at, text) = ((*record.at).into(), text.into());
-            self.passages.push(Passage { position, at, role: role.into(), text, source, has_low_trust }.write());
+            let (session, life) = self.origin.map(|origin| (origin.session.into(), origin.life.into())).unzip();
+            let role = role.into();
+            self.passages.push(Passage { position, at, role, text, source, has_low_trust, session, life }.write());
         }
     }
 }
@@ -122,11 +158,18 @@ pub(super) fn facet(position: u64) -> u32 {
     key(&position.to_le_bytes())
 }
 
-fn with_facet(mut posting: Posting, position: u64) -> Posting {
-    let facet = facet(position);
-    posting.terms.truncate(DOCUMENT_TERMS - 1);
-    if let Err(at) = posting.terms.binary_search(&facet) {
-        posting.terms.insert(at, facet);
+/// The same where they lie with the user; without a position, of all that is from a session.
+pub(super) fn facet_of(session: &str, position: Option<u64>) -> u32 {
+    let position = position.map(u64::to_le_bytes);
+    key(&[session.as_bytes(), b"\0", position.as_ref().map_or(&[][..], |bytes| bytes)].concat())
+}
+
+fn with_facets(mut posting: Posting, facets: &[u32]) -> Posting {
+    posting.terms.truncate(DOCUMENT_TERMS - facets.len());
+    for facet in facets {
+        if let Err(at) = posting.terms.binary_search(facet) {
+            posting.terms.insert(at, *facet);
+        }
     }
     posting
 }

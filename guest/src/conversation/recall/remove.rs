@@ -1,153 +1,199 @@
-//! What corrections take out of recall.
+//! Passages that have to go, text and terms.
 //!
-//! Promises that what is removed from the transcript is removed here in the same transaction, text and terms; and that
-//! nobody who read it before brings it back, since each of those writes expects that no message was changed. Positions
-//! stay taken. Refuses to guess: passages are found by a term of their message's position, and compared.
+//! Promises that all of them are found: by terms that the passages of a message, and of a session, have and few others,
+//! and compared. Positions stay taken. Refuses to take out more in one transaction than stores can: what is left is found
+//! again.
 
-use super::super::SESSION;
-use super::super::desk::Address;
-use super::keep::{Read, WHERE_DOCUMENTS_ARE, below};
-use super::passage::{Passage, facet, read_terms};
-use super::{INDEX, MATCH_BYTES, PASSAGES, RECALLED, TAIL_READ, TERMS};
-use crate::reply;
-use crate::sessions::{Answer, Sessions, store_problem};
-use crate::store::{Expectation, Host, LogEnd, LogExtent, Opening, Operation, Receipt, Span, Transaction};
+use super::passage::{Passage, read_terms};
+use super::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
+use crate::reply::{self, Outcomes};
+use crate::store::{
+    Bucket, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span,
+    Transaction,
+};
 
-/// All that a store looks at.
-const ALL: u64 = 131_072;
-/// Messages that are noted to be read once more; of others the new words are not recalled.
-const AGAIN_MAX: usize = 256;
+/// What is read at once of terms that no index has yet, and of passages.
+const TAIL: u32 = 2000;
+const TAIL_BYTES: u64 = 4 << 20;
+const CANDIDATES: usize = 4096;
+const READ_BYTES: u64 = 8 << 20;
+/// Lists are walked from their nearer end: so far in all.
+const DEPTH: u64 = 1 << 20;
 
-/// The passages of some messages.
+/// Some passages.
 #[derive(Default)]
-pub(in super::super) struct Removal {
-    /// Of passages, ascending.
+pub(super) struct Removal {
+    /// Ascending.
     positions: Vec<u64>,
     /// With nothing in their place.
     passages: Vec<(u64, &'static str)>,
     terms: Vec<(u64, &'static str)>,
-    tail: LogExtent,
-    /// How far the transcript was read, as it is, and as it will be.
-    recalled: Option<String>,
-    again: Option<String>,
+    /// Where both logs began.
+    first: [u64; 2],
+    /// Whether there are no more of them.
+    pub is_whole: bool,
 }
 
 impl Removal {
-    /// To be done with the correction.
-    pub(in super::super) fn operations(&self) -> Vec<Operation<'_>> {
-        let mut operations = Vec::with_capacity(4);
-        if !self.positions.is_empty() {
+    /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
+    pub(super) fn find(
+        host: &impl Host,
+        bucket: Bucket<'_>,
+        opening: Opening<'_>,
+        facets: &[u32],
+        is_meant: &dyn Fn(&Passage<'_>) -> bool,
+    ) -> Result<Option<Self>, Failure> {
+        let look = |operations: &[Operation<'_>]| -> Result<Option<Outcomes>, Failure> {
+            let receipt = reply::transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
+            Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+        };
+        let tail = Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL.into(), max_bytes: TAIL_BYTES };
+        let operations = [
+            Operation::Match { index: INDEX, terms: facets, newest: ALL, max_bytes: MATCH_BYTES },
+            tail,
+            WHERE_PASSAGES_ARE,
+        ];
+        let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
+        let found = outcomes.matches()?;
+        let mut tail = outcomes.records()?;
+        let passages = outcomes.records()?.extent;
+        let first = [passages.first, tail.extent.first];
+        let mut candidates: Vec<u64> =
+            found.terms.iter().flatten().map(|offset| found.first + u64::from(*offset)).collect();
+        let has_facet = |text: &String| {
+            read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
+        };
+        let mut is_whole = true;
+        while is_whole {
+            let LogRecords { extent, first, records } = &tail;
+            candidates.extend((*first..).zip(records).filter(|(_, text)| has_facet(text)).map(|(at, _)| at));
+            if *first <= extent.first || records.is_empty() {
+                break;
+            }
+            let position = first.saturating_sub(TAIL.into()).max(extent.first);
+            let count = u32::try_from(first - position).unwrap_or(TAIL);
+            let older = Operation::ReadAt { log: TERMS, position, count, max_bytes: TAIL_BYTES };
+            let Some(mut outcomes) = look(&[older])? else { return Ok(None) };
+            tail = outcomes.records()?;
+            // A store may give less than is asked for.
+            is_whole = tail.first + tail.records.len() as u64 == position + u64::from(count);
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        let mut removal = Self { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Self::default() };
+        candidates.truncate(CANDIDATES);
+        candidates.retain(|&position| position >= passages.first && position < passages.next());
+        if candidates.is_empty() {
+            return Ok(Some(removal));
+        }
+        let spans: Vec<Span> = candidates.iter().map(|&position| Span { position, count: 1 }).collect();
+        let read = [Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes: READ_BYTES }];
+        let Some(mut outcomes) = look(&read)? else { return Ok(None) };
+        let runs = outcomes.spans()?;
+        removal.is_whole &= runs.len() == candidates.len();
+        let mut cut = Runs::default();
+        let mut depth = 0;
+        for run in &runs {
+            let passage = run.records.first().and_then(|text| Passage::parse(text));
+            if !passage.is_some_and(|passage| is_meant(&passage)) {
+                continue;
+            }
+            depth += (run.first - passages.first).min(passages.next() - run.first);
+            if (depth > DEPTH && !cut.positions.is_empty()) || !cut.take(run.first) {
+                removal.is_whole = false;
+                break;
+            }
+        }
+        removal.positions = cut.positions;
+        removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
+        removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= first[1]));
+        Ok(Some(removal))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// To take them out.
+    pub(super) fn operations(&self) -> Vec<Operation<'_>> {
+        let mut operations = Vec::with_capacity(8);
+        if !self.is_empty() {
             operations.push(Operation::Rewrite { log: PASSAGES, records: &self.passages });
             operations.push(Operation::Rewrite { log: TERMS, records: &self.terms });
             operations.push(Operation::Unpost { index: INDEX, positions: &self.positions });
         }
-        if let Some(text) = &self.again {
-            operations.push(Operation::Put { map: SESSION, key: RECALLED, text });
-        }
         operations
     }
 
-    /// What has to be as it was found: nothing was folded, appended or dropped.
-    pub(in super::super) fn expectations(&self) -> Vec<Expectation<'_>> {
-        let Some(text) = &self.recalled else {
-            return vec![Expectation::Absent { map: SESSION, key: RECALLED }];
-        };
-        let LogExtent { first, .. } = self.tail;
-        vec![
-            Expectation::Equal { map: SESSION, key: RECALLED, text },
-            Expectation::Log { log: TERMS, first: Some(first), next: Some(self.tail.next()) },
-        ]
+    /// Nothing was folded or dropped meanwhile.
+    pub(super) fn expectations(&self) -> [Expectation<'static>; 2] {
+        let [passages, terms] = self.first;
+        let unmoved = |log, first| Expectation::Log { log, first: Some(first), next: None };
+        [unmoved(PASSAGES, passages), unmoved(TERMS, terms)]
     }
+}
+
+/// Where the log of passages stands.
+const WHERE_PASSAGES_ARE: Operation<'static> =
+    Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+/// Positions that one call can take out of an index.
+#[derive(Default)]
+pub(super) struct Runs {
+    pub positions: Vec<u64>,
+    runs: u64,
+}
+
+impl Runs {
+    /// One more, above the others; whether there is room for it.
+    pub(super) fn take(&mut self, position: u64) -> bool {
+        let goes_on = self.positions.last().is_some_and(|last| last + 1 == position) && !position.is_multiple_of(RUN);
+        if (!goes_on && self.runs == RUNS) || self.positions.len() as u64 >= 16 * RUN {
+            return false;
+        }
+        self.runs += u64::from(!goes_on);
+        self.positions.push(position);
+        true
+    }
+}
+
+/// Positions of an index that no passage is left of, as many as one call takes out; found by these operations.
+pub(super) const ORPHANS: [Operation<'static>; 2] =
+    [WHERE_PASSAGES_ARE, Operation::Match { index: INDEX, terms: &[], newest: ALL, max_bytes: MATCH_BYTES }];
+
+pub(super) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
+    let first = outcomes.records()?.extent.first;
+    let FoundMatches { first: from, marks, .. } = outcomes.matches()?;
+    let mut runs = Runs::default();
+    for (position, _) in (from..first).zip(&marks).filter(|(_, mark)| **mark != 0) {
+        if !runs.take(position) {
+            break;
+        }
+    }
+    Ok(runs.positions)
 }
 
 /// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
 pub(in super::super) const ANEW: [Operation<'static>; 2] =
     [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }];
 
-impl<H: Host> Sessions<H> {
-    /// What there is of messages that are about to be removed or, if `is_kept`, put in other words; `recalled` is how far
-    /// the transcript was read. Two waits; none where nothing was.
-    pub(in super::super) fn recalled(
-        &self,
-        at: &Address<'_>,
-        life: &str,
-        recalled: Option<&str>,
-        positions: &[u64],
-        is_kept: bool,
-    ) -> Answer<Removal> {
-        let mut removal = Removal::default();
-        let Some(recalled) = recalled.filter(|_| self.host().capabilities().indexes) else { return Ok(removal) };
-        let mut facets: Vec<u32> = positions.iter().map(|position| facet(*position)).collect();
-        facets.sort_unstable();
-        facets.dedup();
-        let operations =
-            [Operation::Match { index: INDEX, terms: &facets, newest: ALL, max_bytes: MATCH_BYTES }, TAIL_READ];
-        let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(life), &operations)?;
-        let found = self.told(at.session, outcomes.matches())?;
-        let tail = self.told(at.session, outcomes.records())?;
-        let mut candidates: Vec<u64> =
-            found.terms.iter().flatten().map(|offset| found.first + u64::from(*offset)).collect();
-        let has_facet = |text: &String| {
-            read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
-        };
-        candidates.extend((tail.first..).zip(&tail.records).filter(|(_, text)| has_facet(text)).map(|(at, _)| at));
-        candidates.sort_unstable();
-        candidates.dedup();
-        if !candidates.is_empty() {
-            let spans: Vec<Span> = candidates.iter().map(|&position| Span { position, count: 1 }).collect();
-            let read = [Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes: 8 << 20 }];
-            let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(life), &read)?;
-            for run in self.told(at.session, outcomes.spans())? {
-                let passage = run.records.first().and_then(|text| Passage::parse(text));
-                if passage.is_some_and(|passage| positions.contains(&passage.position)) {
-                    removal.positions.push(run.first);
-                }
-            }
-        }
-        removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
-        removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= tail.extent.first));
-        removal.tail = tail.extent;
-        if is_kept {
-            let mut read = Read::parse(recalled);
-            read.again.extend(positions.iter().filter(|&&position| position < read.to));
-            read.again.sort_unstable();
-            read.again.dedup();
-            read.again.truncate(AGAIN_MAX);
-            removal.again = Some(read.write());
-        }
-        removal.recalled = Some(recalled.to_owned());
-        Ok(removal)
+/// Take out of the index what no passage is left of.
+pub(in super::super) fn drop_orphans(host: &impl Host, bucket: Bucket<'_>) -> Result<(), Failure> {
+    if !host.capabilities().indexes {
+        return Ok(());
     }
-
-    /// Take out of the index what no passage is left of.
-    pub(in super::super) fn drop_documents(&self, at: &Address<'_>) -> Answer<()> {
-        if !self.host().capabilities().indexes {
+    let look = |operations: &[Operation<'_>]| -> Result<Receipt, Failure> {
+        reply::transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations })
+    };
+    loop {
+        let receipt = look(&ORPHANS)?;
+        if !receipt.is_applied() {
             return Ok(());
         }
-        loop {
-            let operations = [
-                Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 0, max_bytes: 0 },
-                WHERE_DOCUMENTS_ARE,
-            ];
-            let look = |operations: &[Operation<'_>]| -> Answer<Receipt> {
-                let (bucket, opening) = (at.bucket(), Opening::LOOK);
-                let look = Transaction { bucket, opening, expectations: &[], operations };
-                reply::transact(self.host(), &look).map_err(|failure| store_problem(at.session, &failure))
-            };
-            let receipt = look(&operations)?;
-            if !receipt.is_applied() {
-                return Ok(());
-            }
-            let mut outcomes = reply::Outcomes::of(receipt);
-            let first = self.told(at.session, outcomes.records())?.extent.first;
-            let positions = below(&self.told(at.session, outcomes.matches())?, first);
-            if positions.is_empty() {
-                return Ok(());
-            }
-            look(&[Operation::Unpost { index: INDEX, positions: &positions }])?;
+        let positions = orphans(&mut Outcomes::of(receipt))?;
+        if positions.is_empty() {
+            return Ok(());
         }
+        look(&[Operation::Unpost { index: INDEX, positions: &positions }])?;
     }
 }
-
-/// What is forgotten with a transcript that begins anew.
-pub(in super::super) const ONCE: &str = RECALLED;

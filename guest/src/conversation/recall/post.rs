@@ -1,0 +1,220 @@
+//! The deferred work of recall over all of a user's sessions: what was said in one of them is copied into the user's
+//! bucket.
+//!
+//! Promises that each message is copied once, only while its session is the user's, and in the words that the session has:
+//! see [`Posted`]. Whoever is late meets the user's tombstone. Refuses to copy what is being deleted.
+
+use super::super::options::Options;
+use super::super::owner::{self, FORGOTTEN, USER};
+use super::super::rewrite::number;
+use super::super::upkeep::{self, Basis, Job, Progress, Step, unchanged};
+use super::super::{OWNER, REVISION, SESSION};
+use super::keep::{Home, Kept, is_before};
+use super::passage::{Cut, Origin, Passage, facet_of};
+use super::posted::Posted;
+use super::reading;
+use super::remove::Removal;
+use super::{OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
+use crate::filter::Filter;
+use crate::reply::{self, Outcomes};
+use crate::store::{Bucket, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+
+/// Seconds: whoever is at work on a session is done by then.
+const DAY: u64 = 86_400;
+
+/// What is seen of the user.
+struct Theirs {
+    forgotten: Option<String>,
+    /// Which state of all the copies it is.
+    revision: Option<String>,
+    /// The entry of the session.
+    posted: Option<String>,
+}
+
+impl<H: Host> Filter<H> {
+    /// Copy what was said in a session.
+    pub(in super::super) fn post(
+        &self,
+        options: &Options,
+        session: Bucket<'_>,
+        user: &str,
+        job: &Job<'_>,
+        mut basis: Basis,
+    ) -> Result<Progress, Failure> {
+        if !self.host.capabilities().indexes {
+            return Ok(Progress::of(Step::Done));
+        }
+        let own = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }, reading::NEWEST];
+        let theirs = [
+            Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
+            Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
+            Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
+            WHERE_TERMS_ARE,
+            OLDEST,
+        ];
+        let (bucket, opening) = (owner::bucket(user), Opening::LOOK);
+        let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
+        let (mut outcomes, receipt) = match self.read_leased_beside(session, job, &mut basis, &own, &look)? {
+            Ok(read) => read,
+            Err(progress) => return Ok(progress),
+        };
+        let mut owner = None;
+        basis.revision = None;
+        for entry in outcomes.readable()? {
+            *(if entry.key == OWNER { &mut owner } else { &mut basis.revision }) = Some(entry.text);
+        }
+        let newest = outcomes.records()?;
+        if owner.as_deref() != Some(user) || !receipt.is_applied() {
+            self.write_back(session, job, &basis, &[], &[])?;
+            return Ok(Progress::of(Step::Ended));
+        }
+        let mut outcomes = Outcomes::of(receipt);
+        let theirs = Theirs::of(&mut outcomes)?;
+        let last = outcomes.records()?;
+        let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
+
+        let life = &*basis.incarnation;
+        let revision = number(basis.revision.as_deref());
+        let now = self.host.now_micros() / 1_000_000;
+        let origin = Origin { session: session.name, life };
+        let expectations = theirs.unchanged(session.name);
+        let mut home = Home {
+            bucket,
+            opening,
+            transcript: session,
+            entry: (POSTED, session.name),
+            prefix: "",
+            unchanged: &expectations,
+        };
+        let step = match theirs.posted.as_deref().and_then(Posted::parse) {
+            Some(Posted::Gone { life: gone, since }) if gone == life && now < since.saturating_add(DAY) => {
+                self.write_back(session, job, &basis, &[], &[])?;
+                Step::Ended
+            }
+            Some(Posted::Of { life: of, revision: ahead, .. }) if of == life && ahead > revision => {
+                self.catch_up(session, job, &basis, ahead - revision)?
+            }
+            Some(Posted::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
+                self.withdraw(&home, job, &basis, &origin, &Posted::none(life, revision).write())?
+            }
+            posted => {
+                let read = match posted {
+                    Some(Posted::Of { life: of, read, .. }) if of == life => read,
+                    _ => reading::Read::default(),
+                };
+                let prefix = [life, " ", &revision.to_string(), " "].concat();
+                home.prefix = &prefix;
+                let before = last.records.first().and_then(|text| Passage::parse(text));
+                let goes_on = before.is_some_and(|before| before.is_from(&origin) && before.position + 1 == read.to);
+                let cut = Cut { origin: Some(origin), begins: !goes_on, ..Cut::default() };
+                let oldest_at = self.oldest_at(options);
+                let kept = Kept { read, terms, oldest, newest };
+                self.keep(&home, job, &basis, kept, cut, &|passage| is_before(passage, oldest_at))?
+            }
+        };
+        Ok(Progress { state: Some(upkeep::state(&basis.incarnation)), ..Progress::of(step) })
+    }
+
+    /// Forget what was copied of a session, of all its lives, whether it is still there or not.
+    pub(in super::super) fn reset_posted(&self, session: Bucket<'_>, user: &str) -> Result<Progress, Failure> {
+        let bucket = owner::bucket(user);
+        let posted = reply::text_of(&self.host, bucket, POSTED, session.name)?;
+        let Some(removal) = copies(&self.host, bucket, session.name, None, None)? else {
+            return Ok(Progress::of(Step::Ended));
+        };
+        let mut operations = removal.operations();
+        operations.push(CHANGED);
+        let keys = [session.name];
+        if removal.is_whole {
+            operations.push(Operation::Remove { map: POSTED, keys: &keys });
+        }
+        let entry = same(POSTED, session.name, posted.as_deref());
+        let expectations = [&removal.expectations()[..], &[entry]].concat();
+        let opening = Opening::LOOK;
+        let done = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let is_done = reply::transact(&self.host, &done)?.is_applied() && removal.is_whole;
+        Ok(Progress::of(if is_done { Step::Done } else { Step::Again }))
+    }
+
+    /// What was changed without the user's copies: all of them go, and are made anew.
+    fn withdraw(
+        &self,
+        home: &Home<'_>,
+        job: &Job<'_>,
+        basis: &Basis,
+        origin: &Origin<'_>,
+        anew: &str,
+    ) -> Result<Step, Failure> {
+        let Some(removal) = copies(&self.host, home.bucket, origin.session, Some(origin.life), None)? else {
+            return Ok(Step::Ended);
+        };
+        let mut operations = removal.operations();
+        operations.push(CHANGED);
+        if removal.is_whole {
+            operations.push(Operation::Put { map: POSTED, key: origin.session, text: anew });
+        }
+        let expectations = [home.unchanged, &removal.expectations()].concat();
+        let step = self.write_home(home, job, basis, &expectations, &operations)?;
+        Ok(if step == Step::Done { Step::Again } else { step })
+    }
+
+    /// A correction is under way, or was given up: it begins anew, or never.
+    fn catch_up(&self, session: Bucket<'_>, job: &Job<'_>, basis: &Basis, by: u64) -> Result<Step, Failure> {
+        let amount = i64::try_from(by).unwrap_or(i64::MAX);
+        let raise = [Operation::Increment { map: SESSION, key: REVISION, amount }];
+        let expectations = [unchanged(REVISION, basis.revision.as_deref())];
+        self.write_back(session, job, basis, &expectations, &raise)?;
+        Ok(Step::Again)
+    }
+}
+
+impl Theirs {
+    fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
+        let (mut forgotten, mut revision) = (None, None);
+        for entry in outcomes.readable()? {
+            *(if entry.key == FORGOTTEN { &mut forgotten } else { &mut revision }) = Some(entry.text);
+        }
+        Ok(Self { forgotten, revision, posted: outcomes.text()? })
+    }
+
+    /// Nothing was corrected or forgotten, and nobody else has copied anything of this session.
+    fn unchanged<'a>(&'a self, session: &'a str) -> [Expectation<'a>; 3] {
+        [
+            owner::unforgotten(self.forgotten.as_deref()),
+            same(USER, REVISION, self.revision.as_deref()),
+            same(POSTED, session, self.posted.as_deref()),
+        ]
+    }
+}
+
+/// Copies of a session's messages, or of these of them; of one life, or of all. None: the user's bucket is not there.
+pub(super) fn copies(
+    host: &impl Host,
+    user: Bucket<'_>,
+    session: &str,
+    life: Option<&str>,
+    positions: Option<&[u64]>,
+) -> Result<Option<Removal>, Failure> {
+    let mut facets: Vec<u32> = match positions {
+        Some(positions) => positions.iter().map(|&position| facet_of(session, Some(position))).collect(),
+        None => vec![facet_of(session, None)],
+    };
+    facets.sort_unstable();
+    facets.dedup();
+    Removal::find(host, user, Opening::LOOK, &facets, &|passage| {
+        passage.session.as_deref() == Some(session)
+            && life.is_none_or(|life| passage.life.as_deref() == Some(life))
+            && positions.is_none_or(|positions| positions.contains(&passage.position))
+    })
+}
+
+/// Told with each removal of copies: whoever is about to fold their terms begins anew.
+pub(super) const CHANGED: Operation<'static> = Operation::Increment { map: USER, key: REVISION, amount: 1 };
+
+/// An entry is as it was.
+pub(super) fn same<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
+    match text {
+        Some(text) => Expectation::Equal { map, key, text },
+        None => Expectation::Absent { map, key },
+    }
+}
