@@ -1,5 +1,8 @@
 //! Recall: what the window has lost comes back, and nothing that it must not.
 
+mod large;
+mod user;
+
 use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
 use keepline_filter::{Config, Filter, Host, Sessions, Task};
 use serde_json::{Value, json};

@@ -1,0 +1,61 @@
+//! Recall: corrections that are larger than one call of a store.
+
+use keepline_filter::conversation::desk::Transcript;
+use serde_json::json;
+
+use super::super::upkeep::Work;
+use super::super::{ask, filter, reply, say};
+use super::{OPTIONS, S, all_kept, documents, everything, finish, sessions};
+use crate::fake::Fake;
+
+#[test]
+fn a_branch_of_many_scattered_messages_is_removed_whole() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    // Two branches that grow in turns: none of one's turns is beside another of it.
+    let asked = ask(&filter, "Which animals?", &json!({"session_id": "s", "message_id": "q"}));
+    say(&filter, "Which animals?", "Tell me.", &asked.turn, &json!({"message_id": "r"}));
+    for number in 0..60 {
+        for (branch, word) in [("a", "zebra"), ("b", "tiger")] {
+            let id = format!("{branch}{number}");
+            let parent = if number > 0 { format!("r{branch}{}", number - 1) } else { "r".to_owned() };
+            let metadata = json!({"session_id": "s", "message_id": format!("q{id}"), "parent_message_id": parent});
+            let text = format!("The {word} number {number}");
+            let asked = ask(&filter, &text, &metadata);
+            let due = say(&filter, &text, "Well.", &asked.turn, &json!({"message_id": format!("r{id}")})).due;
+            finish(&filter, &mut Work::of(&due, "recall"));
+        }
+    }
+    assert!(documents(&fake) > 0);
+    let first = sessions(&fake)
+        .messages(&S, &keepline_filter::conversation::messages::MessageQuery { id: Some("qa0"), ..Default::default() });
+    let first = first.unwrap().messages[0].0;
+    assert_eq!(sessions(&fake).clear_messages(&S, Some(first)).unwrap(), 120);
+    let left = everything(&fake);
+    assert!(!left.contains("zebra"), "{left}");
+    assert!(left.contains("tiger number 59"));
+    all_kept(&filter);
+    assert!(!everything(&fake).contains("zebra"));
+}
+
+#[test]
+fn terms_that_nobody_has_folded_are_found_however_many() {
+    let fake = Fake::new();
+    let options = format!("{OPTIONS}, \"max_message_length\": 0");
+    let filter = filter(&fake, &options);
+    let talk = |text: &str| {
+        let asked = ask(&filter, text, &json!({"session_id": "s"}));
+        reply(&filter, text, "Well.", &asked.turn).due
+    };
+    // One step, and no more: its terms wait.
+    let due = talk("The zebra is called Zoe.");
+    Work::of(&due, "recall").step(&filter, "h", None);
+    let long = "Some words about nothing much that make a sentence. ".repeat(12_000);
+    let due = talk(&long);
+    Work::of(&due, "recall").step(&filter, "h", None);
+    let waiting = fake.buckets.borrow()["s"].logs["terms"].1.len();
+    assert!(waiting > 2000, "{waiting}");
+    let all = Transcript { session: "s", ..Transcript::default() };
+    sessions(&fake).rewrite(&all, 0, None).unwrap();
+    assert!(!everything(&fake).contains("zebra"));
+}

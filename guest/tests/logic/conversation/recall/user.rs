@@ -1,0 +1,404 @@
+//! Recall over all of a user's sessions: what was said in one comes back in the next, and nothing outlives what it is a
+//! copy of, whoever is interrupted when.
+
+use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
+use keepline_filter::{Config, Filter, Host, Sessions, store::FailureCode};
+use serde_json::{Value, json};
+
+use super::super::upkeep::Work;
+use super::super::{STORED, ask, attached, filter, reply};
+use crate::fake::Fake;
+
+const OPTIONS: &str = r#""recall": "user", "summaries": false"#;
+
+fn of(user: &str, session: &str) -> Value {
+    json!({"session_id": session, "user_id": user})
+}
+
+/// A turn of a session, and its deferred work.
+fn talk(filter: &Filter<impl Host>, user: &str, session: &str, text: &str) {
+    let asked = ask(filter, text, &of(user, session));
+    let done = reply(filter, text, "Well.", &asked.turn);
+    assert_eq!(done.effect, STORED);
+    finish(filter, &mut Work::of(&done.due, "recall"));
+}
+
+fn finish(filter: &Filter<impl Host>, work: &mut Work) -> Step {
+    for _ in 0..1000 {
+        match work.step(filter, "h", None) {
+            progress if progress.step == Step::Again => {}
+            progress => return progress.step,
+        }
+    }
+    panic!("it never ends");
+}
+
+fn work(session: &str, name: &'static str) -> Work {
+    Work { subject: format!("session/{session} user/anna"), name, state: String::new() }
+}
+
+fn recalled(filter: &Filter<impl Host>, metadata: &Value, question: &str) -> Vec<String> {
+    let found = attached(&ask(filter, question, metadata), "memory_recall");
+    let passages = found["passages"].as_array().cloned().unwrap_or_default();
+    passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
+}
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+}
+
+fn transcript(session: &str) -> Transcript<'_> {
+    Transcript { session, ..Transcript::default() }
+}
+
+/// All texts of all buckets.
+fn everything(fake: &Fake) -> String {
+    let buckets = fake.buckets.borrow();
+    buckets.iter().map(|(name, bucket)| format!("{name} {:?} {:?}\n", bucket.logs, bucket.maps)).collect()
+}
+
+fn documents(fake: &Fake) -> usize {
+    fake.buckets.borrow()["User/anna"].indexes.get("recall").map_or(0, |index| index.documents.len())
+}
+
+#[test]
+fn what_was_said_in_one_session_is_found_in_the_next() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    talk(&filter, "ben", "other", "Our dog is called Rex.");
+    let asked = ask(&filter, "How is the dog called?", &of("anna", "two"));
+    let found = attached(&asked, "memory_recall");
+    let first = &found["passages"][0];
+    assert_eq!((&first["text"], &first["session"]), (&json!("Our dog is called Bello."), &json!("one")));
+    assert!(!found.to_string().contains("Rex"));
+    // Its own window has it.
+    assert_eq!(recalled(&filter, &of("anna", "one"), "dog?"), [""; 0]);
+    // Nobody's, and another user's, sessions get nothing of it.
+    assert_eq!(recalled(&filter, &json!({"session_id": "three"}), "dog?"), [""; 0]);
+    assert_eq!(recalled(&filter, &of("carl", "four"), "dog?"), [""; 0]);
+}
+
+#[test]
+fn it_costs_one_more_wait_and_an_answer_none() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    let waits = |question: &str, metadata: &Value| {
+        let before = fake.waits.get();
+        let asked = ask(&filter, question, metadata);
+        (fake.waits.get() - before, attached(&asked, "memory_recall") != Value::Null)
+    };
+    assert_eq!(waits("dog?", &of("anna", "two")), (2, true));
+    assert_eq!(waits("Zanzibar?", &of("anna", "two")), (1, false));
+    let asked = ask(&filter, "And now?", &of("anna", "one"));
+    let before = fake.waits.get();
+    let done = reply(&filter, "And now?", "Nothing.", &asked.turn);
+    assert_eq!((done.effect, fake.waits.get() - before), (STORED, 1));
+    // Reading both buckets, and writing to one while the lease is given back.
+    let before = fake.waits.get();
+    assert_eq!(finish(&filter, &mut Work::of(&done.due, "recall")), Step::Done);
+    assert_eq!(fake.waits.get() - before, 2);
+}
+
+#[test]
+fn many_sessions_are_folded_together_and_found() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "s0", "Our dog is called Bello.");
+    for number in 0..150 {
+        talk(&filter, "anna", &format!("s{}", number % 7), &format!("remark {number} about nothing much"));
+    }
+    assert!(documents(&fake) >= 128, "{}", documents(&fake));
+    assert_eq!(recalled(&filter, &of("anna", "new"), "Who is called Bello?")[0], "Our dog is called Bello.");
+    // Each message once.
+    assert_eq!(fake.buckets.borrow()["User/anna"].logs["passages"].1.len(), 2 * 151);
+}
+
+#[test]
+fn whatever_is_corrected_when_is_nowhere_after_that() {
+    // The deferred work, with a correction before each of its calls of the store.
+    for (is_kept, is_second) in [(false, false), (true, false), (false, true)] {
+        for call in 1..40 {
+            let fake = Fake::new();
+            let filter = filter(&fake, OPTIONS);
+            talk(&filter, "anna", "one", "A first word.");
+            let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
+            let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
+            if is_second {
+                finish(&filter, &mut Work::of(&due, "recall"));
+                sessions(&fake).rewrite(&transcript("one"), 0, None).unwrap();
+            }
+            let begin = fake.transactions.get();
+            fake.before_each(move |fake, count| {
+                if count == begin + call {
+                    let text = is_kept.then_some("Our dog is called Rex.");
+                    sessions(fake).rewrite(&transcript("one"), 2, text).unwrap();
+                }
+            });
+            for _ in 0..3 {
+                finish(&filter, &mut work("one", "recall"));
+            }
+            let was_late = fake.transactions.get() < begin + call;
+            *fake.hook.borrow_mut() = None;
+            if was_late {
+                sessions(&fake).rewrite(&transcript("one"), 2, None).unwrap();
+            }
+            finish(&filter, &mut work("one", "recall"));
+            let all = everything(&fake);
+            assert!(!all.lines().any(|line| line.starts_with("User") && line.contains("Bello")), "{call} {all}");
+            let found = recalled(&filter, &of("anna", "two"), "How is the dog called?");
+            let has_new = found.iter().any(|text| text.contains("Rex"));
+            assert_eq!(has_new, is_kept && !was_late, "{call} {found:?} {all}");
+        }
+    }
+}
+
+#[test]
+fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
+    for call in 1..30 {
+        let fake = Fake::new();
+        let filter = filter(&fake, OPTIONS);
+        talk(&filter, "anna", "one", "Our dog is called Bello.");
+        talk(&filter, "anna", "one", "And the cat Mia.");
+        let begin = fake.transactions.get();
+        fake.before_each(move |fake, count| {
+            // Nobody reaches the store from then on; before it, somebody else does the deferred work.
+            if count == begin + call {
+                fake.fail(FailureCode::Unavailable);
+            }
+        });
+        let done = sessions(&fake).rewrite(&transcript("one"), 0, None);
+        *fake.hook.borrow_mut() = None;
+        fake.works();
+        for _ in 0..3 {
+            finish(&filter, &mut work("one", "recall"));
+        }
+        let said = recalled(&filter, &of("anna", "two"), "How is the dog called? And the cat?");
+        let is_there = everything(&fake).lines().any(|line| line.starts_with("one ") && line.contains("dog is called"));
+        assert_eq!(is_there, done.is_err(), "{call}");
+        assert_eq!(said.iter().any(|text| text.contains("Bello")), is_there, "{call} {said:?}");
+        assert!(said.iter().any(|text| text.contains("Mia")), "{call} {said:?}");
+        if done.is_ok() {
+            assert!(call > 3 && !everything(&fake).contains("Bello"));
+            return;
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
+    for (what, last) in [("remove", 20), ("clear", 20), ("set", 20), ("delete", 10)] {
+        for call in 1..last {
+            let fake = Fake::new();
+            let filter = filter(&fake, OPTIONS);
+            talk(&filter, "anna", "one", "Our dog is called Bello.");
+            talk(&filter, "anna", "other", "And the cat Mia.");
+            let begin = fake.transactions.get();
+            fake.before_each(move |fake, count| {
+                if count == begin + call {
+                    let filter = super::super::filter(fake, OPTIONS);
+                    finish(&filter, &mut work("one", "recall"));
+                    finish(&filter, &mut work("one", "recall"));
+                }
+            });
+            let sessions = sessions(&fake);
+            let message = r#"{"role": "user", "content": "A parrot."}"#.to_owned();
+            match what {
+                "remove" => drop(sessions.rewrite(&transcript("one"), 0, None).unwrap()),
+                "clear" => drop(sessions.clear_messages(&transcript("one"), None).unwrap()),
+                "set" => drop(sessions.set_messages(&transcript("one"), &[message], None).unwrap()),
+                _ => drop(sessions.delete("one").unwrap()),
+            }
+            *fake.hook.borrow_mut() = None;
+            finish(&filter, &mut work("one", "recall"));
+            assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
+            let found = recalled(&filter, &of("anna", "two"), "dog, cat or parrot?");
+            assert!(found.iter().any(|text| text.contains("Mia")), "{what} {call} {found:?}");
+            assert_eq!(found.iter().any(|text| text.contains("parrot")), what == "set", "{what} {call} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn who_read_a_session_before_it_was_deleted_brings_nothing_back() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
+    reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn);
+    let begin = fake.transactions.get();
+    fake.before_each(move |fake, count| {
+        // What it needs is read: of the session, then of the user.
+        if count == begin + 3 {
+            sessions(fake).delete("one").unwrap();
+        }
+    });
+    assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
+    *fake.hook.borrow_mut() = None;
+    assert!(!everything(&fake).contains("Bello"));
+    // A new session of that name is another one, and is remembered again.
+    talk(&filter, "anna", "one", "Our dog is called Rex.");
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog?")[0], "Our dog is called Rex.");
+}
+
+#[test]
+fn what_a_session_has_said_outlives_its_end_but_not_its_deletion() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    fake.end("one");
+    talk(&filter, "anna", "one", "Our cat is called Mia.");
+    let asked = of("anna", "two");
+    assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
+    assert_eq!(recalled(&filter, &asked, "cat?")[0], "Our cat is called Mia.");
+    // To the session of that name, too: it is another one.
+    assert_eq!(recalled(&filter, &of("anna", "one"), "dog?")[0], "Our dog is called Bello.");
+    sessions(&fake).rewrite(&transcript("one"), 0, None).unwrap();
+    assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
+    assert!(!everything(&fake).contains("Mia"));
+    sessions(&fake).delete("one").unwrap();
+    assert!(!everything(&fake).contains("Bello"));
+    assert_eq!(recalled(&filter, &asked, "dog?"), [""; 0]);
+}
+
+#[test]
+fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "old", "Our dog is called Bello.");
+    let asked = ask(&filter, "Our cat is called Mia.", &of("anna", "one"));
+    reply(&filter, "Our cat is called Mia.", "Well.", &asked.turn);
+    let begin = fake.transactions.get();
+    fake.before_each(move |fake, count| {
+        if count == begin + 3 {
+            assert_eq!(sessions(fake).forget_user("anna").unwrap().remaining, 0);
+        }
+    });
+    assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
+    *fake.hook.borrow_mut() = None;
+    let all = everything(&fake);
+    assert!(!all.contains("Bello") && !all.contains("Mia"), "{all}");
+    talk(&filter, "anna", "new", "Our bird is called Bo.");
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog, cat or bird?")[0], "Our bird is called Bo.");
+}
+
+#[test]
+fn changes_that_were_made_without_the_copies_make_them_anew() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    // By a program that knows nothing of copies.
+    let (text, revision) = (r#"{"removed":true}"#, "1");
+    {
+        let mut buckets = fake.buckets.borrow_mut();
+        let bucket = buckets.get_mut("one").unwrap();
+        bucket.logs.get_mut("transcript").unwrap().1[0] = text.to_owned();
+        bucket.maps.get_mut("session").unwrap().insert("revision".into(), revision.as_bytes().to_vec());
+    }
+    assert_eq!(finish(&filter, &mut work("one", "recall")), Step::Done);
+    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    assert!(!theirs.contains("Bello") && theirs.contains("Well."), "{theirs}");
+}
+
+#[test]
+fn it_is_made_anew_and_forgotten_on_demand() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    for number in 0..100 {
+        talk(&filter, "anna", "one", &format!("Dog number {number} is called Bello."));
+        talk(&filter, "anna", "other", &format!("remark {number}"));
+    }
+    let before = documents(&fake);
+    assert!(before > 100);
+    assert_eq!(finish(&filter, &mut work("one", "recall-reset")), Step::Done);
+    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    assert!(!theirs.contains("Bello") && theirs.contains("remark 99"));
+    assert_eq!(finish(&filter, &mut work("one", "recall")), Step::Done);
+    let found = recalled(&filter, &of("anna", "two"), "Which dogs are called Bello?");
+    assert_eq!(found.iter().filter(|text| text.contains("Bello")).count(), 100);
+    // Of a session that has ended, too.
+    fake.end("one");
+    assert_eq!(finish(&filter, &mut work("one", "recall-reset")), Step::Done);
+    assert!(!everything(&fake).contains("Bello"));
+    assert!(recalled(&filter, &of("anna", "two"), "remark 7?")[0].starts_with("remark"));
+}
+
+#[test]
+fn what_is_older_than_the_option_says_is_neither_found_nor_kept() {
+    let fake = Fake::new();
+    let filter = filter(&fake, &format!("{OPTIONS}, \"recall_ttl_hours\": 24"));
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog?")[0], "Our dog is called Bello.");
+    fake.pass(25 * 3_600_000);
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
+    talk(&filter, "anna", "three", "Our cat is called Mia.");
+    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+    assert!(!theirs.contains("Bello") && theirs.contains("Mia"), "{theirs}");
+}
+
+#[test]
+fn without_a_user_it_is_the_session_s_own() {
+    let fake = Fake::new();
+    let filter = filter(&fake, &format!("{OPTIONS}, \"max_context_tokens\": 64"));
+    let own = json!({"session_id": "own"});
+    for text in ["Our dog is called Bello.", "one thing", "another thing", "and a third one"] {
+        let asked = ask(&filter, text, &own);
+        let due = reply(&filter, text, "Well.", &asked.turn).due;
+        assert_eq!(finish(&filter, &mut Work::of(&due, "recall")), Step::Done);
+    }
+    assert_eq!(recalled(&filter, &own, "How is the dog called?")[0], "Our dog is called Bello.");
+    // What an entry does not name, its session's owner gets when one does.
+    talk(&filter, "anna", "one", "The cat is called Mia.");
+    let asked = ask(&filter, "The bird is called Bo.", &json!({"session_id": "one"}));
+    let due = reply(&filter, "The bird is called Bo.", "Well.", &asked.turn).due;
+    assert_eq!(finish(&filter, &mut Work::of(&due, "recall")), Step::Done);
+    assert_eq!(recalled(&filter, &of("anna", "two"), "bird?"), [""; 0]);
+    talk(&filter, "anna", "one", "Yes.");
+    assert!(recalled(&filter, &of("anna", "two"), "bird?").contains(&"The bird is called Bo.".to_owned()));
+}
+
+#[test]
+fn work_that_names_another_user_does_nothing() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    talk(&filter, "ben", "other", "Hello.");
+    let mut foreign = Work { subject: "session/one user/ben".into(), name: "recall", state: String::new() };
+    assert_eq!(finish(&filter, &mut foreign), Step::Ended);
+    assert!(!format!("{:?}", fake.buckets.borrow()["User/ben"].logs).contains("Bello"));
+    assert!(fake.buckets.borrow()["one"].leases.values().all(|(_, until)| *until <= fake.micros.get() / 1000));
+    for subject in ["node/one user/anna", "session/one user/", "session/one user/a b", "user/anna user/anna"] {
+        let mut wrong = Work { subject: subject.into(), name: "recall", state: String::new() };
+        assert_eq!(wrong.step(&filter, "h", None).step, Step::Failed, "{subject}");
+    }
+    let mut title = work("one", "title");
+    assert_eq!(title.step(&filter, "h", None).step, Step::Failed);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 60, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn whatever_is_stored_is_no_reason_to_fail(
+        passage in ".{0,30}|\\{\"p\":[0-9]{1,20},\"at\":[0-9]{1,3},\"role\":\"user\",\"session\":\"one\",\"text\":\"dog\"\\}",
+        posted in "life-1 [0-9 ]{0,12}|.{0,9}| life-1 [0-9]{0,3}", question in ".{0,30}",
+    ) {
+        let fake = Fake::new();
+        let filter = filter(&fake, OPTIONS);
+        talk(&filter, "anna", "one", "Our dog is called Bello.");
+        {
+            let mut buckets = fake.buckets.borrow_mut();
+            let bucket = buckets.get_mut("User/anna").unwrap();
+            bucket.logs.get_mut("passages").unwrap().1.push(passage);
+            bucket.logs.get_mut("terms").unwrap().1.push("x".into());
+            bucket.maps.get_mut("posted").unwrap().insert("one".into(), posted.into_bytes());
+        }
+        ask(&filter, &question, &of("anna", "two"));
+        finish(&filter, &mut work("one", "recall"));
+        finish(&filter, &mut work("one", "recall-reset"));
+        finish(&filter, &mut work("one", "recall"));
+        let found = recalled(&filter, &of("anna", "two"), "Who is called Bello?");
+        proptest::prop_assert!(found.contains(&"Our dog is called Bello.".to_owned()), "{:?}", found);
+    }
+}
