@@ -129,6 +129,16 @@ impl Fake {
         *self.hook.borrow_mut() = Some(Box::new(hook));
     }
 
+    fn called(&self) {
+        self.transactions.set(self.transactions.get() + 1);
+        self.waits.set(self.waits.get() + 1);
+        let hook = self.hook.take();
+        if let Some(mut hook) = hook {
+            hook(self, self.transactions.get());
+            self.hook.borrow_mut().get_or_insert(hook);
+        }
+    }
+
     /// The lines since the last look, as `level context message`.
     pub fn lines(&self) -> Vec<String> {
         let lines = self.lines.take();
@@ -186,13 +196,7 @@ fn unapplied(status: Status) -> Receipt {
 impl Host for Fake {
     fn transact(&self, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, expectations, operations } = *transaction;
-        self.transactions.set(self.transactions.get() + 1);
-        self.waits.set(self.waits.get() + 1);
-        let hook = self.hook.take();
-        if let Some(mut hook) = hook {
-            hook(self, self.transactions.get());
-            self.hook.borrow_mut().get_or_insert(hook);
-        }
+        self.called();
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }
@@ -273,6 +277,7 @@ impl Host for Fake {
     }
 
     fn delete(&self, bucket: BucketId<'_>, incarnation: Option<&str>, max_keys: u32) -> Result<Deletion, Failure> {
+        self.called();
         if let Some(failure) = self.fails.borrow().clone() {
             return Err(failure);
         }

@@ -134,6 +134,8 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
                 if count == begin + call {
                     let text = is_kept.then_some("Our dog is called Rex.");
                     sessions(fake).rewrite(&transcript("one"), 2, text).unwrap();
+                    let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
+                    assert!(!theirs.contains("Bello"), "{theirs}");
                 }
             });
             for _ in 0..3 {
@@ -212,6 +214,7 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
                 _ => drop(sessions.delete("one").unwrap()),
             }
             *fake.hook.borrow_mut() = None;
+            assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
             finish(&filter, &mut work("one", "recall"));
             assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
             let found = recalled(&filter, &of("anna", "two"), "dog, cat or parrot?");
