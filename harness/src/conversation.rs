@@ -252,13 +252,18 @@ fn refused(message: String) -> anyhow::Error {
 
 /// What a question would get.
 pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
-    let WindowArguments { transcript, query, budget, parent, user } = arguments;
     let options: Value = serde_json::from_str(&keepline.filter_options())?;
     if options.get("conversation") != Some(&Value::Bool(true)) {
         return Err(no_conversations());
     }
     // It tells best what is wrong with a name.
-    sessions.describe(named(transcript)).await?;
+    sessions.describe(named(&arguments.transcript)).await?;
+    ask(keepline, arguments).await
+}
+
+/// The same, where there may be no such session yet.
+pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Passed> {
+    let WindowArguments { transcript, query, budget, parent, user } = arguments;
     let mut metadata = metadata(transcript, parent.as_deref(), user.as_deref());
     let mut switches = Map::new();
     switches.insert("look".to_owned(), true.into());

@@ -7,15 +7,17 @@ mod evaluate;
 mod haystack;
 mod rebuild;
 
+pub use drive::MAKE;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
-use keepline::Keepline;
+use keepline::{Keepline, maintenance::subject_with_user};
 use serde_json::{Value, json};
 
 use crate::{
     cli::{Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
-    conversation::{text_of, window},
+    conversation::{ask, text_of, window},
     error::Usage,
     session::{answer, watched},
     terminal,
@@ -37,11 +39,28 @@ pub fn main(global: &Global, arguments: RecallArguments) -> Result<ExitCode> {
 
 fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
     let LookArguments { session, query, node, app, budget, parent, user } = asked;
+    let (session, query) = match (session, query) {
+        (Some(session), Some(query)) => (Some(session), query),
+        (Some(query), None) if user.is_some() => (None, query),
+        _ => {
+            let usage = "a session and a question are needed, or --user and a question: keepline recall SESSION QUERY";
+            return Err(Usage(usage.into()).into());
+        }
+    };
+    let is_new = session.is_none();
+    // Nobody has that one.
+    let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
     let transcript = TranscriptArguments { session, node, app };
     let asked = WindowArguments { transcript, query, budget, parent, user };
     watched(global, true, async |keepline, _, _| {
-        is_on(&keepline)?;
-        let passed = window(&keepline, &mut keepline.sessions(), &asked).await?;
+        let scope = is_on(&keepline)?;
+        let passed = match (is_new, scope) {
+            (false, _) => window(&keepline, &mut keepline.sessions(), &asked).await?,
+            (true, Scope::User) => ask(&keepline, &asked).await?,
+            (true, Scope::Session) => {
+                return Err(Usage("without a session, recall=user is needed; it is session".into()).into());
+            }
+        };
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let recalled = metadata.get(MEMBER).unwrap_or(&Value::Null);
         if json {
@@ -55,16 +74,17 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
 pub fn table(recalled: &Value) -> Result<()> {
     let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let rows = passages.iter().map(row).collect();
-    Ok(terminal::print_table(["Position", "Date", "Role", "Score", "Why", "Text"], rows)?)
+    Ok(terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)?)
 }
 
-fn row(passage: &Value) -> [String; 6] {
+fn row(passage: &Value) -> [String; 7] {
     let number = |name: &str| passage.get(name).map(Value::to_string).unwrap_or_default();
     let (role, source) = (text_of(passage, "role"), text_of(passage, "source"));
     let role = if source.is_empty() || source == role { role } else { format!("{role} ({source})") };
     let why = passage.get("why").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let why: Vec<&str> = why.iter().filter_map(Value::as_str).collect();
-    [number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
+    let session = text_of(passage, "session");
+    [session, number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
 }
 
 /// `2023-05-08 13:56`, in UTC.
@@ -75,10 +95,40 @@ fn date(passage: &Value) -> String {
     time.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
+/// What is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The transcript that asks.
+    Session,
+    /// All sessions of its owner.
+    User,
+}
+
+impl Scope {
+    /// As the options in force say. None: nothing is.
+    pub fn of(keepline: &Keepline) -> Result<Option<Self>> {
+        let options: Value = serde_json::from_str(&keepline.filter_options())?;
+        let recall =
+            options.get("recall").and_then(Value::as_str).filter(|_| options.get("conversation") == Some(&json!(true)));
+        Ok(match recall {
+            Some("session") => Some(Self::Session),
+            Some("user") => Some(Self::User),
+            _ => None,
+        })
+    }
+
+    /// What deferred work about a session is about.
+    pub fn subject(self, session: &str, owner: Option<&str>) -> String {
+        match (self, owner) {
+            (Self::User, Some(owner)) => subject_with_user(session, owner),
+            _ => format!("session/{session}"),
+        }
+    }
+}
+
 /// # Errors
 /// When nothing would ever be recalled.
-fn is_on(keepline: &Keepline) -> Result<()> {
-    let options: Value = serde_json::from_str(&keepline.filter_options())?;
-    let is_on = options.get("conversation") == Some(&json!(true)) && options.get("recall") != Some(&json!("off"));
-    if is_on { Ok(()) } else { Err(Usage("recall is off: set conversation=true and recall=session".into()).into()) }
+fn is_on(keepline: &Keepline) -> Result<Scope> {
+    let off = || Usage("recall is off: set conversation=true and recall=session, or recall=user".into()).into();
+    Scope::of(keepline)?.ok_or_else(off)
 }

@@ -19,7 +19,7 @@ use keepline::{
     maintenance::{Maintenance, Outcome, TASKS, Task},
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
     error::Coded,
     json_text::{self, Stored, json_value},
     moving,
+    recall::{MAKE, Scope},
     run::members::decoded,
     runtime, setup, terminal,
 };
@@ -158,11 +159,18 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         let maintenance = (self.maintain)()?;
         // It says best what is wrong with a name.
         self.sessions.keys(session).await?;
-        let options: Value = serde_json::from_str(&self.keepline.filter_options())?;
-        let is_due = |name: &str| name != "recall" || options.get(name).is_some_and(|recall| recall != "off");
+        let recall = Scope::of(&self.keepline)?;
+        let owner = match recall {
+            Some(_) => self.sessions.describe(session.into()).await?.owner,
+            None => None,
+        };
         let mut rows = Vec::new();
-        for name in TASKS.into_iter().filter(|name| is_due(name)) {
-            let subject = format!("session/{session}");
+        for name in TASKS {
+            let subject = match recall {
+                _ if name != MAKE => format!("session/{session}"),
+                Some(scope) => scope.subject(session, owner.as_deref()),
+                None => continue,
+            };
             let task = Task { subject, name: name.to_owned(), state: String::new() };
             let outcome = match maintenance.run(task).await {
                 Outcome::Done => "done",

@@ -91,6 +91,13 @@ impl fmt::Display for SessionErrorCode {
     }
 }
 
+impl SessionErrorCode {
+    /// That it is not there, or can't be.
+    fn is_about_session(self) -> bool {
+        matches!(self, Self::InvalidSession | Self::NotFound | Self::Expired)
+    }
+}
+
 impl From<SessionProblem> for SessionError {
     fn from(SessionProblem { code, store_code, mut message }: SessionProblem) -> Self {
         tame(&mut message, MAX_MESSAGE);
@@ -134,8 +141,21 @@ pub struct Sessions {
     writer: Option<Writer>,
 }
 
+/// What a call may reach.
+enum Reach<'a> {
+    Known(Scope),
+    /// A transcript, and the memory of its session's owner.
+    Owned(Transcript<'a>),
+}
+
+impl From<Scope> for Reach<'_> {
+    fn from(scope: Scope) -> Self {
+        Self::Known(scope)
+    }
+}
+
 macro_rules! calls {
-    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) in $scope:expr => $reply:ty;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) in $reach:expr => $reply:ty;)*) => {
         impl Sessions {
             $(
                 $(#[$doc])*
@@ -143,8 +163,8 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
+                    let scope = self.scope($reach.into()).await?;
                     let due = self.shared.due(Instant::now(), self.deadline);
-                    let scope = $scope;
                     let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
                         instance.$call(writer, due, scope, $($argument),*).await
                     });
@@ -162,8 +182,6 @@ calls! {
     resume = resume(session: &str) in Scope::session(session) => SessionState;
     /// A page of session ids, from the empty cursor on; a limit of 0 means 100.
     list = list_sessions(cursor: &str, limit: u32) in Scope::SessionNames => SessionPage;
-    /// Delete a session and all that it holds.
-    delete = delete(session: &str) in Scope::session(session) => SessionDeleted;
     /// Store a JSON text under a key.
     put = put(session: &str, key: &str, value: &str) in Scope::session(session) => ValueStored;
     /// The JSON text under a key.
@@ -187,17 +205,6 @@ calls! {
     /// tool's result that was cut when it was stored, of the whole.
     content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
         in Scope::transcript(&transcript) => MessageContent;
-    /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
-    rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
-        in Scope::transcript(&transcript) => TranscriptChanged;
-    /// Remove all messages, with summary and title, or those from a position on that go on from there.
-    clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
-        in Scope::transcript(&transcript) => TranscriptChanged;
-    /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
-    /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
-    /// most 10,000, and 16 MiB.
-    set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
-        in Scope::transcript(&transcript) => TranscriptChanged;
     /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
     set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in Scope::transcript(&transcript) => TitleSet;
     /// The values of a user, which each question that names the user gets; or the one under that key.
@@ -214,6 +221,23 @@ calls! {
     /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
     /// until nothing is `remaining`.
     forget_user = forget_user(user: &str) in Scope::all_of_user(user) => UserForgotten;
+}
+
+// What their owner's memory has of it, is corrected with them.
+calls! {
+    /// Delete a session and all that it holds, and what its owner's memory has of it.
+    delete = delete(session: &str) in Reach::Owned(session.into()) => SessionDeleted;
+    /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
+    rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
+        in Reach::Owned(transcript) => TranscriptChanged;
+    /// Remove all messages, with summary and title, or those from a position on that go on from there.
+    clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
+        in Reach::Owned(transcript) => TranscriptChanged;
+    /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
+    /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
+    /// most 10,000, and 16 MiB.
+    set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
+        in Reach::Owned(transcript) => TranscriptChanged;
 }
 
 impl Sessions {
@@ -239,6 +263,24 @@ impl Sessions {
             instance.register(writer, due, scope, transcript, user).await
         });
         Ok(called.await??)
+    }
+
+    /// Of an owned transcript, its session tells the owner: one call of the plugin more, where sessions may have one.
+    async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
+        let transcript = match reach {
+            Reach::Known(scope) => return Ok(scope),
+            Reach::Owned(transcript) => transcript,
+        };
+        let is_node = transcript.node_id.is_some_and(|node| !node.is_empty());
+        if is_node || !self.shared.pool.told().has_owners {
+            return Ok(Scope::transcript(&transcript));
+        }
+        match Box::pin(self.describe(transcript.session.into())).await {
+            Ok(state) => Ok(Scope::registered(&transcript, state.owner.as_deref(), None)),
+            // The call itself says it best.
+            Err(error) if error.code.is_about_session() => Ok(Scope::transcript(&transcript)),
+            Err(error) => Err(error),
+        }
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.

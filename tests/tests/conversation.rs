@@ -22,6 +22,8 @@ mod nodes;
 mod operators;
 #[path = "conversation/recall.rs"]
 mod recall;
+#[path = "conversation/recall_of_users.rs"]
+mod recall_of_users;
 #[path = "conversation/transcripts.rs"]
 mod transcripts;
 #[path = "conversation/users.rs"]

@@ -49,6 +49,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// What was read in the first transaction.
+#[derive(Default)]
 pub(super) struct Seen {
     pub incarnation: String,
     /// The session's, if that is another bucket.
@@ -125,15 +126,6 @@ impl<H: Host> Filter<H> {
         if receipt.status == Status::Unmet || of_session.as_ref().is_some_and(|of| of.status == Status::Unmet) {
             return Ok(None);
         }
-        if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
-            let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
-            return Err(if only_looks { missing() } else { Failure::out_of_turn() });
-        }
-        let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
-        let owner = match of_session {
-            Some(of_session) => Outcomes::of(of_session).text()?,
-            None => None,
-        };
         let mut found = None;
         let theirs = match user {
             Some(_) => next().and_then(|receipt| {
@@ -150,6 +142,19 @@ impl<H: Host> Filter<H> {
             log::warn(&self.host, log::STORE, &what);
             owner::Seen::default()
         });
+        if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
+            // A session that is still to come can ask what its user has said.
+            if only_looks && of_user && receipt.status == Status::Absent {
+                return Ok(Some(Seen { user, recall: found, ..Seen::default() }));
+            }
+            let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
+            return Err(if only_looks { missing() } else { Failure::out_of_turn() });
+        }
+        let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
+        let owner = match of_session {
+            Some(of_session) => Outcomes::of(of_session).text()?,
+            None => None,
+        };
         let incarnation = std::mem::take(&mut receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
         let values = outcomes.entries()?;

@@ -13,6 +13,12 @@ pub(crate) enum Found {
     Oversize { bytes: u64, entries: u64 },
 }
 
+impl Default for Found {
+    fn default() -> Self {
+        Self::Entries(FoundEntries::default())
+    }
+}
+
 impl Outcomes {
     pub(crate) fn of(receipt: Receipt) -> Self {
         Self(receipt.outcomes.into_iter())

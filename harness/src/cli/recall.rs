@@ -23,11 +23,11 @@ pub struct RecallArguments {
 #[derive(Debug, Args)]
 pub struct LookArguments {
     // Not `TranscriptArguments`: clap can't tell whether a group is there that holds another one.
-    /// The session's id
-    pub session: String,
+    /// The session's id. With --user it may be left out: then a new session of the user asks
+    pub session: Option<String>,
     /// The question's text
     #[arg(allow_hyphen_values = true)]
-    pub query: String,
+    pub query: Option<String>,
     /// The transcript of this node instead of the session's own: its node_id
     #[arg(long, value_name = "ID")]
     pub node: Option<String>,
@@ -40,7 +40,7 @@ pub struct LookArguments {
     /// The id of the message that the question follows, instead of the newest
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
-    /// The id of the user who asks
+    /// The id of the user who asks: with recall=user, all of their sessions are searched
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
 }

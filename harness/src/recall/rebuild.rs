@@ -6,9 +6,9 @@
 use std::{process::ExitCode, sync::Arc};
 
 use anyhow::{Result, anyhow, bail};
-use indicatif::ProgressBar;
 use keepline::{
     Keepline,
+    sessions::SessionErrorCode,
     store::{
         BucketId, BucketKind, Deadline, ExistingLife, Opening, Operation, Outcome, PageOperation, Status, Store,
         Transaction, Writer,
@@ -17,6 +17,7 @@ use keepline::{
 use serde_json::json;
 
 use super::{
+    Scope,
     drive::{FORGET, MAKE, drive},
     is_on,
 };
@@ -34,7 +35,7 @@ const NODES: &str = "nodes";
 /// Run it.
 pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
     watched(global, false, async |keepline, _, _| {
-        is_on(&keepline)?;
+        let scope = is_on(&keepline)?;
         if !keepline.store().capabilities().indexes {
             bail!("this store has no indexes");
         }
@@ -42,7 +43,16 @@ pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result
         let bar = bar(found.len() as u64);
         let (mut sessions, mut nodes) = (0_u64, 0_u64);
         for BucketId { kind, name } in &found {
-            let is_there = rebuild(&keepline, &format!("{}/{name}", kind.name()), &bar).await?;
+            let mut subject = format!("{}/{name}", kind.name());
+            let mut is_there = drive(&keepline, &subject, FORGET, || bar.tick()).await?;
+            if *kind == BucketKind::Session
+                && scope == Scope::User
+                && let Some(owner) = owner(&keepline, name).await?
+            {
+                subject = scope.subject(name, Some(&owner));
+                is_there &= drive(&keepline, &subject, FORGET, || bar.tick()).await?;
+            }
+            is_there = is_there && drive(&keepline, &subject, MAKE, || bar.tick()).await?;
             let count = if *kind == BucketKind::Session { &mut sessions } else { &mut nodes };
             *count += u64::from(is_there);
             bar.inc(1);
@@ -53,10 +63,13 @@ pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result
     })
 }
 
-/// Whether it was there, to the end.
-async fn rebuild(keepline: &Keepline, subject: &str, bar: &ProgressBar) -> Result<bool> {
-    let step = || bar.tick();
-    Ok(drive(keepline, subject, FORGET, step).await? && drive(keepline, subject, MAKE, step).await?)
+/// The owner of a session, if it is there and has one.
+async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
+    match keepline.sessions().describe(session.into()).await {
+        Ok(state) => Ok(state.owner),
+        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// All transcripts that there may be.

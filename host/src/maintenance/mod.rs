@@ -63,6 +63,12 @@ use crate::{
 /// `recall` is for those who have that option on.
 pub const TASKS: [&str; 4] = ["title", "summary", "retention", "recall"];
 
+/// What the bundled filter's task `recall` is about where it takes the user's bucket, too: with `recall: "user"`, of a
+/// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names.
+pub fn subject_with_user(session: &str, owner: &str) -> String {
+    format!("session/{session} user/{owner}")
+}
+
 /// Where a task stands after a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

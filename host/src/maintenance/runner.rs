@@ -239,6 +239,8 @@ impl Inner {
     }
 
     fn subject(&self, name: &str) -> Subject<'_> {
+        // Of several buckets the first is the one that is worked on.
+        let name = name.split(' ').next().unwrap_or(name);
         let mut state = self.state.lock();
         let gate = state.gates.get(name).and_then(Weak::upgrade).unwrap_or_default();
         state.gates.insert(name.to_owned(), Arc::downgrade(&gate));

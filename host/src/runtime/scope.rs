@@ -24,7 +24,7 @@ pub(crate) enum Scope {
     Entry(Arc<Owner>),
     /// This one.
     Bucket(BucketId),
-    /// The one that a task is about, if its subject is one: `{kind}/{name}`.
+    /// Those that a task is about: `{kind}/{name}`, of several with a blank between them.
     Task(String),
     /// None, but the names of all sessions.
     SessionNames,
@@ -101,7 +101,7 @@ impl Scope {
             Self::Entry(owner) => owner.has(bucket),
             Self::User(owner) => matches!(bucket.kind, BucketKind::Session | BucketKind::Node) || owner.has(bucket),
             Self::Bucket(only) => only == bucket,
-            Self::Task(subject) => self::bucket(subject).is_some_and(|only| only == *bucket),
+            Self::Task(subject) => buckets(subject).any(|one| one.as_ref() == Some(bucket)),
             Self::Nothing | Self::SessionNames => false,
         }
     }
@@ -111,7 +111,7 @@ impl Scope {
         match self {
             // Also one that is none: who handed it in gets it back.
             Self::Task(own) => own == subject,
-            _ => bucket(subject).is_some_and(|bucket| self.holds(&bucket)),
+            _ => buckets(subject).all(|bucket| bucket.is_some_and(|bucket| self.holds(&bucket))),
         }
     }
 
@@ -169,10 +169,13 @@ impl Owner {
     }
 }
 
-fn bucket(subject: &str) -> Option<BucketId> {
-    let (kind, name) = subject.split_once('/')?;
-    let kind = BucketKind::ALL.into_iter().find(|known| known.name() == kind)?;
-    Some(BucketId { kind, name: name.into() })
+/// What a subject names, one at least; none: that part of it is no bucket.
+fn buckets(subject: &str) -> impl Iterator<Item = Option<BucketId>> {
+    subject.split(' ').map(|part| {
+        let (kind, name) = part.split_once('/')?;
+        let kind = BucketKind::ALL.into_iter().find(|known| known.name() == kind)?;
+        Some(BucketId { kind, name: name.into() })
+    })
 }
 
 /// What the names begin with that are hashes.
@@ -262,6 +265,14 @@ mod tests {
             assert!(BucketKind::ALL.into_iter().all(|kind| !task(none).holds(&a(kind))), "{none}");
             assert_eq!(reaches(&task(none), &[none, "session/a"]), [true, false], "{none}");
         }
+        // One that takes two buckets reaches both, and an entry has to reach both to name it.
+        let both = task("session/a user/b");
+        assert!(both.holds(&a(BucketKind::Session)) && !both.holds(&a(BucketKind::User)));
+        assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, true, true]);
+        let entry = Scope::Entry(owner("a", "b", "", ""));
+        let foreign = ["session/a user/c", "session/c user/b", "session/a  user/b", "session/a ", " session/a"];
+        assert_eq!(reaches(&entry, &["session/a user/b"]), [true]);
+        assert_eq!(reaches(&entry, &foreign), [false; 5]);
         let of_anna = ["user/anna", "user/bob", "session/s", "node/n", "service/x"];
         assert_eq!(reaches(&Scope::of_user("anna"), &of_anna), [true, false, false, false, false]);
         assert_eq!(reaches(&Scope::all_of_user("anna"), &of_anna), [true, false, true, true, false]);

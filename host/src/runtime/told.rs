@@ -13,6 +13,8 @@ pub(crate) struct Told {
     pub(crate) wants_vectors: bool,
     pub(crate) wants_tokens: bool,
     pub(crate) wants_turns: bool,
+    /// Whether it keeps conversations: then sessions have owners.
+    pub(crate) has_owners: bool,
     /// The most that it attaches to a question, bytes.
     pub(super) most_attached: usize,
 }
@@ -22,7 +24,10 @@ impl From<Configured> for Told {
         let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
         let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
         let most_attached = most_attached(&effective);
-        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns, most_attached }
+        let mut has_owners = false;
+        let _ =
+            json::members(&effective, |key, value| has_owners |= json::key_is(key, "conversation") && value == "true");
+        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns, has_owners, most_attached }
     }
 }
 
