@@ -57,9 +57,11 @@
 //! | `title_from_first_message` | boolean: the first message is the title until there is a better one | true |
 //! | `update_existing_titles` | boolean: with each summary, the task `title` | false |
 //! | `memory_mode` | `"conversation"`, `"node"` | `"conversation"` |
-//! | `recall` | `"off"`, `"session"`: what the window shows no more is attached where the question bears on it; needs a store with indexes. After each answer, the task `recall` | `"off"` |
+//! | `recall` | `"off"`, `"session"`, `"user"`: what the window shows no more, or what any session of the user has said, is attached where the question bears on it; needs a store with indexes. After each answer, the task `recall` | `"off"` |
 //! | `recall_tokens` | integer, 64 to 32768: of what is recalled, beside the window | 2000 |
 //! | `recall_hints` | boolean: speakers, dates and times that the question names count for more than words | true |
+//! | `recall_ttl_hours` | number, 0 (for ever) to 876000, from when it was said | 0 |
+//! | `recall_life` | `"user"`, `"session"`: copies of a session's messages outlive its expiry, or end with it | `"user"` |
 //! | `recall_exclude` | list of `"tool"`, `"import"`: what comes from there is not recalled | `[]` |
 //!
 //! # Metadata

@@ -28,6 +28,17 @@ pub enum Recall {
     Off,
     /// In what was said in the session.
     Session,
+    /// In what was said in all sessions of the user whom the question names.
+    User,
+}
+
+/// How long what was said in a session is recalled in others of its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecallLife {
+    /// As long as the user is not forgotten, whatever becomes of sessions that are not deleted.
+    User,
+    /// Until the session's time has run out, as of its last answer.
+    Session,
 }
 
 /// Where passages come from that may be excluded.
@@ -62,6 +73,16 @@ impl From<Recall> for Value {
         match recall {
             Recall::Off => "off".into(),
             Recall::Session => "session".into(),
+            Recall::User => "user".into(),
+        }
+    }
+}
+
+impl From<RecallLife> for Value {
+    fn from(life: RecallLife) -> Self {
+        match life {
+            RecallLife::User => "user".into(),
+            RecallLife::Session => "session".into(),
         }
     }
 }
@@ -174,6 +195,10 @@ conversation_options! {
     recall_hints: bool;
     /// What is not recalled. Default none.
     recall_exclude: Vec<RecallSource>;
+    /// Hours after which what was said is not recalled any more, 0 (never) to 876,000. Default 0.
+    recall_ttl_hours: f64;
+    /// How long what was said in a session is recalled in others. Default: as long as the user is not forgotten.
+    recall_life: RecallLife;
 }
 
 #[cfg(test)]
@@ -190,14 +215,16 @@ mod tests {
             window_form: Some(WindowForm::Text),
             memory_mode: Some(MemoryMode::Node),
             skip_markers: Some(vec!["x".into()]),
-            recall: Some(Recall::Session),
+            recall: Some(Recall::User),
             recall_exclude: Some(vec![RecallSource::Import]),
+            recall_life: Some(RecallLife::Session),
             ..ConversationOptions::default()
         };
         let mut written = Map::new();
         options.add_to(&mut written);
         let expected = serde_json::json!({"conversation": true, "max_context_tokens": 4000, "window_form": "text",
-            "memory_mode": "node", "skip_markers": ["x"], "recall": "session", "recall_exclude": ["import"]});
+            "memory_mode": "node", "skip_markers": ["x"], "recall": "user", "recall_exclude": ["import"],
+            "recall_life": "session"});
         assert_eq!(Value::Object(written), expected);
     }
 

@@ -92,7 +92,7 @@ pub mod fuzzing {
 pub use keepline_stores as store;
 
 pub use self::{
-    conversation_options::{ConversationOptions, MemoryMode, Recall, RecallSource, WindowForm},
+    conversation_options::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
     counters::Counters,
     files::{FileResolver, ResolvedFile},
     filter_options::{FilterOptions, TtlMode, UnboundContext},

@@ -115,6 +115,8 @@ pub struct Options {
     pub recall_exclude: Vec<String>,
     /// What was said longer ago is not recalled. 0: whatever is kept is.
     pub recall_ttl_hours: f64,
+    /// Whether the copies of a session's messages end with it.
+    pub recall_ends_with_session: bool,
 }
 
 impl Default for Options {
@@ -156,6 +158,7 @@ impl Default for Options {
             recall_hints: true,
             recall_exclude: Vec::new(),
             recall_ttl_hours: 0.0,
+            recall_ends_with_session: false,
         }
     }
 }
@@ -183,7 +186,7 @@ pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window
                                 node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
                                 summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
                                 title_from_first_message, update_existing_titles, title_prompt, recall, recall_tokens, \
-                                recall_hints, recall_exclude, recall_ttl_hours";
+                                recall_hints, recall_exclude, recall_ttl_hours, recall_life";
 
 impl Options {
     /// Set one. Whether there is one of this name.
@@ -273,6 +276,10 @@ impl Options {
                     false => Err(reader.problem("a list of \"tool\" and \"import\"")),
                 }
             }
+            "recall_life" => {
+                let choices = [("user", false), ("session", true)];
+                reader.choice(&mut self.recall_ends_with_session, default.recall_ends_with_session, &choices)
+            }
             "recall_ttl_hours" => reader.hours(&mut self.recall_ttl_hours, default.recall_ttl_hours),
             "node_ttl_hours" => reader.hours(&mut self.node_ttl_hours, default.node_ttl_hours),
             _ => return Ok(false),
@@ -323,6 +330,7 @@ impl Options {
         };
         for (name, text) in [
             ("recall", recall),
+            ("recall_life", if self.recall_ends_with_session { "session" } else { "user" }),
             ("window_form", form),
             ("memory_mode", mode),
             ("human_prefix", &*self.human_prefix),
@@ -428,7 +436,8 @@ mod tests {
             "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
             "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
             "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false,
-            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160}"#;
+            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160,
+            "recall_life": "session"}"#;
         let config = Config::parse(given).unwrap();
         let told = config.effective();
         assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
@@ -453,6 +462,7 @@ mod tests {
             (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
             (r#""memory_mode": "graph""#, "\"conversation\" or \"node\""),
             (r#""recall": "all""#, "\"off\", \"session\" or \"user\""),
+            (r#""recall_life": "ever""#, "\"user\" or \"session\""),
             (r#""recall_exclude": ["user"]"#, "a list of \"tool\" and \"import\""),
             (r#""conversation": 1"#, "true or false"),
         ] {

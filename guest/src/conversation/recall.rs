@@ -71,3 +71,5 @@ const WHERE_TERMS_ARE: Operation<'static> =
 /// The oldest passage.
 const OLDEST: Operation<'static> =
     Operation::Read { log: PASSAGES, end: LogEnd::Oldest, max_records: 1, max_bytes: 64 << 10 };
+/// Of which sessions there are copies: of so many, that of others nothing is known.
+const ALL_POSTED: Operation<'static> = Operation::GetAll { map: POSTED, max_entries: 10_000, max_bytes: 1 << 20 };

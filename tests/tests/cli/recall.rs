@@ -37,8 +37,8 @@ fn what_would_be_recalled_is_shown_with_its_reasons_and_nothing_is_written() {
     assert!(found["text"].as_str().unwrap().contains("Bruno"));
     let ran = place.ran(&["recall", "a", DOG, ON, SMALL]).ok();
     let line: Vec<&str> = ran.text().lines().next().unwrap().split('\t').collect();
-    let [position, date, role, score, why, text] = line[..] else { panic!("{line:?}") };
-    assert_eq!((position, role, score, text), ("0", "user", "1", first["text"].as_str().unwrap()));
+    let [session, position, date, role, score, why, text] = line[..] else { panic!("{line:?}") };
+    assert_eq!((session, position, role, score, text), ("a", "0", "user", "1", first["text"].as_str().unwrap()));
     assert!(date.len() == "2026-11-22 19:40".len() && why.contains("terms"), "{line:?}");
     assert_eq!(place.told(&["explain", "a", "--query", DOG, ON, SMALL])["recalled"], found);
     assert!(place.ran(&["explain", "a", "--query", DOG, ON, SMALL]).ok().text().contains("Bruno"));
@@ -84,6 +84,43 @@ fn what_recall_makes_is_not_exported_and_comes_back() {
     assert_eq!(recalled(&other)["passages"][0]["position"], 0);
 }
 
+const OF_USER: &str = "--set=recall=user";
+
+#[test]
+fn what_a_user_said_in_one_session_is_recalled_in_another() {
+    let place = Place::new();
+    let anna = ["--user", "anna@example.org", OF_USER];
+    place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &anna);
+    place.append("b", "Please explain topic 1?", "Gladly.", &anna);
+    let asks = |arguments: &[&str]| place.told(&[&["recall"], arguments, &anna[..]].concat());
+    assert_eq!(asks(&[DOG]), Value::Null, "nobody has copied it");
+    for session in ["a", "b"] {
+        assert_eq!(place.told(&["session", "upkeep", session, OF_USER])["tasks"]["recall"], "done");
+    }
+    for arguments in [&[DOG][..], &["b", DOG]] {
+        let found = asks(arguments);
+        let first = &found["passages"][0];
+        assert_eq!((&first["session"], &first["position"]), (&json!("a"), &json!(0)), "{found}");
+    }
+    // Its own window shows it. To look leaves no session behind.
+    assert!(!asks(&["a", DOG]).to_string().contains("squirrel"));
+    assert_eq!(place.ran(&["session", "list"]).ok().text().lines().count(), 2);
+    let explained = place.told(&[&["explain", "b", "--query", DOG], &anna[..]].concat());
+    assert_eq!(explained["recalled"]["passages"][0]["session"], "a");
+    // Another user has another memory.
+    assert_eq!(place.told(&["recall", "--user", "ben", DOG, OF_USER]), Value::Null);
+
+    let told = place.told(&["recall", "rebuild", "--all", OF_USER]);
+    assert_eq!(told, json!({"sessions": 2, "nodes": 0}));
+    assert_eq!(asks(&[DOG])["passages"][0]["session"], "a");
+    place.told(&["session", "remove", "a", "0", OF_USER]);
+    assert!(!asks(&[DOG]).to_string().contains("squirrel"));
+    place.ran(&["session", "delete", "b", OF_USER]).ok();
+    assert_eq!(asks(&["topic"]), Value::Null);
+    let refused = place.ran(&["recall", "--user", "anna@example.org", DOG, ON]);
+    assert!(refused.code == 2 && refused.err.contains("recall=user"), "{refused:?}");
+}
+
 #[test]
 fn what_can_t_be_recalled_is_said() {
     let place = long_ago();
@@ -94,7 +131,7 @@ fn what_can_t_be_recalled_is_said() {
     refused(place.ran(&["recall", "b", DOG, ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", "b", ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", ON]), 2, "--all");
-    refused(place.ran(&["recall", "a", ON]), 2, "QUERY");
+    refused(place.ran(&["recall", "a", ON]), 2, "keepline recall SESSION QUERY");
     assert_eq!(place.told(&["session", "upkeep", "a"])["tasks"]["recall"], Value::Null);
 }
 

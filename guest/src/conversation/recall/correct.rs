@@ -152,9 +152,9 @@ impl<H: Host> Sessions<H> {
         let mut tries = 0;
         while tries < TRIES {
             let before = reply::text_of(self.host(), bucket, POSTED, session)?;
-            let read = match before.as_deref().and_then(Posted::parse) {
-                Some(Posted::Of { life: of, read, .. }) if of == life => read,
-                _ => Read::default(),
+            let (read, until) = match before.as_deref().and_then(Posted::parse) {
+                Some(Posted::Of { life: of, read, until, .. }) if of == life => (read, until),
+                _ => (Read::default(), 0),
             };
             let after = match fate {
                 Fate::Deleted => Posted::Gone { life: life.to_owned(), since: self.host().now_micros() / 1_000_000 },
@@ -162,7 +162,7 @@ impl<H: Host> Sessions<H> {
                 Fate::Removed(positions) | Fate::Kept(positions) => {
                     let mut read = read;
                     read.repeat(positions);
-                    Posted::Of { life: life.to_owned(), revision: revision + 1, read }
+                    Posted::Of { life: life.to_owned(), revision: revision + 1, until, read }
                 }
             };
             // Without a bucket of theirs nothing is copied.

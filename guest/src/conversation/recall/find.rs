@@ -12,10 +12,11 @@ use super::super::owner;
 use super::super::thread::Branches;
 use super::keep::is_before;
 use super::passage::{Origin, Passage, milliseconds, read_terms, speaker};
-use super::{INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
+use super::posted::Posted;
+use super::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
-use crate::store::{Bucket, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
+use crate::store::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
 
 /// Tokens of the line above passages that follow each other.
 const HEADER: u32 = 4;
@@ -143,18 +144,26 @@ impl<H: Host> Filter<H> {
             Some(user) => (owner::bucket(user), Opening::LOOK),
             None => (asking.bucket, Opening::life(asking.incarnation)),
         };
-        let look = Transaction { bucket, opening, expectations: &[], operations: &[operation] };
+        let of_life = asking.user.is_some() && options.recall_ends_with_session;
+        let operations = [operation, ALL_POSTED];
+        let operations = if of_life { &operations[..] } else { &operations[..1] };
+        let look = Transaction { bucket, opening, expectations: &[], operations };
         let receipt = reply::transact(&self.host, &look)?;
         if !receipt.is_applied() {
             return Ok(None);
         }
-        let runs = Outcomes::of(receipt).spans()?;
+        let mut outcomes = Outcomes::of(receipt);
+        let runs = outcomes.spans()?;
+        let posted = if of_life { Some(outcomes.readable()?) } else { None };
         let mut passages: Vec<(u64, Passage<'_>)> = Vec::with_capacity(read.len());
         for run in &runs {
             for (position, text) in (run.first..).zip(&run.records) {
                 let Some(passage) = Passage::parse(text).filter(|passage| asking.wants(options, passage)) else {
                     continue;
                 };
+                if posted.as_ref().is_some_and(|posted| !lives(posted, &passage, asking.now)) {
+                    continue;
+                }
                 let is_new = passages.iter().all(|(_, other)| other.text != passage.text);
                 if is_new {
                     passages.push((position, passage));
@@ -179,6 +188,16 @@ impl<H: Host> Filter<H> {
         }
         Ok((!taken.is_empty()).then(|| write(asking.session, &text, &taken, best)))
     }
+}
+
+/// Whether the session that a passage is from has not ended.
+fn lives(posted: &[Entry], passage: &Passage<'_>, now: u64) -> bool {
+    let of = passage.session.as_deref().zip(passage.life.as_deref());
+    of.is_some_and(|(session, life)| {
+        let at = posted.binary_search_by(|entry| (*entry.key).cmp(session));
+        let entry = at.ok().and_then(|at| posted.get(at)).and_then(|entry| Posted::parse(&entry.text));
+        entry.is_some_and(|posted| posted.is_alive(life, now))
+    })
 }
 
 impl Asking<'_> {

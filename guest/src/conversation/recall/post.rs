@@ -11,16 +11,19 @@ use super::super::upkeep::{self, Basis, Job, Progress, Step, unchanged};
 use super::super::{OWNER, REVISION, SESSION};
 use super::keep::{Home, Kept, is_before};
 use super::passage::{Cut, Origin, Passage, facet_of};
-use super::posted::Posted;
+use super::posted::{Posted, prefix};
 use super::reading;
 use super::remove::Removal;
-use super::{OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
+use super::{ALL_POSTED, OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
-use crate::store::{Bucket, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+use crate::store::{Bucket, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
 
 /// Seconds: whoever is at work on a session is done by then.
 const DAY: u64 = 86_400;
+
+/// How long the session has to live.
+const LIFE_LEFT: Operation<'static> = Operation::Describe { parts: false };
 
 /// What is seen of the user.
 struct Theirs {
@@ -44,10 +47,15 @@ impl<H: Host> Filter<H> {
         if !self.host.capabilities().indexes {
             return Ok(Progress::of(Step::Done));
         }
-        let own = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }, reading::NEWEST];
+        let own = [
+            Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 },
+            reading::NEWEST,
+            LIFE_LEFT,
+        ];
         let theirs = [
             Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
             Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
+            if options.recall_ends_with_session { ALL_POSTED } else { WHERE_TERMS_ARE },
             Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
             WHERE_TERMS_ARE,
             OLDEST,
@@ -64,18 +72,25 @@ impl<H: Host> Filter<H> {
             *(if entry.key == OWNER { &mut owner } else { &mut basis.revision }) = Some(entry.text);
         }
         let newest = outcomes.records()?;
+        let now = self.host.now_micros() / 1000;
+        let until = outcomes.described()?.expires_in.map_or(0, |left| now.saturating_add(left));
         if owner.as_deref() != Some(user) || !receipt.is_applied() {
             self.write_back(session, job, &basis, &[], &[])?;
             return Ok(Progress::of(Step::Ended));
         }
         let mut outcomes = Outcomes::of(receipt);
         let theirs = Theirs::of(&mut outcomes)?;
+        let ended = if options.recall_ends_with_session {
+            ended(&outcomes.readable()?, session.name, now)
+        } else {
+            outcomes.records()?;
+            None
+        };
         let last = outcomes.records()?;
         let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
 
         let life = &*basis.incarnation;
         let revision = number(basis.revision.as_deref());
-        let now = self.host.now_micros() / 1_000_000;
         let origin = Origin { session: session.name, life };
         let expectations = theirs.unchanged(session.name);
         let mut home = Home {
@@ -87,7 +102,7 @@ impl<H: Host> Filter<H> {
             unchanged: &expectations,
         };
         let step = match theirs.posted.as_deref().and_then(Posted::parse) {
-            Some(Posted::Gone { life: gone, since }) if gone == life && now < since.saturating_add(DAY) => {
+            Some(Posted::Gone { life: gone, since }) if gone == life && now / 1000 < since.saturating_add(DAY) => {
                 self.write_back(session, job, &basis, &[], &[])?;
                 Step::Ended
             }
@@ -95,14 +110,19 @@ impl<H: Host> Filter<H> {
                 self.catch_up(session, job, &basis, ahead - revision)?
             }
             Some(Posted::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
-                self.withdraw(&home, job, &basis, &origin, &Posted::none(life, revision).write())?
+                self.withdraw(&home, job, &basis, &origin, Some(&Posted::none(life, revision).write()))?
             }
             posted => {
                 let read = match posted {
                     Some(Posted::Of { life: of, read, .. }) if of == life => read,
                     _ => reading::Read::default(),
                 };
-                let prefix = [life, " ", &revision.to_string(), " "].concat();
+                if let Some((session, life)) = &ended {
+                    let other = Origin { session, life };
+                    let step = self.withdraw(&home, job, &basis, &other, None)?;
+                    return Ok(Progress { state: Some(upkeep::state(&basis.incarnation)), ..Progress::of(step) });
+                }
+                let prefix = prefix(life, revision, until);
                 home.prefix = &prefix;
                 let before = last.records.first().and_then(|text| Passage::parse(text));
                 let goes_on = before.is_some_and(|before| before.is_from(&origin) && before.position + 1 == read.to);
@@ -136,22 +156,25 @@ impl<H: Host> Filter<H> {
         Ok(Progress::of(if is_done { Step::Done } else { Step::Again }))
     }
 
-    /// What was changed without the user's copies: all of them go, and are made anew.
+    /// All copies of a session's life go: of one that was changed without them, to be made `anew`, or has ended.
     fn withdraw(
         &self,
         home: &Home<'_>,
         job: &Job<'_>,
         basis: &Basis,
         origin: &Origin<'_>,
-        anew: &str,
+        anew: Option<&str>,
     ) -> Result<Step, Failure> {
         let Some(removal) = copies(&self.host, home.bucket, origin.session, Some(origin.life), None)? else {
             return Ok(Step::Ended);
         };
         let mut operations = removal.operations();
         operations.push(CHANGED);
-        if removal.is_whole {
-            operations.push(Operation::Put { map: POSTED, key: origin.session, text: anew });
+        let keys = [origin.session];
+        match anew {
+            _ if !removal.is_whole => {}
+            Some(text) => operations.push(Operation::Put { map: POSTED, key: origin.session, text }),
+            None => operations.push(Operation::Remove { map: POSTED, keys: &keys }),
         }
         let expectations = [home.unchanged, &removal.expectations()].concat();
         let step = self.write_home(home, job, basis, &expectations, &operations)?;
@@ -185,6 +208,14 @@ impl Theirs {
             same(POSTED, session, self.posted.as_deref()),
         ]
     }
+}
+
+/// A session, and its life, that has ended by now, if there is one; not this one.
+fn ended(posted: &[Entry], but: &str, now: u64) -> Option<(String, String)> {
+    posted.iter().filter(|entry| entry.key != but).find_map(|entry| match Posted::parse(&entry.text)? {
+        Posted::Of { life, until, .. } if (1..=now).contains(&until) => Some((entry.key.clone(), life)),
+        _ => None,
+    })
 }
 
 /// Copies of a session's messages, or of these of them; of one life, or of all. None: the user's bucket is not there.
