@@ -80,9 +80,12 @@ pub struct EvaluateArguments {
     /// Without what speakers, dates and times that a question names count for: recall_hints=false
     #[arg(long)]
     pub no_hints: bool,
-    /// Make one session of all conversations
+    /// Make one session of all conversations; with --user, one user
     #[arg(long)]
     pub merge: bool,
+    /// Make a user of each conversation, with a session for each of its sessions, and ask in a new one: recall=user
+    #[arg(long)]
+    pub user: bool,
 }
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
-    MEMBER,
+    MEMBER, Scope,
     drive::{MAKE, drive},
     haystack::{Asked, Haystack, read, size},
 };
@@ -66,7 +66,7 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         let mut all = Vec::with_capacity(budgets.len());
         for tokens in budgets {
             let mut options = config.options();
-            options.filter = filter_options(&options.filter, tokens, !arguments.no_hints)?;
+            options.filter = filter_options(&options.filter, tokens, arguments)?;
             let keepline = Keepline::new(plugin.clone(), store.clone(), options).await?;
             all.push((keepline, Sums { tokens, ..Sums::default() }));
         }
@@ -74,10 +74,10 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         let bar = bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
         for (number, haystack) in haystacks.iter().enumerate() {
-            let session = format!("{name}-{number}");
-            let measured = measure(&session, haystack, &mut all, || bar.inc(1)).await;
+            let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
+            let measured = measure(&place, haystack, &mut all, || bar.inc(1)).await;
             if let Some((keepline, _)) = all.first() {
-                let deleted = keepline.sessions().by(Deadline::after(LIMIT)).delete(&session).await;
+                let deleted = place.delete(keepline).await;
                 measured?;
                 deleted?;
             }
@@ -90,36 +90,96 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
 }
 
 /// Those that are configured, but for what is measured.
-fn filter_options(configured: &str, tokens: u64, has_hints: bool) -> Result<String> {
+fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments) -> Result<String> {
+    let recall = if arguments.user { "user" } else { "session" };
     let mut options: Map<String, Value> = serde_json::from_str(configured)?;
     let measured = json!({
-        "conversation": true, "recall": "session", "recall_tokens": tokens, "recall_hints": has_hints,
+        "conversation": true, "recall": recall, "recall_tokens": tokens, "recall_hints": !arguments.no_hints,
         "max_context_tokens": WINDOW, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
-        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24,
+        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24, "recall_ttl_hours": 0, "recall_life": "user",
     });
     options.extend(measured.as_object().cloned().unwrap_or_default());
     Ok(Value::from(options).to_string())
 }
 
-/// Fill a session, have it indexed, and ask.
-async fn measure(
-    session: &str,
-    haystack: &Haystack,
-    all: &mut [(Keepline, Sums)],
-    mut told: impl FnMut(),
-) -> Result<()> {
-    let Some((keepline, _)) = all.first() else { return Ok(()) };
+/// Where a haystack is put: into a session, or into those of a user.
+struct Place {
+    name: String,
+    is_user: bool,
+}
+
+impl Place {
+    /// The name of one of its sessions.
+    fn session(&self, number: usize) -> String {
+        if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
+    }
+
+    async fn fill(&self, keepline: &Keepline, haystack: &Haystack) -> Result<()> {
+        if !self.is_user {
+            return fill(keepline, &self.name, None, &haystack.messages).await;
+        }
+        for (number, messages) in haystack.by_session().enumerate() {
+            fill(keepline, &self.session(number), Some(&self.name), messages).await?;
+        }
+        Ok(())
+    }
+
+    /// What a question says of itself: of a user, a session asks that is still to come.
+    fn metadata(&self) -> String {
+        let switches = json!({"look": true});
+        match self.is_user {
+            true => json!({"session_id": format!("{}-asks", self.name), "user_id": self.name, "memory": switches}),
+            false => json!({"session_id": self.name, "memory": switches}),
+        }
+        .to_string()
+    }
+
+    /// The message that a passage is from.
+    fn place(&self, haystack: &Haystack, passage: &Value) -> Option<usize> {
+        let position = usize::try_from(passage.get("position")?.as_u64()?).ok()?;
+        if !self.is_user {
+            return Some(position);
+        }
+        let (_, number) = passage.get("session")?.as_str()?.rsplit_once('-')?;
+        Some(haystack.sessions.get(number.parse::<usize>().ok()?)? + position)
+    }
+
+    async fn delete(&self, keepline: &Keepline) -> Result<()> {
+        let mut sessions = keepline.sessions().by(Deadline::after(LIMIT));
+        if !self.is_user {
+            sessions.delete(&self.name).await?;
+            return Ok(());
+        }
+        while sessions.forget_user(&self.name).await?.remaining > 0 {}
+        Ok(())
+    }
+}
+
+/// Fill a session, of this user if there is one, and have it indexed.
+async fn fill(keepline: &Keepline, session: &str, user: Option<&str>, messages: &[String]) -> Result<()> {
     let mut sessions = keepline.sessions().by(Deadline::NEVER);
     sessions.create(session).await?;
     let mut next = 0;
-    for piece in haystack.messages.chunks(PIECE) {
+    for piece in messages.chunks(PIECE) {
         let after = Some(next).filter(|next| *next > 0);
         next += sessions.set_messages(session.into(), piece, after).await?.count;
     }
-    if !drive(keepline, &format!("session/{session}"), MAKE, || ()).await? {
+    let mut subject = format!("session/{session}");
+    if user.is_some() {
+        let registered = sessions.register(session.into(), user).await?;
+        subject = Scope::User.subject(session, registered.owner.as_deref());
+    }
+    if !drive(keepline, &subject, MAKE, || ()).await? {
         bail!("the session was deleted by somebody else");
     }
-    let metadata = json!({"session_id": session, "memory": {"look": true}}).to_string();
+    Ok(())
+}
+
+/// Fill it, and ask.
+async fn measure(at: &Place, haystack: &Haystack, all: &mut [(Keepline, Sums)], mut told: impl FnMut()) -> Result<()> {
+    let Some((keepline, _)) = all.first() else { return Ok(()) };
+    at.fill(keepline, haystack).await?;
+    let metadata = at.metadata();
     for asked in &haystack.asked {
         for (keepline, sums) in &mut *all {
             let question = Question { text: &asked.question, metadata: &metadata, ..Question::default() };
@@ -132,7 +192,7 @@ async fn measure(
                 return Err(anyhow!("a question failed: {}", problem.unwrap_or_default()));
             }
             let got: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
-            sums.add(haystack, asked, got.get(MEMBER).unwrap_or(&Value::Null));
+            sums.add(at, haystack, asked, got.get(MEMBER).unwrap_or(&Value::Null));
             told();
         }
     }
@@ -140,7 +200,7 @@ async fn measure(
 }
 
 impl Sums {
-    fn add(&mut self, haystack: &Haystack, asked: &Asked, recalled: &Value) {
+    fn add(&mut self, at: &Place, haystack: &Haystack, asked: &Asked, recalled: &Value) {
         let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         self.passages += passages.len();
         let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
@@ -150,8 +210,7 @@ impl Sums {
         let mut found: HashMap<usize, usize> = HashMap::new();
         let mut ranked: Vec<(f64, usize)> = Vec::with_capacity(passages.len());
         for passage in passages {
-            let place = passage.get("position").and_then(Value::as_u64).and_then(|place| usize::try_from(place).ok());
-            let Some(place) = place else { continue };
+            let Some(place) = at.place(haystack, passage) else { continue };
             let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
             *found.entry(place).or_default() += size(text);
             ranked.push((passage.get("score").and_then(Value::as_f64).unwrap_or(0.0), place));

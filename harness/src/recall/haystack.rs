@@ -46,9 +46,11 @@ struct Question {
     evidence: Vec<String>,
 }
 
-/// What becomes one session of the store.
+/// What becomes one session of the store, or those of a user.
 #[derive(Default)]
 pub struct Haystack {
+    /// Where its sessions begin, ascending.
+    pub sessions: Vec<usize>,
     /// As `set_messages` takes them.
     pub messages: Vec<String>,
     /// Of each, how much there is of it: characters that are not white space.
@@ -89,12 +91,19 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Haystack>> {
 }
 
 impl Haystack {
+    /// The messages of each session.
+    pub fn by_session(&self) -> impl Iterator<Item = &[String]> {
+        let ends = self.sessions.iter().skip(1).copied().chain([self.messages.len()]);
+        self.sessions.iter().zip(ends).filter_map(|(begin, end)| self.messages.get(*begin..end))
+    }
+
     fn add(&mut self, conversation: Conversation) -> Result<()> {
         let mut places: HashMap<String, usize> = HashMap::new();
         // Who speaks first is the user.
         let mut first: Option<String> = None;
         for session in conversation.sessions {
             let begun = session.date.as_deref().map(seconds).transpose()?;
+            self.sessions.push(self.messages.len());
             for (after, turn) in (0_i64..).zip(session.turns) {
                 let Turn { id, speaker, text, caption } = turn;
                 let image = caption.map(|caption| format!(" [image: {caption}]")).unwrap_or_default();

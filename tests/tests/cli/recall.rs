@@ -173,7 +173,7 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
     let file = file.to_str().unwrap();
     let place = Place::new();
     let evaluate = ["recall", "evaluate", file, "--tokens", "64,2000"];
-    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2)] {
+    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2), (&["--user"][..], 2)] {
         let told = place.told(&[&evaluate[..], more].concat());
         assert_eq!(
             (&told["sessions"], &told["messages"], &told["questions"]),
