@@ -3,7 +3,7 @@
 //! Promises what [`session`](crate::session) promises of its output, and that what was remembered is found by the next
 //! command: what is due after an answer is done before this one ends.
 
-use std::{io::Read, process::ExitCode};
+use std::{collections::BTreeMap, io::Read, process::ExitCode};
 
 use anyhow::{Context, Result};
 use keepline::{
@@ -15,7 +15,10 @@ use keepline::{
     sessions::{SessionError, SessionErrorCode},
 };
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     cli::{Global, MemoriesArguments, RememberArguments},
@@ -33,7 +36,7 @@ pub fn remember(global: &Global, arguments: &RememberArguments) -> Result<ExitCo
     watched(global, false, async |keepline, config, runtime| {
         let RememberArguments { user, session, id, .. } = arguments;
         let (session, message_id) = (session.as_deref(), id.as_deref());
-        let told = Remember { user, session, messages: &messages, message_id, metadata: Some(&metadata) };
+        let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
         let remembered = keepline.remember(told, None).await;
         let maintenance = setup::maintenance(&keepline, config, runtime)?;
         for task in remembered.due {
@@ -55,8 +58,10 @@ pub fn remember(global: &Global, arguments: &RememberArguments) -> Result<ExitCo
             RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(Usage(skip.to_string()).into()),
             RememberOutcome::Skipped(skip) => {
                 let (code, reason) = (skip.code(), skip.to_string());
-                let told = json!({"outcome": "skipped", "code": code, "reason": reason});
-                answer(arguments.json, &told, &format!("skipped\t{code}\t{reason}"))
+                if arguments.json {
+                    return answer(true, &json!({"outcome": "skipped", "code": code, "reason": reason}), "");
+                }
+                Ok(terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])?)
             }
             RememberOutcome::Failed(problem) => Err(Coded { code: "not-stored", message: problem.message }.into()),
             other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
@@ -65,18 +70,22 @@ pub fn remember(global: &Global, arguments: &RememberArguments) -> Result<ExitCo
 }
 
 fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
-    let told = json!({"outcome": outcome, "session": session, "message_id": message_id});
-    answer(json, &told, &format!("{outcome}\t{session}"))
+    if json {
+        return answer(true, &json!({"outcome": outcome, "session": session, "message_id": message_id}), "");
+    }
+    let row = [outcome, session, message_id].map(str::to_owned);
+    Ok(terminal::print_table(["Outcome", "Session", "Message"], vec![row])?)
 }
 
-fn metadata(arguments: &RememberArguments) -> Result<Map<String, Value>> {
+/// As it is written, with the source.
+fn metadata(arguments: &RememberArguments) -> Result<String> {
     let given = arguments.metadata.as_deref().unwrap_or("{}");
-    let mut metadata: Map<String, Value> =
+    let mut metadata: BTreeMap<String, Box<RawValue>> =
         serde_json::from_str(given).map_err(|error| Usage(format!("--metadata is no JSON object: {error}")))?;
     if let Some(source) = &arguments.source {
-        metadata.insert("source".to_owned(), source.as_str().into());
+        metadata.insert("source".to_owned(), to_raw_value(source)?);
     }
-    Ok(metadata)
+    Ok(serde_json::to_string(&metadata)?)
 }
 
 fn messages() -> Result<Vec<Value>> {

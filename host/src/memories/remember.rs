@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use keepline_json::push_base32;
-use serde_json::{Map, Value, json};
+use keepline_json::{self as json, push_base32};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::pair::Pair;
@@ -19,10 +19,10 @@ use crate::{
 
 /// A longer id names nobody.
 const USER_MAX: usize = 1024;
-/// What `source` says if the caller has none.
-const SOURCE: &str = "chat";
-/// How a memory is stored: another way gets another one.
-const STORAGE_VERSION: &str = "v1";
+/// If the caller names no source.
+const SOURCE: &str = r#""source":"chat","#;
+/// With every memory. Another way of storing them gets another version.
+const ADDED: &str = r#""auto_generated":true,"storage_version":"v1"}"#;
 
 /// What is to be remembered: `Remember { user, messages, ..Remember::default() }`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,9 +37,9 @@ pub struct Remember<'a> {
     pub messages: &'a [Value],
     /// None: one that is derived from the pair, so that the same messages are stored once.
     pub message_id: Option<&'a str>,
-    /// To be stored with the answer, up to 64 KiB of JSON; `source` is `chat` if it isn't there. `auto_generated` and
-    /// `storage_version` are added.
-    pub metadata: Option<&'a Map<String, Value>>,
+    /// To be stored with the answer: a JSON object of up to 64 KiB, or empty. `source` is `chat` if it isn't there, and
+    /// `auto_generated` and `storage_version` are added.
+    pub metadata: &'a str,
 }
 
 /// What became of it.
@@ -188,7 +188,11 @@ impl Keepline {
     ) -> RememberOutcome {
         let message_id = told.message_id.filter(|id| !id.is_empty()).map_or_else(|| pair.id(), str::to_owned);
         let metadata = json!({"session_id": session, "user_id": told.user, "memory_mode": "conversation"}).to_string();
-        let details = json!({"metadata": stored_metadata(told.metadata)}).to_string();
+        let Some(stored_metadata) = stored_metadata(told.metadata) else {
+            let message = "the metadata are no JSON object".into();
+            return RememberOutcome::Failed(Problem { code: ProblemCode::Other("invalid".into()), message });
+        };
+        let details = format!(r#"{{"metadata":{stored_metadata}}}"#);
         let answer = Answer {
             text: &pair.assistant,
             metadata: &metadata,
@@ -204,7 +208,12 @@ impl Keepline {
         *due = passed.due;
         let unknown = || Problem { code: ProblemCode::Other("failed".into()), message: "it was not stored".into() };
         match passed.effect {
-            Effect::Stored => RememberOutcome::Stored { session, message_id, problem: passed.problem },
+            Effect::Stored => {
+                if told.session.is_some() {
+                    due.extend(self.entitle(&session, &pair.user).await);
+                }
+                RememberOutcome::Stored { session, message_id, problem: passed.problem }
+            }
             Effect::Repeated => RememberOutcome::Repeated { session, message_id },
             Effect::Ignored => RememberOutcome::Skipped(MemorySkip::InvalidSession),
             Effect::Foreign => RememberOutcome::Skipped(MemorySkip::Foreign),
@@ -212,6 +221,29 @@ impl Keepline {
             Effect::Skipped => RememberOutcome::Skipped(MemorySkip::Filter(passed.problem.unwrap_or_else(unknown))),
             _ => RememberOutcome::Failed(passed.problem.unwrap_or_else(unknown)),
         }
+    }
+}
+
+impl Keepline {
+    /// Title a session after its first memory, as a question would have it done: at once by what was said, and soon by a
+    /// model, if there is one. A session without a title is no failure.
+    async fn entitle(&self, session: &str, said: &str) -> Option<Task> {
+        let options: Value = serde_json::from_str(&self.filter_options()).ok()?;
+        let is_on = |name: &str| options.get(name) == Some(&Value::Bool(true));
+        if !is_on("auto_generate_titles") {
+            return None;
+        }
+        let mut sessions = self.sessions();
+        let state = sessions.describe(session.into()).await.ok()?;
+        if state.title.is_some() || state.answers != 1 {
+            return None;
+        }
+        if is_on("title_from_first_message") {
+            let most = options.get("title_max_length")?.as_u64()?;
+            let title = as_title(said, usize::try_from(most).ok()?);
+            sessions.set_title(session.into(), Some(&title)).await.ok()?;
+        }
+        Some(Task { subject: format!("session/{session}"), name: "title".into(), state: String::new() })
     }
 }
 
@@ -247,12 +279,36 @@ fn own_session(user: &str) -> String {
     name
 }
 
-fn stored_metadata(given: Option<&Map<String, Value>>) -> Map<String, Value> {
-    let mut metadata = given.cloned().unwrap_or_default();
-    metadata.entry("source").or_insert_with(|| SOURCE.into());
-    metadata.insert("auto_generated".into(), true.into());
-    metadata.insert("storage_version".into(), STORAGE_VERSION.into());
-    metadata
+/// What is given, with what is ours. None: it is no JSON object.
+fn stored_metadata(given: &str) -> Option<String> {
+    let (mut out, mut has_source) = (String::from("{"), false);
+    if !given.trim().is_empty() {
+        let given = json::value(given)?;
+        json::members(given, |key, raw| {
+            if json::key_is(key, "auto_generated") || json::key_is(key, "storage_version") {
+                return;
+            }
+            has_source |= json::key_is(key, "source");
+            for part in [key, ":", raw, ","] {
+                out.push_str(part);
+            }
+        })?;
+    }
+    if !has_source {
+        out.push_str(SOURCE);
+    }
+    out.push_str(ADDED);
+    Some(out)
+}
+
+/// One line of a number of characters, as the filter makes titles.
+fn as_title(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().nth(most).is_none() {
+        return line;
+    }
+    let kept: String = line.chars().take(most.saturating_sub(3)).collect();
+    format!("{}...", kept.trim_end())
 }
 
 #[cfg(test)]
@@ -281,7 +337,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_stored_is_told_with_its_reason() {
         let keepline = keepline(r#"{"conversation": true, "min_message_length": 3}"#).await;
-        keepline.pipe().answer("!", r#"{"session_id": "bens", "user_id": "ben"}"#).await.unwrap();
+        keepline.pipe().answer("Fine.", r#"{"session_id": "bens", "user_id": "ben"}"#).await.unwrap();
         let said = messages("Where?", "In Bonn.");
         let told = Remember { user: "anna", session: Some("s"), messages: &said, ..Remember::default() };
         let (short, blank, long) = (messages("Where?", "Ox"), messages("Where?", " "), "x".repeat(1025));
@@ -321,21 +377,23 @@ mod tests {
     async fn a_pair_is_stored_once_with_its_metadata() {
         let keepline = keepline(r#"{"conversation": true}"#).await;
         let said = messages("Where?", "In Bonn.");
-        let metadata = json!({"mood": "fine", "source": "desk", "auto_generated": false});
-        let metadata = metadata.as_object();
+        let metadata = r#"{"mood": 1.50, "source": "desk", "auto_generated": false}"#;
         let told = Remember { user: "anna", session: Some("s"), messages: &said, metadata, ..Remember::default() };
         let remembered = keepline.remember(told, None).await;
         let RememberOutcome::Stored { session, message_id, problem: None } = remembered.outcome else { panic!() };
         assert!(session == "s" && message_id.starts_with("mem-") && !remembered.due.is_empty());
+        assert_eq!(keepline.sessions().describe("s".into()).await.unwrap().title.as_deref(), Some("Where?"));
         let again = keepline.remember(told, None).await;
+        assert!(again.due.is_empty());
         assert_eq!(again.outcome, RememberOutcome::Repeated { session, message_id });
-        let named = keepline.remember(Remember { message_id: Some("m1"), metadata: None, ..told }, None).await;
+        let named = keepline.remember(Remember { message_id: Some("m1"), metadata: "", ..told }, None).await;
         assert!(matches!(named.outcome, RememberOutcome::Stored { message_id, .. } if message_id == "m1"));
         let page = keepline.sessions().messages("s".into(), MessageQuery::default()).await.unwrap();
         let records: Vec<Value> =
             page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect();
         assert_eq!(records.len(), 4);
-        let first = json!({"mood": "fine", "source": "desk", "auto_generated": true, "storage_version": "v1"});
+        assert!(page.messages[1].text.contains(r#""mood":1.50"#), "as it was written");
+        let first = json!({"mood": 1.5, "source": "desk", "auto_generated": true, "storage_version": "v1"});
         assert_eq!((&records[0]["content"], &records[1]["metadata"]), (&json!("Where?"), &first));
         assert_eq!(records[3]["metadata"], json!({"source": "chat", "auto_generated": true, "storage_version": "v1"}));
         let counted = keepline.metrics().memories;
@@ -351,6 +409,20 @@ mod tests {
         let remembered = keepline.remember(told, None).await;
         assert!(matches!(remembered.outcome, RememberOutcome::Failed(Problem { code: ProblemCode::Closed, .. })));
         assert_eq!(keepline.metrics().memories.failed, 1);
+    }
+
+    #[test]
+    fn metadata_that_are_none_are_not_stored() {
+        assert_eq!(stored_metadata(" ").unwrap(), stored_metadata("{}").unwrap());
+        for given in ["[]", "{", "{\"a\":NaN}", "{} x", "1"] {
+            assert_eq!(stored_metadata(given), None, "{given}");
+        }
+    }
+
+    #[test]
+    fn titles_are_the_filters() {
+        assert_eq!(as_title(" Where is\nmy  parcel? ", 50), "Where is my parcel?");
+        assert_eq!(as_title(&"é".repeat(51), 50), format!("{}...", "é".repeat(47)));
     }
 
     #[test]

@@ -236,7 +236,7 @@ fn reaches(scope: Option<Scope>, session: Option<&str>) -> Result<(), SessionErr
         None => Err(invalid("Conversations are off: set conversation=true")),
         Some(Scope::Off) => Err(invalid("Recall is off: set recall=user, or search for words")),
         Some(Scope::Session) if session.is_none() => {
-            Err(invalid("Recall reaches one session: name it, set recall=user, or search for words (--keyword)"))
+            Err(invalid("Recall reaches one session: name it, set recall=user, or search for words"))
         }
         Some(_) => Ok(()),
     }
