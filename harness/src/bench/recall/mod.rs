@@ -5,7 +5,7 @@ mod answers;
 mod questions;
 mod words;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use keepline::{Deadline, Keepline, Plugin};
 use redis::aio::MultiplexedConnection;
 
@@ -94,9 +94,15 @@ async fn index(keepline: &Keepline, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// Bytes that Redis uses for its data.
-async fn used_memory(connection: &mut MultiplexedConnection) -> Result<f64> {
-    let info: String = redis::cmd("INFO").arg("memory").query_async(connection).await?;
-    let used = info.lines().find_map(|line| line.strip_prefix("used_memory_dataset:"));
-    Ok(used.context("INFO memory does not tell what is used")?.trim().parse()?)
+/// Bytes that the keys of a session take in Redis.
+async fn bytes_of(connection: &mut MultiplexedConnection, session: &str) -> Result<f64> {
+    // A server of our own: nobody waits for it.
+    let keys: Vec<String> = redis::cmd("KEYS").arg(format!("*:{session}:*")).query_async(connection).await?;
+    let mut bytes = 0.0;
+    for key in keys {
+        // Of all elements, not of a sample.
+        let usage = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
+        bytes += usage.query_async::<Option<f64>>(connection).await?.unwrap_or(0.0);
+    }
+    Ok(bytes)
 }

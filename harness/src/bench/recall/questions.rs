@@ -15,7 +15,7 @@ use super::{
         report::Section,
         tested::Tested,
     },
-    Effort, WINDOW, fill, index, pair, used_memory,
+    Effort, WINDOW, bytes_of, fill, index, pair,
     words::Words,
 };
 
@@ -39,7 +39,7 @@ pub(super) fn index_section() -> Section {
     let columns = ["transcript: bytes", "recall adds: bytes", "×", "making it: µs", "making it: script µs"];
     let mut section = Section::new("Recall, Redis: what a passage takes", &columns);
     section.heading = "passages".into();
-    section.note("each for one passage; bytes as INFO memory tells them (used_memory_dataset)");
+    section.note("each for one passage; bytes of the session's keys, as MEMORY USAGE tells them");
     section.note("making it: all that deferred work does of a session that had none, folding among it");
     section
 }
@@ -58,14 +58,13 @@ pub(super) async fn measure(
         let session = format!("recall-{passages}");
         match redis.as_deref_mut() {
             Some(connection) => {
-                let empty = used_memory(connection).await?;
                 fill(&filling, &session, passages).await?;
-                let (full, before, begun) =
-                    (used_memory(connection).await?, Used::by_now(connection).await?, Instant::now());
+                let own = bytes_of(connection, &session).await?;
+                let (before, begun) = (Used::by_now(connection).await?, Instant::now());
                 index(&filling, &session).await?;
                 let (took, after) = (begun.elapsed(), Used::by_now(connection).await?);
                 let each = |sum: f64| sum / passages as f64;
-                let (own, added) = (each(full - empty), each(used_memory(connection).await? - full));
+                let (own, added) = (each(own), each(bytes_of(connection, &session).await? - own));
                 let values =
                     [own, added, added / own, each(took.as_secs_f64() * 1e6), each(after.scripts - before.scripts)];
                 made.row(passages.to_string(), &values.map(Some));
