@@ -16,6 +16,7 @@ mod foreign;
 mod health;
 mod inspect;
 mod json_text;
+mod memories;
 mod metrics;
 mod migrate;
 mod model;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         Command::Session(arguments) => session::main(&cli.global, &arguments),
         Command::Explain(arguments) => conversation::explain(&cli.global, &arguments),
         Command::Recall(arguments) => recall::main(&cli.global, arguments),
+        Command::Remember(arguments) => memories::remember(&cli.global, &arguments),
+        Command::Memories(arguments) => memories::memories(&cli.global, &arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),

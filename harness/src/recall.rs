@@ -2,7 +2,7 @@
 //!
 //! Promises that to look writes nothing; nothing is found or ranked here.
 
-mod drive;
+pub mod drive;
 mod evaluate;
 mod haystack;
 mod rebuild;

@@ -5,7 +5,50 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{entry::Effect, store::Histogram};
+use crate::{entry::Effect, memories::RememberOutcome, store::Histogram};
+
+/// What has become of [memories](crate::memories) that were to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryCounters {
+    /// Stored.
+    pub stored: u64,
+    /// Stored already.
+    pub repeated: u64,
+    /// Not to be stored.
+    pub skipped: u64,
+    /// The store, the plugin or a limit kept them from it.
+    pub failed: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct MemoryTally {
+    stored: AtomicU64,
+    repeated: AtomicU64,
+    skipped: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl MemoryTally {
+    pub(crate) fn count(&self, outcome: &RememberOutcome) {
+        let counter = match outcome {
+            RememberOutcome::Stored { .. } => &self.stored,
+            RememberOutcome::Repeated { .. } => &self.repeated,
+            RememberOutcome::Skipped(_) => &self.skipped,
+            RememberOutcome::Failed(_) => &self.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> MemoryCounters {
+        MemoryCounters {
+            stored: self.stored.load(Ordering::Relaxed),
+            repeated: self.repeated.load(Ordering::Relaxed),
+            skipped: self.skipped.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+}
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident: $effect:ident;)*) => {
@@ -40,6 +83,7 @@ macro_rules! counters {
             pub(crate) denied: Arc<AtomicU64>,
             pub(crate) questions: Histogram,
             pub(crate) answers: Histogram,
+            pub(crate) memories: MemoryTally,
         }
 
         impl Tally {

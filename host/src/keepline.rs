@@ -9,6 +9,7 @@ use crate::{
     counters::{Counters, Tally},
     lend::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
     maintenance::{Job, Progress},
+    memories::RememberOutcome,
     metrics::Metrics,
     options::Options,
     pipe::Pipe,
@@ -161,6 +162,10 @@ impl Keepline {
         self.shared.pool.lent().log.report(level, context, message);
     }
 
+    pub(crate) fn count_memory(&self, outcome: &RememberOutcome) {
+        self.shared.tally.memories.count(outcome);
+    }
+
     /// Goes on with another plugin, such as a new version: for all pipes and sessions of this Keepline and its
     /// clones, with the same options, store and limits. A first instance of it is configured before anything
     /// changes. Then new calls are served by the new plugin; those under way finish with the old one, whose
@@ -219,6 +224,7 @@ impl Keepline {
             entries: self.counters(),
             questions: self.shared.tally.questions.read(),
             answers: self.shared.tally.answers.read(),
+            memories: self.shared.tally.memories.read(),
             store: self.store.counters(),
             instances_at_work,
             instances_idle,

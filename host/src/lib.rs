@@ -62,6 +62,7 @@ mod filter_options;
 mod keepline;
 pub mod lend;
 pub mod maintenance;
+pub mod memories;
 mod memory;
 mod metadata;
 mod metrics;
@@ -93,7 +94,7 @@ pub use keepline_stores as store;
 
 pub use self::{
     conversation_options::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
-    counters::Counters,
+    counters::{Counters, MemoryCounters},
     files::{FileResolver, ResolvedFile},
     filter_options::{FilterOptions, TtlMode, UnboundContext},
     keepline::{Keepline, KeeplineError},

@@ -1,7 +1,7 @@
 //! What is worth watching: counters, latencies and gauges, read at one moment.
 
 use crate::{
-    counters::Counters,
+    counters::{Counters, MemoryCounters},
     store::{Latencies, StoreCounters},
 };
 
@@ -15,6 +15,8 @@ pub struct Metrics {
     pub questions: Latencies,
     /// How long answers took.
     pub answers: Latencies,
+    /// What has become of [memories](crate::memories) that were to be stored. Their answers are among the entries.
+    pub memories: MemoryCounters,
     /// How calls of the store have ended. It is the one of this Keepline, not of
     /// [others](crate::Keepline::with_store) that share its instances.
     pub store: StoreCounters,

@@ -36,6 +36,8 @@ mod health;
 mod help;
 #[path = "cli/lines.rs"]
 mod lines;
+#[path = "cli/memories.rs"]
+mod memories;
 #[path = "cli/memory.rs"]
 mod memory;
 #[path = "cli/metrics.rs"]

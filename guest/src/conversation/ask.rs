@@ -236,6 +236,11 @@ impl<H: Host> Filter<H> {
             }
             limits.budget /= 2;
         };
+        if said.has_window == Some(false) {
+            // So whatever was said may be recalled.
+            members.clear();
+            (shown, shown_tokens) = (Vec::new(), 0);
+        }
         if members.len() > most {
             let message =
                 format!("Conversation left out of a question of session {session}: over max_window_bytes ({most})");

@@ -34,6 +34,8 @@ pub(crate) struct Said<'a> {
     pub is_summarized: Option<bool>,
     pub only_looks: Option<bool>,
     pub recalls: Option<bool>,
+    /// Whether it gets a window.
+    pub has_window: Option<bool>,
     /// For this entry.
     pub max_context_tokens: Option<u64>,
 }
@@ -78,6 +80,7 @@ impl<'a> Said<'a> {
                 Some("write") => self.is_written = is_on,
                 Some("look") => self.only_looks = is_on,
                 Some("recall") => self.recalls = is_on,
+                Some("window") => self.has_window = is_on,
                 Some("summarize") => self.is_summarized = is_on,
                 Some("max_context_tokens") => self.max_context_tokens = integer(raw).filter(|tokens| *tokens > 0),
                 _ => {}

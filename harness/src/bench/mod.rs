@@ -11,9 +11,11 @@ mod memory;
 mod native;
 mod plots;
 mod process;
+mod recall;
 mod redis;
 mod redis_cpu;
 mod report;
+mod tested;
 
 use std::{fs, process::ExitCode, time::Duration};
 
@@ -42,6 +44,7 @@ struct Effort {
     directory_syncs: u64,
     growth: growth::Effort,
     conversation: conversation::Effort,
+    recall: recall::Effort,
 }
 
 impl Effort {
@@ -57,6 +60,7 @@ impl Effort {
                 max_points,
             };
             let conversation = conversation::Effort { rounds: 3, pairs: 20, max_messages: 1_000 };
+            let recall = recall::Effort { rounds: 3, questions: 20, answers: 12, max_passages: 100 };
             return Self {
                 rounds: 3,
                 warm_up: 2_000,
@@ -68,6 +72,7 @@ impl Effort {
                 directory_syncs: 50,
                 growth,
                 conversation,
+                recall,
             };
         }
         let growth = growth::Effort {
@@ -79,6 +84,7 @@ impl Effort {
             max_points,
         };
         let conversation = conversation::Effort { rounds: 9, pairs: 224, max_messages: u64::MAX };
+        let recall = recall::Effort { rounds: 9, questions: 150, answers: 32, max_passages: usize::MAX };
         Self {
             rounds: 9,
             warm_up: 10_000,
@@ -90,6 +96,7 @@ impl Effort {
             directory_syncs: 500,
             growth,
             conversation,
+            recall,
         }
     }
 }
@@ -149,6 +156,10 @@ fn run(arguments: &BenchArguments, place: Option<&Place>) -> Result<Report> {
         let measured = conversation::measure(&plugin, effort.conversation, background.handle());
         report.sections.extend(single.block_on(measured)?);
     }
+    if matches!(arguments.only, None | Some(BenchPart::Recall)) {
+        progress.set_message("recall");
+        report.sections.extend(single.block_on(recall::measure(&plugin, effort.recall))?);
+    }
     let all = &pool_of(cores)?;
     let growth =
         Growth { plugin: &plugin, effort: &effort.growth, single: &single, pool: &pool, all, progress: &progress };
@@ -157,7 +168,9 @@ fn run(arguments: &BenchArguments, place: Option<&Place>) -> Result<Report> {
         report.sections.extend(directory::measure(&plugin, &effort, place.path(), all, &progress)?);
         report.sections.extend(growth.directory(place.path())?);
     }
-    if !matches!(arguments.only, Some(BenchPart::Speed | BenchPart::Directory | BenchPart::Conversation)) {
+    let is_growth =
+        |part| !matches!(part, BenchPart::Speed | BenchPart::Directory | BenchPart::Conversation | BenchPart::Recall);
+    if arguments.only.is_none_or(is_growth) {
         let (sections, plots) = growth.measure(arguments.only)?;
         report.sections.extend(sections);
         report.plots.extend(plots);

@@ -108,13 +108,13 @@ async fn round_of(
 }
 
 /// Microseconds since the server started.
-struct Used {
-    scripts: f64,
-    process: f64,
+pub struct Used {
+    pub scripts: f64,
+    pub process: f64,
 }
 
 impl Used {
-    async fn by_now(connection: &mut MultiplexedConnection) -> Result<Self> {
+    pub async fn by_now(connection: &mut MultiplexedConnection) -> Result<Self> {
         let info: String = redis::cmd("INFO").arg("commandstats").arg("cpu").query_async(connection).await?;
         let mut used = Self { scripts: 0.0, process: 0.0 };
         for line in info.lines() {

@@ -157,6 +157,8 @@ pub enum BenchPart {
     Directory,
     /// What a conversation costs, and how much of its prompts stays the same
     Conversation,
+    /// What recall costs a question, an answer and Redis
+    Recall,
     /// All growth curves below
     Growth,
     /// Growth with the keys of a session

@@ -3,6 +3,7 @@
 mod arguments;
 mod conversation;
 mod help;
+mod memories;
 mod moving;
 mod parse;
 mod recall;
@@ -21,6 +22,7 @@ pub use self::{
     },
     conversation::{ConversationCommand, ExplainArguments, TranscriptArguments, WindowArguments},
     help::EXIT_CODES,
+    memories::{MemoriesArguments, RememberArguments},
     moving::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
     parse::GRACE,
     recall::{EvaluateArguments, LookArguments, RebuildArguments, RecallArguments, RecallCommand},
@@ -30,6 +32,7 @@ pub use self::{
 };
 use self::{
     help::{CONFIGURATION, HEALTH_HELP, JSON_MESSAGES, KEEPING, MIGRATE_HELP, fields_help},
+    memories::{MEMORIES_HELP, REMEMBER_HELP},
     parse::assignment,
 };
 use crate::terminal;
@@ -135,6 +138,12 @@ pub enum Command {
     /// Show what would be recalled for a question; rebuild the index; measure how much is found
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Recall(RecallArguments),
+    /// Store the newest exchange of a conversation as a memory of a user
+    #[command(after_help = REMEMBER_HELP, after_long_help = format!("{REMEMBER_HELP}\n\n{JSON_MESSAGES}"))]
+    Remember(RememberArguments),
+    /// Find memories of a user: questions with their answers
+    #[command(after_help = MEMORIES_HELP, after_long_help = format!("{MEMORIES_HELP}\n\n{JSON_MESSAGES}"))]
+    Memories(MemoriesArguments),
     /// Inspect, edit and forget users
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     User(UserArguments),
@@ -183,6 +192,8 @@ impl Command {
             Self::Session(arguments) => arguments.json,
             Self::Explain(arguments) => arguments.json,
             Self::Recall(arguments) => arguments.json,
+            Self::Remember(arguments) => arguments.json,
+            Self::Memories(arguments) => arguments.json,
             Self::User(arguments) => arguments.json,
             Self::Stats(arguments) => arguments.json,
             Self::Store(arguments) => arguments.json,

@@ -32,3 +32,8 @@ pub fn seconds(text: &str) -> Result<Seconds, String> {
     let time = time.filter(|time| *time <= Duration::from_secs(3600));
     time.map(Seconds).ok_or_else(|| "must be a number from 0 to 3600".to_owned())
 }
+
+pub fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    number.ok_or_else(|| "must be a number from 0 to 1".to_owned())
+}

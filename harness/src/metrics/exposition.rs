@@ -50,6 +50,14 @@ impl Collector for Moment {
         families.counters("entries", "Entries, by what became of them.", "effect", entries.effects())?;
         let lanes = [("questions", &metrics.questions), ("answers", &metrics.answers)];
         families.histograms("lane_duration", "How long entries took, by lane.", "lane", lanes)?;
+        let memories = &metrics.memories;
+        let outcomes = [
+            ("stored", memories.stored),
+            ("repeated", memories.repeated),
+            ("skipped", memories.skipped),
+            ("failed", memories.failed),
+        ];
+        families.counters("memories", "Memories that were to be stored.", "outcome", outcomes)?;
         families.counter("busy_calls", "Calls that got no instance in time, or for want of memory.", entries.busy)?;
 
         let outcomes = [

@@ -108,6 +108,28 @@ fn measures_a_directory_by_way_of_syncing_beside_the_floor_and_leaves_nothing_be
 }
 
 #[test]
+fn recall_is_measured_beside_the_same_without_it() {
+    let json = call(&["bench", "--only", "recall", "--quick", "--json"], b"").ok().json();
+    let sections = json["sections"].as_array().unwrap();
+    let [questions, index, answers, cpu] = &sections[..] else { panic!("{json}") };
+    for (section, expected) in [
+        (questions, &["memory, 100", "directory, 100", "Redis, 100"][..]),
+        (index, &["100"]),
+        (answers, &["memory", "directory", "Redis"]),
+        (cpu, &["without", "with recall"]),
+    ] {
+        let rows = section["rows"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected);
+        for row in rows.iter().filter(|row| row["name"] != "without") {
+            // What recall adds to a question may be lost in the noise of a busy machine.
+            let values = row["values"].as_array().unwrap().iter().take(5);
+            assert!(values.into_iter().all(|value| value.as_f64().is_some_and(|value| value > 0.0)), "{row}");
+        }
+    }
+}
+
+#[test]
 fn conversations_are_measured_on_each_store() {
     let ran = call(&["bench", "--only", "conversation", "--quick", "--json"], b"").ok();
     let json = ran.json();

@@ -7,8 +7,21 @@ use std::{
 
 use super::call;
 
-const COMMANDS: [&str; 11] =
-    ["run", "session", "recall", "store", "migrate", "health", "config", "inspect", "component", "demo", "completions"];
+const COMMANDS: [&str; 13] = [
+    "run",
+    "session",
+    "recall",
+    "remember",
+    "memories",
+    "store",
+    "migrate",
+    "health",
+    "config",
+    "inspect",
+    "component",
+    "demo",
+    "completions",
+];
 
 #[test]
 fn is_there_for_every_command() {

@@ -85,6 +85,22 @@ fn chat(filter: &Filter<impl Host>, count: usize) {
 }
 
 #[test]
+fn without_a_window_what_it_would_show_comes_back_as_well() {
+    let fake = Fake::new();
+    let filter = super::filter(&fake, r#""recall": "session", "summaries": false"#);
+    talk(&filter, &["Our dog is called Bello."], true);
+    assert_eq!(recalled(&filter, "How is the dog called?"), [""; 0], "the window shows it");
+    for look in [false, true] {
+        let without = json!({"session_id": "s", "memory": {"window": false, "look": look}});
+        let asked = ask(&filter, "How is the dog called?", &without);
+        let found = attached(&asked, "memory_recall");
+        assert_eq!(found["passages"][0]["text"], "Our dog is called Bello.");
+        assert_eq!(attached(&asked, "memory_messages"), Value::Null);
+        assert!(attached(&asked, "memory_context") != Value::Null);
+    }
+}
+
+#[test]
 fn what_the_window_has_lost_comes_back() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);

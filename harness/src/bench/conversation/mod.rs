@@ -5,22 +5,15 @@ mod deferred;
 mod pairs;
 mod prefixes;
 
-use std::sync::Arc;
-
-use anyhow::{Context, Result};
-use keepline::{
-    Keepline, Options, Pipe, Plugin,
-    store::{
-        DirectoryOptions, DirectoryStore, DirectorySync, MemoryLimits, MemoryStore, RedisOptions, RedisStore, Store,
-    },
-};
-use keepline_local_redis::RedisServer;
+use anyhow::Result;
+use keepline::{Keepline, Pipe, Plugin};
 use tokio::runtime::Handle;
 
 use super::{
     contenders::{answer, answer_of},
     measure::Contender,
     report::Section,
+    tested::{Stores, Tested, keepline},
 };
 
 /// How much work goes into it.
@@ -35,50 +28,16 @@ pub struct Effort {
 /// Bytes of a question. With an answer of 150 bytes a turn has 72 tokens by the filter's estimate.
 const QUESTION: usize = 50;
 
-/// A store under test.
-struct Tested {
-    name: &'static str,
-    store: Arc<dyn Store>,
-    /// The same, for what is not measured.
-    unsafely: Arc<dyn Store>,
-}
-
 /// Deferred work is done on the runtime `background`.
 pub async fn measure(plugin: &Plugin, effort: Effort, background: &Handle) -> Result<Vec<Section>> {
-    let directory = tempfile::tempdir().context("can't make a directory")?;
-    let in_directory = |sync| {
-        let options = DirectoryOptions { sync, ..DirectoryOptions::default() };
-        DirectoryStore::open(directory.path(), options).map(Arc::new)
-    };
-    let limits = MemoryLimits { max_sessions: 1_000_000, max_bytes: 8 << 30, ..MemoryLimits::default() };
-    let memory = Arc::new(MemoryStore::new(limits));
-    let mut stores = vec![
-        Tested { name: "memory", store: memory.clone(), unsafely: memory },
-        Tested {
-            name: "directory",
-            store: in_directory(DirectorySync::default())?,
-            unsafely: in_directory(DirectorySync::Off)?,
-        },
-    ];
-    let server = if RedisServer::is_installed() { Some(RedisServer::start()?) } else { None };
-    if let Some(server) = &server {
-        let options = RedisOptions { host: "127.0.0.1".into(), port: server.port(), ..RedisOptions::default() };
-        let redis = Arc::new(RedisStore::new(options)?);
-        stores.push(Tested { name: "Redis", store: redis.clone(), unsafely: redis });
-    }
+    let Stores { all: stores, .. } = &Stores::open()?;
     let mut sections = Vec::new();
-    for tested in &stores {
+    for tested in stores {
         sections.push(pairs::measure(plugin, tested, effort).await?);
     }
-    sections.push(deferred::measure(plugin, &stores, effort, background).await?);
+    sections.push(deferred::measure(plugin, stores, effort, background).await?);
     sections.push(prefixes::measure(plugin, effort).await?);
     Ok(sections)
-}
-
-async fn keepline(plugin: &Plugin, store: &Arc<dyn Store>, filter: String) -> Result<Keepline> {
-    let mut options = Options::default();
-    options.filter = filter;
-    Ok(Keepline::new(plugin.clone(), store.clone(), options).await?)
 }
 
 /// The filter's configuration.

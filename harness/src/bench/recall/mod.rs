@@ -1,0 +1,108 @@
+//! Recall: what a question pays for it, by how much there is to look through; what an answer pays off its path; and what
+//! the index takes.
+
+mod answers;
+mod questions;
+mod words;
+
+use anyhow::{Result, bail};
+use keepline::{Deadline, Keepline, Plugin};
+use redis::aio::MultiplexedConnection;
+
+use super::{
+    report::Section,
+    tested::{Stores, Tested, keepline},
+};
+use crate::recall::drive::{MAKE, drive};
+
+/// How much work goes into it.
+#[derive(Clone, Copy)]
+pub struct Effort {
+    pub rounds: u32,
+    /// In each round, of each kind.
+    pub questions: u32,
+    pub answers: u32,
+    /// The longest session that is measured, in passages.
+    pub max_passages: usize,
+}
+
+/// Tokens of a window: the same with recall and without.
+const WINDOW: u64 = 4_000;
+
+pub async fn measure(plugin: &Plugin, effort: Effort) -> Result<Vec<Section>> {
+    let stores = Stores::open()?;
+    let mut redis = match &stores.server {
+        Some(server) => Some(redis::Client::open(server.url())?.get_multiplexed_async_connection().await?),
+        None => None,
+    };
+    let mut sections = vec![questions::section(), questions::index_section()];
+    let mut answers = answers::section();
+    for tested in &stores.all {
+        let [asked, made] = &mut sections[..] else { bail!("two sections") };
+        let connection = redis.as_mut().filter(|_| tested.name == "Redis");
+        questions::measure(plugin, tested, effort, connection, asked, made).await?;
+        answers::measure(plugin, tested, effort, &mut answers).await?;
+    }
+    if redis.is_none() {
+        sections.truncate(1);
+    }
+    sections.push(answers);
+    if let (Some(connection), Some(tested)) = (&mut redis, stores.all.last()) {
+        sections.push(answers::of_redis(plugin, tested, effort, connection).await?);
+    }
+    Ok(sections)
+}
+
+/// The filter's configuration.
+fn filter(recall: &str) -> String {
+    format!(
+        r#"{{"conversation": true, "max_context_tokens": {WINDOW}, "summaries": false, "auto_generate_titles": false,
+            "recall": "{recall}"}}"#
+    )
+}
+
+/// The same store without recall, and with it.
+async fn pair(plugin: &Plugin, tested: &Tested) -> Result<[Keepline; 2]> {
+    Ok([
+        keepline(plugin, &tested.store, filter("off")).await?,
+        keepline(plugin, &tested.store, filter("session")).await?,
+    ])
+}
+
+/// A session of so many passages, of a message each. Nothing is recalled yet.
+async fn fill(keepline: &Keepline, session: &str, passages: usize) -> Result<()> {
+    /// Messages of a call.
+    const PIECE: usize = 2_000;
+    let mut sessions = keepline.sessions().by(Deadline::NEVER);
+    sessions.create(session).await?;
+    let mut words = words::Words::new(1);
+    let mut next = 0;
+    while next < passages {
+        let piece: Vec<String> = (next..passages.min(next + PIECE)).map(|number| words.message(number)).collect();
+        let after = Some(next as u64).filter(|next| *next > 0);
+        sessions.set_messages(session.into(), &piece, after).await?;
+        next += piece.len();
+    }
+    Ok(())
+}
+
+/// Do what is due for a session after an answer, or all of it.
+async fn index(keepline: &Keepline, session: &str) -> Result<()> {
+    if !drive(keepline, &format!("session/{session}"), MAKE, || ()).await? {
+        bail!("a session is gone");
+    }
+    Ok(())
+}
+
+/// Bytes that the keys of a session take in Redis.
+async fn bytes_of(connection: &mut MultiplexedConnection, session: &str) -> Result<f64> {
+    // A server of our own: nobody waits for it.
+    let keys: Vec<String> = redis::cmd("KEYS").arg(format!("*:{session}:*")).query_async(connection).await?;
+    let mut bytes = 0.0;
+    for key in keys {
+        // Of all elements, not of a sample.
+        let usage = redis::cmd("MEMORY").arg("USAGE").arg(key).arg("SAMPLES").arg(0).to_owned();
+        bytes += usage.query_async::<Option<f64>>(connection).await?.unwrap_or(0.0);
+    }
+    Ok(bytes)
+}

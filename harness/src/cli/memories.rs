@@ -1,0 +1,72 @@
+//! The command lines of `keepline remember` and `keepline memories`.
+
+use clap::Args;
+
+use super::{help::JSON_HELP, parse::share};
+
+/// `keepline remember`.
+#[derive(Debug, Args)]
+pub struct RememberArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// The user's id; without one, nothing is stored
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    pub user: String,
+    /// The conversation's session; without one, with recall=user, a session of the user's own
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// The message id of the answer, instead of one that is derived from what was said
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Where the memory comes from, as its metadata have it [default: chat]
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// More metadata to store with it: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+}
+
+/// `keepline memories`.
+#[derive(Debug, Args)]
+pub struct MemoriesArguments {
+    #[arg(long, help = JSON_HELP)]
+    pub json: bool,
+    /// The user's id
+    #[arg(long, value_name = "ID")]
+    pub user: String,
+    /// What to look for; without it, what the user asked last
+    #[arg(allow_hyphen_values = true)]
+    pub query: Option<String>,
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Show at most this many
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub limit: u32,
+    /// What a memory's similarity must be above, as a share of the best one's: from 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    pub threshold: f64,
+    /// Find messages that hold all words of the query, the newest first, without recall
+    #[arg(long, conflicts_with = "threshold")]
+    pub keyword: bool,
+    /// Print the text that a prompt would get
+    #[arg(long, conflicts_with = "json")]
+    pub prompt: bool,
+    /// Characters that this text may have
+    #[arg(long, value_name = "COUNT", default_value_t = 2000, requires = "prompt")]
+    pub max_chars: usize,
+}
+
+// Paragraphs are one line each: clap breaks them where the terminal ends.
+pub const REMEMBER_HELP: &str = r#"Standard input holds the messages of a conversation, oldest first, as a JSON array or as an object with "messages":
+  [{"role":"user","content":"My dog is called Bruno."},{"role":"assistant","content":"A fine name."}]
+
+The newest message of a user with its answer is stored, whatever tools did between them. Sent again, it is stored once. It prints what was done: "stored" or "repeated" and the session, or "skipped" and the reason: no-user, too-few-messages, no-pair, empty, no-session, invalid-session, foreign, ended, and the filter's own, such as too-short. What is due after an answer (its title, recall's index) is done as well.
+
+Needs conversation=true, as the profile chat has it.
+
+Exit codes: 0 stored, repeated or skipped, 1 the store failed, 2 the command line, the messages or the configuration are wrong, 3 the plugin could not be loaded."#;
+
+pub const MEMORIES_HELP: &str = r#"A memory is a question with its answer. Similarity is recall's score as a share of the best one's: it is lexical, and not comparable between queries. With recall=user, all sessions of the user are searched; with recall=session, name one with --session. Without recall, --keyword finds words.
+
+Exit codes: 0 success, also if nothing is found, 1 the command failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;

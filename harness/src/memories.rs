@@ -1,0 +1,180 @@
+//! `keepline remember` and `keepline memories`: over the library's memories.
+//!
+//! Promises what [`session`](crate::session) promises of its output, and that what was remembered is found by the next
+//! command: what is due after an answer is done before this one ends.
+
+use std::{collections::BTreeMap, io::Read, process::ExitCode};
+
+use anyhow::{Context, Result};
+use keepline::{
+    maintenance::Outcome,
+    memories::{
+        FoundMemory, Memories, MemorySearch, MemorySkip, Method, Remember, RememberOutcome, display_title,
+        format_for_prompt, preview,
+    },
+    sessions::{SessionError, SessionErrorCode},
+};
+use serde::Serialize;
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{
+    cli::{Global, MemoriesArguments, RememberArguments},
+    error::{Coded, Usage},
+    json_text::Stored,
+    session::{answer, watched},
+    setup, terminal,
+};
+
+/// `keepline remember`.
+pub fn remember(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
+    let metadata = metadata(arguments)?;
+    // Before signals are heard: whoever waits for standard input can be ended by one.
+    let messages = messages()?;
+    watched(global, false, async |keepline, config, runtime| {
+        let RememberArguments { user, session, id, .. } = arguments;
+        let (session, message_id) = (session.as_deref(), id.as_deref());
+        let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
+        let remembered = keepline.remember(told, None).await;
+        let maintenance = setup::maintenance(&keepline, config, runtime)?;
+        for task in remembered.due {
+            let name = task.name.clone();
+            if let Outcome::Failed(problem) = maintenance.run(task).await {
+                terminal::warning(&format!("{name}: {problem}; it is due again after the next answer"));
+            }
+        }
+        match remembered.outcome {
+            RememberOutcome::Stored { session, message_id, problem } => {
+                if let Some(problem) = problem {
+                    terminal::warning(&problem.message);
+                }
+                done(arguments.json, "stored", &session, &message_id)
+            }
+            RememberOutcome::Repeated { session, message_id } => {
+                done(arguments.json, "repeated", &session, &message_id)
+            }
+            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(Usage(skip.to_string()).into()),
+            RememberOutcome::Skipped(skip) => {
+                let (code, reason) = (skip.code(), skip.to_string());
+                if arguments.json {
+                    return answer(true, &json!({"outcome": "skipped", "code": code, "reason": reason}), "");
+                }
+                Ok(terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])?)
+            }
+            RememberOutcome::Failed(problem) => Err(Coded { code: "not-stored", message: problem.message }.into()),
+            other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
+        }
+    })
+}
+
+fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
+    if json {
+        return answer(true, &json!({"outcome": outcome, "session": session, "message_id": message_id}), "");
+    }
+    let row = [outcome, session, message_id].map(str::to_owned);
+    Ok(terminal::print_table(["Outcome", "Session", "Message"], vec![row])?)
+}
+
+/// As it is written, with the source.
+fn metadata(arguments: &RememberArguments) -> Result<String> {
+    let given = arguments.metadata.as_deref().unwrap_or("{}");
+    let mut metadata: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(given).map_err(|error| Usage(format!("--metadata is no JSON object: {error}")))?;
+    if let Some(source) = &arguments.source {
+        metadata.insert("source".to_owned(), to_raw_value(source)?);
+    }
+    Ok(serde_json::to_string(&metadata)?)
+}
+
+fn messages() -> Result<Vec<Value>> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("can't read the messages from standard input")?;
+    let read: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| Usage(format!("standard input is no JSON: {error}")))?;
+    let messages = match read {
+        Value::Object(mut members) => members.remove("messages").unwrap_or_default(),
+        other => other,
+    };
+    match messages {
+        Value::Array(messages) => Ok(messages),
+        _ => Err(Usage("standard input is no JSON array of messages, nor an object with \"messages\"".into()).into()),
+    }
+}
+
+/// `keepline memories`.
+pub fn memories(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> {
+    watched(global, true, async |keepline, _, _| {
+        let MemoriesArguments { user, query, session, limit, threshold, keyword, prompt, max_chars, json } = arguments;
+        let method = if *keyword { Method::Keyword } else { Method::Recall };
+        let (query, session) = (query.as_deref(), session.as_deref());
+        let search = MemorySearch { user, query, session, limit: *limit, threshold: *threshold, method };
+        let memories = keepline.memories(search).await.map_err(refused)?;
+        if *json {
+            return answer(true, &Shown::of(user, &memories), "");
+        }
+        if *prompt {
+            let text = format_for_prompt(&memories.found, *max_chars);
+            return answer(false, &json!(null), &text);
+        }
+        let rows = memories.found.iter().map(row).collect();
+        Ok(terminal::print_table(["Similarity", "Session", "Title", "Position", "User", "Assistant"], rows)?)
+    })
+}
+
+/// What this configuration can't do is a mistake of its user's.
+fn refused(error: SessionError) -> anyhow::Error {
+    match error.code {
+        SessionErrorCode::InvalidValue => Usage(error.message).into(),
+        _ => error.into(),
+    }
+}
+
+fn row(memory: &FoundMemory) -> [String; 6] {
+    let similarity = memory.similarity.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
+    let title = display_title(memory.title.as_deref(), Some(&memory.user_message));
+    let (question, answer) = (preview("", &memory.user_message), preview("", &memory.ai_response));
+    [similarity, memory.session.clone(), title, memory.position.to_string(), question, answer]
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    user: &'a str,
+    query: &'a str,
+    method: &'static str,
+    memories: Vec<ShownMemory<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownMemory<'a> {
+    id: Option<&'a str>,
+    session: &'a str,
+    title: Option<&'a str>,
+    position: u64,
+    user_message: &'a str,
+    ai_response: &'a str,
+    combined_text: &'a str,
+    similarity: Option<f64>,
+    created_at: Option<f64>,
+    metadata: Option<Stored<'a>>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(user: &'a str, memories: &'a Memories) -> Self {
+        let shown = |memory: &'a FoundMemory| ShownMemory {
+            id: memory.id.as_deref(),
+            session: &memory.session,
+            title: memory.title.as_deref(),
+            position: memory.position,
+            user_message: &memory.user_message,
+            ai_response: &memory.ai_response,
+            combined_text: &memory.combined_text,
+            similarity: memory.similarity,
+            created_at: memory.created_at,
+            metadata: memory.metadata.as_deref().map(Stored),
+        };
+        let method = memories.method.name();
+        Self { user, query: &memories.query, method, memories: memories.found.iter().map(shown).collect() }
+    }
+}

@@ -1,0 +1,205 @@
+//! The newest exchange in a list of chat messages.
+//!
+//! Promises that it is the newest one, whatever tools did between its question and its answer. An older one is taken only
+//! if nobody has begun to answer what was asked after it. Refuses to guess what a row of an unknown role is: it is passed
+//! over.
+
+use keepline_json::push_base32;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::MemorySkip;
+
+/// What the id of a pair is made of: another rule gets another one.
+const DOMAIN: &[u8] = b"keepline memory v1";
+
+/// What a user said, and what the assistant answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub user: String,
+    pub assistant: String,
+    /// How often the same was said and answered before.
+    repetition: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    User,
+    Assistant,
+    Tool,
+}
+
+/// What follows a message of a user.
+struct Turn {
+    user: String,
+    answer: Option<String>,
+    has_tools: bool,
+}
+
+impl Pair {
+    /// In chat messages, oldest first.
+    pub(super) fn newest(messages: &[Value]) -> Result<Self, MemorySkip> {
+        if messages.len() < 2 {
+            return Err(MemorySkip::TooFewMessages);
+        }
+        let mut turns = turns(messages);
+        while turns.last().is_some_and(|turn| turn.answer.is_none() && !turn.has_tools) {
+            turns.pop();
+        }
+        let Some(Turn { user, answer: Some(assistant), .. }) = turns.pop() else { return Err(MemorySkip::NoPair) };
+        if user.trim().is_empty() || assistant.trim().is_empty() {
+            return Err(MemorySkip::Empty);
+        }
+        let is_same = |turn: &&Turn| turn.user == user && turn.answer.as_ref() == Some(&assistant);
+        let repetition = turns.iter().filter(is_same).count() as u64;
+        Ok(Self { user, assistant, repetition })
+    }
+
+    /// The same for the same pair in the same place: among equal ones, how many of them came before.
+    pub(super) fn id(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(DOMAIN);
+        for text in [&self.user, &self.assistant] {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        }
+        hash.update(self.repetition.to_be_bytes());
+        let mut id = String::from("mem-");
+        push_base32(&mut id, &hash.finalize());
+        id
+    }
+}
+
+fn turns(messages: &[Value]) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for message in messages {
+        let Some(speaker) = speaker(message) else { continue };
+        if speaker == Speaker::User {
+            turns.push(Turn { user: said(message), answer: None, has_tools: false });
+            continue;
+        }
+        let Some(turn) = turns.last_mut() else { continue };
+        if speaker == Speaker::Tool || calls_tools(message) {
+            // What was said before is no answer yet.
+            (turn.answer, turn.has_tools) = (None, true);
+        } else {
+            turn.answer = Some(said(message));
+        }
+    }
+    turns
+}
+
+/// By `role`, or by `type` as LangChain writes messages.
+fn speaker(message: &Value) -> Option<Speaker> {
+    let role = message.get("role").or_else(|| message.get("type"))?.as_str()?;
+    match role {
+        "user" | "human" => Some(Speaker::User),
+        "assistant" | "ai" => Some(Speaker::Assistant),
+        "tool" | "function" => Some(Speaker::Tool),
+        _ => None,
+    }
+}
+
+fn calls_tools(message: &Value) -> bool {
+    let has_calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+    has_calls || message.get("function_call").is_some_and(Value::is_object)
+}
+
+/// A message's `content`.
+fn said(message: &Value) -> String {
+    message.get("content").map(text_of).unwrap_or_default()
+}
+
+/// A text, or the texts among the parts that content may consist of.
+pub(super) fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn messages(rows: &[(&str, &str)]) -> Vec<Value> {
+        rows.iter()
+            .map(|(role, text)| match *role {
+                "calls" => json!({"role": "assistant", "content": text, "tool_calls": [{"id": "c"}]}),
+                role => json!({"role": role, "content": text}),
+            })
+            .collect()
+    }
+
+    fn newest(rows: &[(&str, &str)]) -> Result<(String, String), MemorySkip> {
+        Pair::newest(&messages(rows)).map(|pair| (pair.user, pair.assistant))
+    }
+
+    #[test]
+    fn the_newest_exchange_is_taken_also_when_tools_were_at_work_in_it() {
+        let older = [("user", "old"), ("assistant", "older")];
+        let pair = |user: &str, assistant: &str| Ok((user.to_owned(), assistant.to_owned()));
+        for (rows, expected) in [
+            (&[("human", "q"), ("ai", "a")][..], pair("q", "a")),
+            (&[("user", "q"), ("calls", ""), ("tool", "t"), ("tool", "t"), ("assistant", "a")], pair("q", "a")),
+            (&[("user", "q"), ("calls", "wait"), ("function", "t"), ("assistant", "a")], pair("q", "a")),
+            (&[("user", "q"), ("system", "s"), ("assistant", "a"), ("assistant", "b")], pair("q", "b")),
+            (&[("user", "q"), ("user", "r"), ("assistant", "a")], pair("r", "a")),
+            // Nobody has begun to answer: what was before is the newest.
+            (&[("user", "q")], pair("old", "older")),
+            // Somebody has.
+            (&[("user", "q"), ("calls", ""), ("tool", "t")], Err(MemorySkip::NoPair)),
+            (&[("user", "q"), ("assistant", "wait"), ("tool", "t")], Err(MemorySkip::NoPair)),
+            (&[("user", "q"), ("assistant", " \n")], Err(MemorySkip::Empty)),
+            (&[("user", ""), ("assistant", "a")], Err(MemorySkip::Empty)),
+        ] {
+            assert_eq!(newest(&[&older, rows].concat()), expected, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_exchange_is_told() {
+        for (rows, expected) in [
+            (&[][..], MemorySkip::TooFewMessages),
+            (&[("user", "q")], MemorySkip::TooFewMessages),
+            (&[("user", "q"), ("user", "r")], MemorySkip::NoPair),
+            (&[("assistant", "a"), ("user", "q")], MemorySkip::NoPair),
+            (&[("system", "s"), ("assistant", "a")], MemorySkip::NoPair),
+        ] {
+            assert_eq!(newest(rows), Err(expected), "{rows:?}");
+        }
+        assert_eq!(Pair::newest(&[json!(1), json!({})]), Err(MemorySkip::NoPair));
+    }
+
+    #[test]
+    fn content_may_be_parts() {
+        let parts = json!([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}, "b"]);
+        let rows = [json!({"type": "human", "content": parts}), json!({"type": "ai", "content": "c"})];
+        let pair = Pair::newest(&rows).unwrap();
+        assert_eq!((&*pair.user, &*pair.assistant), ("a\nb", "c"));
+        let none = [json!({"role": "user", "content": "q"}), json!({"role": "assistant", "content": null})];
+        assert_eq!(Pair::newest(&none), Err(MemorySkip::Empty));
+    }
+
+    #[test]
+    fn a_pair_has_an_id_of_its_own() {
+        let id = |rows: &[(&str, &str)]| Pair::newest(&messages(rows)).unwrap().id();
+        let once = [("user", "yes"), ("assistant", "ok")];
+        let before = [("user", "older"), ("assistant", "x")];
+        assert_eq!(id(&once), id(&[&before[..], &once].concat()), "what stands before may be cut away");
+        let others = [
+            id(&once),
+            id(&[once, once].concat()),
+            id(&[("user", "yeso"), ("assistant", "k")]),
+            id(&[("user", "ok"), ("assistant", "yes")]),
+        ];
+        assert_eq!(others.iter().collect::<std::collections::BTreeSet<_>>().len(), others.len());
+        assert!(others.iter().all(|id| id.starts_with("mem-") && id.len() == 56));
+    }
+}

@@ -1,0 +1,436 @@
+//! Storing: the newest exchange of a conversation, as an answer without a question before it.
+//!
+//! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
+//! not worth it, the filter decides.
+
+use std::fmt;
+
+use keepline_json::{self as json, push_base32};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::pair::Pair;
+use crate::{
+    Keepline,
+    entry::{Answer, Effect, Problem, ProblemCode, Task},
+    lend::LogLevel,
+    store::Deadline,
+};
+
+/// A longer id names nobody.
+const USER_MAX: usize = 1024;
+/// If the caller names no source.
+const SOURCE: &str = r#""source":"chat","#;
+/// With every memory. Another way of storing them gets another version.
+const ADDED: &str = r#""auto_generated":true,"storage_version":"v1"}"#;
+
+/// What is to be remembered: `Remember { user, messages, ..Remember::default() }`.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
+pub struct Remember<'a> {
+    /// The user's id, 1 to 1,024 bytes. Empty: nobody is known, and nothing is stored.
+    pub user: &'a str,
+    /// The conversation's session. None: the memory goes to a session of the user's own, if recall's scope is the user.
+    pub session: Option<&'a str>,
+    /// Chat messages, oldest first: objects with `role` (`user` or `human`, `assistant` or `ai`, `tool`; or LangChain's
+    /// `type`), `content` (a text, or parts with texts) and, where tools are called, `tool_calls`.
+    pub messages: &'a [Value],
+    /// None: one that is derived from the pair, so that the same messages are stored once.
+    pub message_id: Option<&'a str>,
+    /// To be stored with the answer: a JSON object of up to 64 KiB, or empty. `source` is `chat` if it isn't there, and
+    /// `auto_generated` and `storage_version` are added.
+    pub metadata: &'a str,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Remembered {
+    /// What was done, or why not.
+    pub outcome: RememberOutcome,
+    /// What should be done soon: for [`Maintenance::submit`](crate::maintenance::Maintenance::submit). A memory is recalled
+    /// when that is done.
+    pub due: Vec<Task>,
+}
+
+/// What was done, or why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RememberOutcome {
+    /// It is stored.
+    Stored {
+        /// Where.
+        session: String,
+        /// The answer's.
+        message_id: String,
+        /// What was left out, if anything was.
+        problem: Option<Problem>,
+    },
+    /// It was stored before, and nothing was written.
+    Repeated {
+        /// Where.
+        session: String,
+        /// The answer's.
+        message_id: String,
+    },
+    /// It is not to be stored.
+    Skipped(MemorySkip),
+    /// The store, the plugin or a limit kept it from being stored. It was logged; the caller goes on.
+    Failed(Problem),
+}
+
+/// Why nothing was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemorySkip {
+    /// Nobody is known, or by an id of more than 1,024 bytes.
+    NoUser,
+    /// Less than two messages.
+    TooFewMessages,
+    /// No message of a user that was answered, or the newest one is still being answered.
+    NoPair,
+    /// The user's or the assistant's text is blank.
+    Empty,
+    /// Conversations are off.
+    NoConversations,
+    /// No session, and recall's scope is not the user.
+    NoSession,
+    /// This can't be a session's id.
+    InvalidSession,
+    /// The session belongs to another user.
+    Foreign,
+    /// The session ended meanwhile, or the user was forgotten less than a day ago.
+    Ended,
+    /// The filter's rules: `too-short`, `marker`, …
+    Filter(Problem),
+}
+
+impl MemorySkip {
+    /// For scripts, in one word.
+    pub fn code(&self) -> String {
+        match self {
+            Self::NoUser => "no-user".into(),
+            Self::TooFewMessages => "too-few-messages".into(),
+            Self::NoPair => "no-pair".into(),
+            Self::Empty => "empty".into(),
+            Self::NoConversations => "no-conversations".into(),
+            Self::NoSession => "no-session".into(),
+            Self::InvalidSession => "invalid-session".into(),
+            Self::Foreign => "foreign".into(),
+            Self::Ended => "ended".into(),
+            Self::Filter(problem) => problem.code.to_string(),
+        }
+    }
+}
+
+/// One sentence without a full stop.
+impl fmt::Display for MemorySkip {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::NoUser => "there is no user id of 1 to 1024 bytes",
+            Self::TooFewMessages => "there are less than two messages",
+            Self::NoPair => "the newest question has no answer yet, or there is none",
+            Self::Empty => "the question or the answer is empty",
+            Self::NoConversations => "conversations are off: set conversation=true",
+            Self::NoSession => "there is no session, and recall is not \"user\"",
+            Self::InvalidSession => "the session's id is not valid",
+            Self::Foreign => "the session belongs to another user",
+            Self::Ended => "the session ended meanwhile, or its user was forgotten less than a day ago",
+            Self::Filter(problem) => &problem.message,
+        })
+    }
+}
+
+impl Keepline {
+    /// Stores the newest exchange of a conversation as a memory of a user, by the deadline or else within
+    /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is told with the reason and counted;
+    /// there is no error. Cost: that of an answer; with a session's first memory some more transactions.
+    pub async fn remember(&self, told: Remember<'_>, by: Option<Deadline>) -> Remembered {
+        let mut due = Vec::new();
+        let outcome = match self.exchange(&told) {
+            Ok((pair, session)) => self.store_pair(&told, &pair, session, by, &mut due).await,
+            Err(skip) => RememberOutcome::Skipped(skip),
+        };
+        match &outcome {
+            RememberOutcome::Skipped(skip) => {
+                self.report(LogLevel::Debug, "keepline.memory", &format!("memory not stored: {skip}"));
+            }
+            RememberOutcome::Failed(problem) => {
+                self.report(LogLevel::Warn, "keepline.memory", &format!("memory not stored: {}", problem.message));
+            }
+            RememberOutcome::Stored { .. } | RememberOutcome::Repeated { .. } => {}
+        }
+        self.count_memory(&outcome);
+        Remembered { outcome, due }
+    }
+
+    /// What is to be stored, and where.
+    fn exchange(&self, told: &Remember<'_>) -> Result<(Pair, String), MemorySkip> {
+        if !(1..=USER_MAX).contains(&told.user.len()) {
+            return Err(MemorySkip::NoUser);
+        }
+        let pair = Pair::newest(told.messages)?;
+        let scope = Scope::of(self).ok_or(MemorySkip::NoConversations)?;
+        match told.session {
+            Some(session) => Ok((pair, session.to_owned())),
+            None if scope == Scope::User => Ok((pair, own_session(told.user))),
+            None => Err(MemorySkip::NoSession),
+        }
+    }
+
+    async fn store_pair(
+        &self,
+        told: &Remember<'_>,
+        pair: &Pair,
+        session: String,
+        by: Option<Deadline>,
+        due: &mut Vec<Task>,
+    ) -> RememberOutcome {
+        let message_id = told.message_id.filter(|id| !id.is_empty()).map_or_else(|| pair.id(), str::to_owned);
+        let metadata = json!({"session_id": session, "user_id": told.user, "memory_mode": "conversation"}).to_string();
+        let Some(stored_metadata) = stored_metadata(told.metadata) else {
+            let message = "the metadata are no JSON object".into();
+            return RememberOutcome::Failed(Problem { code: ProblemCode::Other("invalid".into()), message });
+        };
+        let details = format!(r#"{{"metadata":{stored_metadata}}}"#);
+        let answer = Answer {
+            text: &pair.assistant,
+            metadata: &metadata,
+            message_id: Some(&message_id),
+            question_text: Some(&pair.user),
+            details: &details,
+            ..Answer::default()
+        };
+        let passed = match self.pipe().reply(answer, by).await {
+            Ok(passed) => passed,
+            Err(error) => return RememberOutcome::Failed(Problem { code: error.code, message: error.message }),
+        };
+        *due = passed.due;
+        let unknown = || Problem { code: ProblemCode::Other("failed".into()), message: "it was not stored".into() };
+        match passed.effect {
+            Effect::Stored => {
+                if told.session.is_some() {
+                    due.extend(self.entitle(&session, &pair.user).await);
+                }
+                RememberOutcome::Stored { session, message_id, problem: passed.problem }
+            }
+            Effect::Repeated => RememberOutcome::Repeated { session, message_id },
+            Effect::Ignored => RememberOutcome::Skipped(MemorySkip::InvalidSession),
+            Effect::Foreign => RememberOutcome::Skipped(MemorySkip::Foreign),
+            Effect::Ended => RememberOutcome::Skipped(MemorySkip::Ended),
+            Effect::Skipped => RememberOutcome::Skipped(MemorySkip::Filter(passed.problem.unwrap_or_else(unknown))),
+            _ => RememberOutcome::Failed(passed.problem.unwrap_or_else(unknown)),
+        }
+    }
+}
+
+impl Keepline {
+    /// Title a session after its first memory, as a question would have it done: at once by what was said, and soon by a
+    /// model, if there is one. A session without a title is no failure.
+    async fn entitle(&self, session: &str, said: &str) -> Option<Task> {
+        let options: Value = serde_json::from_str(&self.filter_options()).ok()?;
+        let is_on = |name: &str| options.get(name) == Some(&Value::Bool(true));
+        if !is_on("auto_generate_titles") {
+            return None;
+        }
+        let mut sessions = self.sessions();
+        let state = sessions.describe(session.into()).await.ok()?;
+        if state.title.is_some() || state.answers != 1 {
+            return None;
+        }
+        if is_on("title_from_first_message") {
+            let most = options.get("title_max_length")?.as_u64()?;
+            let title = as_title(said, usize::try_from(most).ok()?);
+            sessions.set_title(session.into(), Some(&title)).await.ok()?;
+        }
+        Some(Task { subject: format!("session/{session}"), name: "title".into(), state: String::new() })
+    }
+}
+
+/// How far recall reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    Off,
+    Session,
+    User,
+}
+
+impl Scope {
+    /// As it is configured. None: without conversations.
+    pub(super) fn of(keepline: &Keepline) -> Option<Self> {
+        let options: Value = serde_json::from_str(&keepline.filter_options()).ok()?;
+        let is_on = options.get("conversation") == Some(&Value::Bool(true));
+        is_on.then(|| match options.get("recall").and_then(Value::as_str) {
+            Some("user") => Self::User,
+            Some("session") => Self::Session,
+            _ => Self::Off,
+        })
+    }
+}
+
+/// The session of a user's memories that belong to no other. A hash, so that no two users share one, and nobody else's
+/// session has this name by chance; who takes the name on purpose has a session that is not the user's.
+fn own_session(user: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update("keepline memories of user\0");
+    hash.update(user);
+    let mut name = String::from("memories-");
+    push_base32(&mut name, &hash.finalize());
+    name
+}
+
+/// What is given, with what is ours. None: it is no JSON object.
+fn stored_metadata(given: &str) -> Option<String> {
+    let (mut out, mut has_source) = (String::from("{"), false);
+    if !given.trim().is_empty() {
+        let given = json::value(given)?;
+        json::members(given, |key, raw| {
+            if json::key_is(key, "auto_generated") || json::key_is(key, "storage_version") {
+                return;
+            }
+            has_source |= json::key_is(key, "source");
+            for part in [key, ":", raw, ","] {
+                out.push_str(part);
+            }
+        })?;
+    }
+    if !has_source {
+        out.push_str(SOURCE);
+    }
+    out.push_str(ADDED);
+    Some(out)
+}
+
+/// One line of a number of characters, as the filter makes titles.
+fn as_title(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().nth(most).is_none() {
+        return line;
+    }
+    let kept: String = line.chars().take(most.saturating_sub(3)).collect();
+    format!("{}...", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Options, Plugin, Sandbox, sessions::MessageQuery, store::MemoryStore};
+
+    async fn keepline(filter: &str) -> Keepline {
+        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let options = Options { filter: filter.into(), ..Options::default() };
+        Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
+    }
+
+    fn messages(user: &str, assistant: &str) -> [Value; 2] {
+        [json!({"role": "user", "content": user}), json!({"role": "assistant", "content": assistant})]
+    }
+
+    fn skip(remembered: &Remembered) -> &MemorySkip {
+        let RememberOutcome::Skipped(skip) = &remembered.outcome else { panic!("{remembered:?}") };
+        assert!(remembered.due.is_empty());
+        skip
+    }
+
+    #[tokio::test]
+    async fn what_is_not_stored_is_told_with_its_reason() {
+        let keepline = keepline(r#"{"conversation": true, "min_message_length": 3}"#).await;
+        keepline.pipe().answer("Fine.", r#"{"session_id": "bens", "user_id": "ben"}"#).await.unwrap();
+        let said = messages("Where?", "In Bonn.");
+        let told = Remember { user: "anna", session: Some("s"), messages: &said, ..Remember::default() };
+        let (short, blank, long) = (messages("Where?", "Ox"), messages("Where?", " "), "x".repeat(1025));
+        for (told, code) in [
+            (Remember { user: "", ..told }, "no-user"),
+            (Remember { user: &long, ..told }, "no-user"),
+            (Remember { user: "", session: None, messages: &[], ..told }, "no-user"),
+            (Remember { messages: &said[..1], ..told }, "too-few-messages"),
+            (Remember { messages: &[said[1].clone(), said[0].clone()], ..told }, "no-pair"),
+            (Remember { messages: &blank, ..told }, "empty"),
+            (Remember { messages: &short, ..told }, "too-short"),
+            (Remember { session: None, ..told }, "no-session"),
+            (Remember { session: Some("a b"), ..told }, "invalid-session"),
+        ] {
+            let remembered = keepline.remember(told, None).await;
+            assert_eq!(skip(&remembered).code(), code);
+            assert!(!skip(&remembered).to_string().is_empty());
+        }
+        assert_eq!(keepline.metrics().memories.skipped, 9);
+        assert_eq!(keepline.sessions().list("", 0).await.unwrap().sessions, ["bens"]);
+        let off = super::tests::keepline("{}").await;
+        assert_eq!(skip(&off.remember(told, None).await), &MemorySkip::NoConversations);
+    }
+
+    #[tokio::test]
+    async fn another_users_session_takes_no_memory() {
+        let keepline = keepline(r#"{"conversation": true}"#).await;
+        let said = messages("Where?", "In Bonn.");
+        let told = Remember { user: "ben", session: Some("s"), messages: &said, ..Remember::default() };
+        assert!(matches!(keepline.remember(told, None).await.outcome, RememberOutcome::Stored { .. }));
+        let remembered = keepline.remember(Remember { user: "anna", ..told }, None).await;
+        assert_eq!(skip(&remembered), &MemorySkip::Foreign);
+        assert_eq!(keepline.sessions().describe("s".into()).await.unwrap().answers, 1);
+    }
+
+    #[tokio::test]
+    async fn a_pair_is_stored_once_with_its_metadata() {
+        let keepline = keepline(r#"{"conversation": true}"#).await;
+        let said = messages("Where?", "In Bonn.");
+        let metadata = r#"{"mood": 1.50, "source": "desk", "auto_generated": false}"#;
+        let told = Remember { user: "anna", session: Some("s"), messages: &said, metadata, ..Remember::default() };
+        let remembered = keepline.remember(told, None).await;
+        let RememberOutcome::Stored { session, message_id, problem: None } = remembered.outcome else { panic!() };
+        assert!(session == "s" && message_id.starts_with("mem-") && !remembered.due.is_empty());
+        assert_eq!(keepline.sessions().describe("s".into()).await.unwrap().title.as_deref(), Some("Where?"));
+        let again = keepline.remember(told, None).await;
+        assert!(again.due.is_empty());
+        assert_eq!(again.outcome, RememberOutcome::Repeated { session, message_id });
+        let named = keepline.remember(Remember { message_id: Some("m1"), metadata: "", ..told }, None).await;
+        assert!(matches!(named.outcome, RememberOutcome::Stored { message_id, .. } if message_id == "m1"));
+        let page = keepline.sessions().messages("s".into(), MessageQuery::default()).await.unwrap();
+        let records: Vec<Value> =
+            page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect();
+        assert_eq!(records.len(), 4);
+        assert!(page.messages[1].text.contains(r#""mood":1.50"#), "as it was written");
+        let first = json!({"mood": 1.5, "source": "desk", "auto_generated": true, "storage_version": "v1"});
+        assert_eq!((&records[0]["content"], &records[1]["metadata"]), (&json!("Where?"), &first));
+        assert_eq!(records[3]["metadata"], json!({"source": "chat", "auto_generated": true, "storage_version": "v1"}));
+        let counted = keepline.metrics().memories;
+        assert_eq!((counted.stored, counted.repeated, counted.skipped, counted.failed), (2, 1, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_failed_store_fails_nobody() {
+        let keepline = keepline(r#"{"conversation": true}"#).await;
+        keepline.shutdown(std::time::Duration::ZERO).await;
+        let said = messages("Where?", "In Bonn.");
+        let told = Remember { user: "anna", session: Some("s"), messages: &said, ..Remember::default() };
+        let remembered = keepline.remember(told, None).await;
+        assert!(matches!(remembered.outcome, RememberOutcome::Failed(Problem { code: ProblemCode::Closed, .. })));
+        assert_eq!(keepline.metrics().memories.failed, 1);
+    }
+
+    #[test]
+    fn metadata_that_are_none_are_not_stored() {
+        assert_eq!(stored_metadata(" ").unwrap(), stored_metadata("{}").unwrap());
+        for given in ["[]", "{", "{\"a\":NaN}", "{} x", "1"] {
+            assert_eq!(stored_metadata(given), None, "{given}");
+        }
+    }
+
+    #[test]
+    fn titles_are_the_filters() {
+        assert_eq!(as_title(" Where is\nmy  parcel? ", 50), "Where is my parcel?");
+        assert_eq!(as_title(&"é".repeat(51), 50), format!("{}...", "é".repeat(47)));
+    }
+
+    #[test]
+    fn each_user_has_a_session_of_their_own() {
+        let name = own_session("anna");
+        assert!(name.starts_with("memories-") && name.len() <= 128);
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
+        assert_eq!(name, own_session("anna"));
+        assert_ne!(name, own_session("Anna"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The exchanges that found messages are a part of, read from their transcripts.
+//!
+//! Promises that nothing of a session is read for a user whom it does not belong to, and that a page is read once for all
+//! that is found in it.
+
+use keepline_json as json;
+use serde_json::Value;
+
+use super::{FoundMemory, pair::text_of};
+use crate::{
+    Sessions,
+    sessions::{MessageQuery, SessionError, SessionErrorCode},
+};
+
+/// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
+const AROUND: u64 = 64;
+
+/// A message of a transcript.
+pub(super) struct Message {
+    pub position: u64,
+    pub turn: String,
+    pub text: String,
+    role: String,
+    id: Option<String>,
+    at: Option<f64>,
+    /// As it is stored.
+    metadata: Option<String>,
+    is_said: bool,
+}
+
+impl Message {
+    pub(super) fn parse(position: u64, record: &str) -> Option<Self> {
+        let (mut turn, mut role, mut kind, mut text) = (String::new(), String::new(), None, String::new());
+        let (mut id, mut at, mut metadata) = (None, None, None);
+        let string = |raw| json::string(raw).map(std::borrow::Cow::into_owned);
+        json::members(record, |key, raw| match key {
+            r#""turn""# => turn = string(raw).unwrap_or_default(),
+            r#""role""# => role = string(raw).unwrap_or_default(),
+            r#""kind""# => kind = string(raw),
+            r#""id""# => id = string(raw),
+            r#""at""# => at = json::number(raw),
+            r#""metadata""# => metadata = Some(raw.to_owned()),
+            r#""content""# => {
+                text = string(raw).unwrap_or_else(|| {
+                    serde_json::from_str::<Value>(raw).map_or_else(|_| String::new(), |parts| text_of(&parts))
+                });
+            }
+            _ => {}
+        })?;
+        let is_said = kind.is_none_or(|kind| kind == "message");
+        Some(Self { position, turn, text, role, id, at, metadata, is_said })
+    }
+
+    fn is_by(&self, role: &str) -> bool {
+        self.is_said && self.role == role
+    }
+}
+
+/// What was read, session by session.
+pub(super) struct Transcripts<'a> {
+    pub sessions: &'a mut Sessions,
+    /// The name of the user's bucket.
+    pub user: &'a str,
+    /// A session of nobody's that may be read: the one that was named.
+    pub named: Option<&'a str>,
+    read: Vec<Read>,
+}
+
+struct Read {
+    session: String,
+    title: Option<String>,
+    /// None: it is not there, or not the user's.
+    messages: Option<Vec<Message>>,
+}
+
+impl<'a> Transcripts<'a> {
+    pub(super) fn new(sessions: &'a mut Sessions, user: &'a str, named: Option<&'a str>) -> Self {
+        Self { sessions, user, named, read: Vec::new() }
+    }
+
+    /// The exchange that holds the message, with its turn. None: it is not there any more, or not for the user.
+    pub(super) async fn exchange(
+        &mut self,
+        session: &str,
+        position: u64,
+    ) -> Result<Option<(String, FoundMemory)>, SessionError> {
+        let index = match self.read.iter().position(|read| read.session == session) {
+            Some(index) => index,
+            None => {
+                let title = self.title_if_allowed(session).await?;
+                let (title, messages) = title.map_or((None, None), |title| (title, Some(Vec::new())));
+                self.read.push(Read { session: session.to_owned(), title, messages });
+                self.read.len() - 1
+            }
+        };
+        let Some(Read { title, messages: Some(messages), .. }) = self.read.get_mut(index) else { return Ok(None) };
+        if !messages.iter().any(|message| message.position == position) {
+            let before = Some(position.saturating_add(AROUND));
+            let query = MessageQuery { before, limit: 2 * AROUND as u32, ..MessageQuery::default() };
+            let page = match self.sessions.messages(session.into(), query).await {
+                Ok(page) => page.messages,
+                Err(error) if is_gone(&error) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let known = messages.len();
+            for message in page {
+                if !messages.iter().take(known).any(|other| other.position == message.position) {
+                    messages.extend(Message::parse(message.position, &message.text));
+                }
+            }
+        }
+        let Some(found) = messages.iter().find(|message| message.position == position) else { return Ok(None) };
+        let in_turn = |role: &'static str| {
+            let turn = &found.turn;
+            messages.iter().filter(move |message| message.turn == *turn && message.is_by(role))
+        };
+        let question = in_turn("user").min_by_key(|message| message.position);
+        let answer = in_turn("assistant").max_by_key(|message| message.position);
+        let text = |message: Option<&Message>| message.map(|message| message.text.clone()).unwrap_or_default();
+        let memory = FoundMemory {
+            id: answer.and_then(|answer| answer.id.clone()),
+            position: question.or(answer).unwrap_or(found).position,
+            title: title.clone(),
+            created_at: answer.or(question).unwrap_or(found).at,
+            metadata: answer.and_then(|answer| answer.metadata.clone()),
+            ..FoundMemory::of(session, &text(question), &text(answer))
+        };
+        Ok(Some((found.turn.clone(), memory)))
+    }
+
+    /// The session's title, if the session may be read.
+    async fn title_if_allowed(&mut self, session: &str) -> Result<Option<Option<String>>, SessionError> {
+        match self.sessions.describe(session.into()).await {
+            Ok(state) => {
+                let is_allowed = match &state.owner {
+                    Some(owner) => owner == self.user,
+                    None => self.named == Some(session),
+                };
+                Ok(is_allowed.then_some(state.title))
+            }
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+pub(super) fn is_gone(error: &SessionError) -> bool {
+    matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired)
+}
