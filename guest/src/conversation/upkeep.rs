@@ -125,6 +125,8 @@ pub(super) struct Basis {
     pub total: u64,
     /// What is stored if no model helps.
     pub fallback: String,
+    /// Tokens of what is stored, at most.
+    pub max_tokens: u64,
     pub is_low_trust: bool,
 }
 
@@ -141,7 +143,8 @@ impl Basis {
                 push_string(&mut out, text);
             }
         }
-        for (name, count) in [("t", self.to), ("w", self.total), ("l", u64::from(self.is_low_trust))] {
+        let low = u64::from(self.is_low_trust);
+        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low)] {
             if count > 0 {
                 out.push_str(",\"");
                 out.push_str(name);
@@ -168,6 +171,7 @@ impl Basis {
                 "f" => basis.fallback = text(),
                 "t" => basis.to = integer(raw).unwrap_or(0),
                 "w" => basis.total = integer(raw).unwrap_or(0),
+                "m" => basis.max_tokens = integer(raw).unwrap_or(0),
                 "l" => basis.is_low_trust = raw == "1",
                 _ => {}
             }

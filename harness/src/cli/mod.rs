@@ -19,7 +19,9 @@ pub use self::{
         BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, HealthArguments,
         InspectArguments, MigrateArguments, RunArguments, StatsArguments,
     },
-    conversation::{ConversationCommand, ExplainArguments, TranscriptArguments, WindowArguments},
+    conversation::{
+        ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments, WindowArguments,
+    },
     help::EXIT_CODES,
     moving::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
     parse::GRACE,

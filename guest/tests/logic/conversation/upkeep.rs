@@ -43,7 +43,7 @@ impl Work {
 }
 
 /// Turns until a summary is due.
-fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
+pub fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
     for number in from..from + 1000 {
         let question = format!("question {number}: what is this about?");
         let asked = ask(filter, &question, &s());
@@ -55,7 +55,7 @@ fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
     panic!("no summary is due");
 }
 
-fn summary(fake: &Fake) -> Value {
+pub fn summary(fake: &Fake) -> Value {
     serde_json::from_str(&entry(fake, "session", "summary").unwrap()).unwrap()
 }
 
