@@ -244,7 +244,9 @@ impl<H: Host> Filter<H> {
         }
         let Some(basis) = Basis::parse(job.state) else { return unreadable(job) };
         let done = match job.name {
-            summary::TASK | title::TASK if job.result == Some(&NeedResult::Failed) => self.leave(bucket, job, &basis),
+            summary::TASK | title::TASK | retention::TASK if job.result == Some(&NeedResult::Failed) => {
+                self.leave(bucket, job, &basis)
+            }
             summary::TASK => self.summarize(options, bucket, job, basis),
             title::TASK => self.entitle(options, bucket, job, basis),
             retention::TASK => self.retain(options, bucket, job, basis),
