@@ -408,9 +408,8 @@ impl transcripts::Guest for Component {
         transcript: transcripts::Transcript,
         settings: transcripts::TranscriptSettings,
     ) -> Reply<transcripts::SettingsSet> {
-        let settings = Settings::from(settings);
-        sessions().set_settings(&named(&transcript), &settings)?;
-        Ok(transcripts::SettingsSet { session: transcript.session, settings: settings.into() })
+        sessions().set_settings(&named(&transcript), &settings.into())?;
+        Ok(transcripts::SettingsSet { session: transcript.session })
     }
 }
 

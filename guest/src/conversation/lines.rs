@@ -3,8 +3,6 @@
 //! Promises lines by their numbers, as an editor counts them, bounded in number and bytes, and where to go on. Refuses
 //! patterns: what is looked for is a text, and stands on one line.
 
-use std::collections::VecDeque;
-
 use super::cuts::up_to;
 use super::desk::Transcript;
 use super::messages::{CONTAINS_MAX, place};
@@ -77,7 +75,8 @@ impl LineQuery<'_> {
         let context = self.context.min(CONTEXT_MAX);
         let mut found = FoundLines::default();
         let (mut count, mut after, mut bytes) = (0, 0, 0);
-        let mut before: VecDeque<Line> = VecDeque::new();
+        // Lines that are shown if the text comes soon enough.
+        let mut before: Vec<Line> = Vec::new();
         let mut offset = 0;
         for (number, raw) in (1..).zip(text.split_inclusive('\n')) {
             let begins = offset;
@@ -89,21 +88,23 @@ impl LineQuery<'_> {
             let at = place(raw, self.text, self.ignore_case);
             let line = shown(number, raw.strip_suffix('\r').unwrap_or(raw), at, begins);
             if at.is_none() && after == 0 {
-                before.push_back(line);
-                if before.len() > context as usize {
-                    before.pop_front();
+                if before.len() >= context as usize && !before.is_empty() {
+                    before.remove(0);
+                }
+                if context > 0 {
+                    before.push(line);
                 }
                 continue;
             }
-            before.push_back(line);
+            before.push(line);
             let more: usize = before.iter().map(|line| line.text.len()).sum();
             if (at.is_some() && count == limit) || (bytes + more > PAGE_BYTES && count > 0) {
                 // With the lines before it, which were not shown.
-                found.next = before.front().map(|line| line.number);
+                found.next = before.first().map(|line| line.number);
                 break;
             }
             bytes += more;
-            found.lines.extend(before.drain(..));
+            found.lines.append(&mut before);
             (count, after) = if at.is_some() { (count + 1, context) } else { (count, after - 1) };
         }
         found

@@ -30,7 +30,8 @@ pub async fn settings(
             reserve_tokens: given.reserve.or(kept.reserve_tokens),
             model: given.model.clone().or(kept.model),
         };
-        sessions.set_settings(named(transcript), &wanted).await?.settings
+        sessions.set_settings(named(transcript), &wanted).await?;
+        wanted
     };
     if as_json {
         return answer(true, &json!({"session": transcript.session, "settings": shown(&set)}), "");

@@ -222,8 +222,6 @@ pub struct TitleSet {
 pub struct SettingsSet {
     /// The session's id.
     pub session: String,
-    /// As they are now.
-    pub settings: TranscriptSettings,
 }
 
 /// A value of a user.
