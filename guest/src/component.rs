@@ -26,7 +26,9 @@ use bindings::wasi::logging::logging;
 
 use crate::arena::Arena;
 use crate::conversation::desk::Transcript;
+use crate::conversation::lines::{Line, LineQuery};
 use crate::conversation::messages::MessageQuery;
+use crate::conversation::settings::Settings;
 use crate::conversation::upkeep::{Job, Need, NeedResult, Purpose, Step};
 use crate::store::Capabilities;
 use crate::{
@@ -308,6 +310,7 @@ impl transcripts::Guest for Component {
             incarnation: state.incarnation,
             owner: state.owner,
             title: state.title,
+            settings: state.settings.into(),
             summary,
             summary_to,
             oldest: state.oldest,
@@ -349,6 +352,25 @@ impl transcripts::Guest for Component {
         Ok(transcripts::MessageContent { session, position, text: found.text, length: found.length })
     }
 
+    fn find_lines(
+        transcript: transcripts::Transcript,
+        position: u64,
+        query: transcripts::LineQuery,
+    ) -> Reply<transcripts::FoundLines> {
+        let transcripts::LineQuery { text, ignore_case, context, from_line: from, limit } = query;
+        let wanted = LineQuery { text: &text, ignore_case, context, from, limit };
+        let found = sessions().find_lines(&named(&transcript), position, &wanted)?;
+        let line = |line: Line| transcripts::ContentLine {
+            number: line.number,
+            is_match: line.is_match,
+            text: line.text,
+            offset: line.offset,
+            is_cut: line.is_cut,
+        };
+        let lines = found.lines.into_iter().map(line).collect();
+        Ok(transcripts::FoundLines { session: transcript.session, position, lines, next: found.next })
+    }
+
     fn rewrite(
         transcript: transcripts::Transcript,
         position: u64,
@@ -381,6 +403,14 @@ impl transcripts::Guest for Component {
         let title = sessions().set_title(&named(&transcript), title.as_deref())?;
         Ok(transcripts::TitleSet { session: transcript.session, title })
     }
+
+    fn set_settings(
+        transcript: transcripts::Transcript,
+        settings: transcripts::TranscriptSettings,
+    ) -> Reply<transcripts::SettingsSet> {
+        sessions().set_settings(&named(&transcript), &settings.into())?;
+        Ok(transcripts::SettingsSet { session: transcript.session })
+    }
 }
 
 fn named(transcript: &transcripts::Transcript) -> Transcript<'_> {
@@ -411,6 +441,20 @@ impl users::Guest for Component {
     fn forget(user: String) -> Reply<users::UserForgotten> {
         let done = sessions().forget_user(&user)?;
         Ok(users::UserForgotten { user, sessions: done.sessions, nodes: done.nodes, remaining: done.remaining })
+    }
+}
+
+impl From<transcripts::TranscriptSettings> for Settings {
+    fn from(given: transcripts::TranscriptSettings) -> Self {
+        let transcripts::TranscriptSettings { max_context_tokens, context_window, reserve_tokens, model } = given;
+        Self { max_context_tokens, context_window, reserve_tokens, model }
+    }
+}
+
+impl From<Settings> for transcripts::TranscriptSettings {
+    fn from(set: Settings) -> Self {
+        let Settings { max_context_tokens, context_window, reserve_tokens, model } = set;
+        Self { max_context_tokens, context_window, reserve_tokens, model }
     }
 }
 

@@ -19,9 +19,10 @@
 //! | `render` | in which form |
 //! | `ask`, `look` | the questions' lane |
 //! | `owner`, `activity` | users, and which of their sessions was used last |
-//! | `desk`, `messages`, `rewrite`, `replace`, `placed`, `register`, `profile`, `forget` | what operators and tools do |
+//! | `desk`, `messages`, `lines`, `rewrite`, `replace`, `placed`, `register`, `profile`, `forget` | what operators and tools do |
 //! | `upkeep`, `summary`, `title`, `retention` | what is done off an entry's path |
 //! | `recall` | what the window has lost, and a question bears on |
+//! | `settings` | what is set for one session in place of the options |
 //! | `scope`, `state` | what an entry says of itself; what a question tells its answers |
 //!
 //! # Options
@@ -66,19 +67,22 @@
 //!
 //! # Metadata
 //! Read: `memory` is for this entry, `{"read": bool, "write": bool, "summarize": bool, "look": bool, "recall": bool,
-//! "max_context_tokens": integer}`; with `look` a question writes nothing: no session is created (it is `failed` if there is none), no use of one
-//! counted, and `memory_trace` comes along; `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
+//! "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; with `look` a question writes
+//! nothing: no session is created (it is `failed` if there is none), no use of one counted, and `memory_trace` comes along;
+//! `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
 //!
 //! Attached to questions: `memory_messages`, the window, as chat messages (`role` `user`, `assistant` or `tool`, never
 //! `system`; `content`; `tool_calls`, `tool_call_id`), or as one text. `memory_summary`, a message of the user's role, to
 //! come before them. `memory_recall`, an object: `text`, to stand directly before the question as a user's message, and
 //! `passages`, in order of time, each with `session`, `position`, `at`, `role`, `source`, `trust`, `text`, `score` (a share
-//! of the best one's) and `why` (`terms`, `speaker`, `date`, `time`). `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget.
+//! of the best one's) and `why` (`terms`, `speaker`, `date`, `time`). `memory_model`, the model that is set for the session
+//! or the entry. `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget.
 //!
 //! # What is stored
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
-//! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `title`; `untitled`, until
+//! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `settings`,
+//! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `untitled`, until
 //! deferred work has settled the title; `revision`; `recalled`, how far recall has read; for the rest see `recall`),
 //! `messages` (key of a message id → position), `branches` (position where one begins → `{"after", "total"}`), `results`
 //! (whole tool results), `nodes` (name → `{"app_id", "node_id"}`). A weight is tokens by the estimate `bytes-1`:
@@ -92,6 +96,7 @@ mod cuts;
 pub mod desk;
 mod forget;
 pub(crate) mod intake;
+pub mod lines;
 mod locate;
 mod look;
 pub mod messages;
@@ -108,6 +113,7 @@ mod replace;
 mod retention;
 mod rewrite;
 pub(crate) mod scope;
+pub mod settings;
 pub(crate) mod state;
 pub(crate) mod step;
 mod summary;
@@ -150,3 +156,5 @@ pub(crate) const REVISION: &str = "revision";
 pub(crate) const BYTES: &str = "bytes";
 /// What was said up to a position, in short.
 pub(crate) const SUMMARY: &str = "summary";
+/// What is set for it in place of the configuration.
+pub(crate) const SETTINGS: &str = "settings";

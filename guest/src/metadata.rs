@@ -16,7 +16,7 @@ const MESSAGE: &str = "message_id";
 /// What is attached.
 const CONTEXT: &str = "memory_context";
 /// How the members begin and go on that are the filter's to attach, whether it does so already or not.
-const OWN: (&str, [&str; 6]) = ("memory", ["context", "messages", "summary", "recall", "trace", "sections"]);
+const OWN: (&str, [&str; 7]) = ("memory", ["context", "messages", "summary", "recall", "trace", "sections", "model"]);
 
 /// What metadata say about the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn whatever_is_the_filters_own_is_cut_and_nothing_else() {
-        for name in ["context", "messages", "summary", "recall", "trace", "sections"] {
+        for name in ["context", "messages", "summary", "recall", "trace", "sections", "model"] {
             let before = format!("{{\"a\":1,\"memory_{name}\":[2],\"session_id\":\"s\",\"memory\\u005f{name}\":3}}");
             for unbound in [false, true] {
                 let metadata = Metadata::parse(&before, unbound);

@@ -4,6 +4,9 @@
 //! Promises what [`session`](crate::session) promises of its output. A window is had as a question has it; nothing is
 //! worked out here.
 
+mod grep;
+pub mod settings;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -93,6 +96,10 @@ pub async fn serve(
             };
             answer(json, &json!({"session": transcript.session, "title": title}), title.as_deref().unwrap_or_default())
         }
+        ConversationCommand::Settings { transcript, settings, clear } => {
+            settings::settings(sessions, json, transcript, settings, *clear).await
+        }
+        ConversationCommand::Grep(arguments) => grep::grep(sessions, json, arguments).await,
         ConversationCommand::Window(arguments) => {
             let passed = window(keepline, sessions, arguments).await?;
             terminal::print_line(&json_text::printable(passed.metadata.as_deref().unwrap_or("{}")))?;
@@ -135,11 +142,12 @@ async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptAr
             "session": state.session, "incarnation": state.incarnation, "owner": state.owner, "title": state.title,
             "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
             "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
+            "settings": settings::shown(&state.settings),
         });
         return answer(true, &shown, "");
     }
     let optional = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let rows = vec![
+    let mut rows = vec![
         ["session".to_owned(), state.session],
         ["owner".to_owned(), optional(state.owner)],
         ["title".to_owned(), optional(state.title)],
@@ -148,6 +156,7 @@ async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptAr
         ["bytes".to_owned(), state.bytes.to_string()],
         ["summary".to_owned(), optional(state.summary)],
     ];
+    rows.extend(settings::rows(state.settings));
     Ok(terminal::print_table(["", "Value"], rows)?)
 }
 

@@ -3,9 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use keepline::{TokenCounter, config::Config};
-use tiktoken_rs::{CoreBPE, cl100k_base_singleton, o200k_base_singleton};
+use tiktoken_rs::{CoreBPE, bpe_for_model, cl100k_base_singleton, o200k_base_singleton};
 
-/// A vocabulary. It is unpacked when it is first needed, which takes a moment.
+/// A vocabulary: of models that are not known to have another one. Each is unpacked when it is first needed, which takes
+/// a moment.
 struct Vocabulary {
     name: &'static str,
     load: fn() -> &'static CoreBPE,
@@ -13,8 +14,18 @@ struct Vocabulary {
 
 impl TokenCounter for Vocabulary {
     fn count(&self, text: &str) -> u32 {
-        u32::try_from((self.load)().count_ordinary(text)).unwrap_or(u32::MAX)
+        count(text, (self.load)())
     }
+
+    fn count_for(&self, model: &str, text: &str) -> u32 {
+        // Without the name of whoever serves it, which routers put before it.
+        let name = model.rsplit('/').next().unwrap_or(model);
+        count(text, bpe_for_model(name).unwrap_or_else(|_| (self.load)()))
+    }
+}
+
+fn count(text: &str, vocabulary: &CoreBPE) -> u32 {
+    u32::try_from(vocabulary.count_ordinary(text)).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for Vocabulary {

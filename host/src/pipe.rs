@@ -42,7 +42,10 @@ struct Staged {
     /// Whose it is. None: whosever the answer is.
     session: Option<CompactString>,
     question_text: Option<String>,
+    /// As whoever asked has counted them.
     question_tokens: Option<u32>,
+    /// The model that is set for it.
+    model: Option<String>,
     activity: Vec<ToolActivity>,
     activity_bytes: usize,
 }
@@ -102,7 +105,7 @@ impl Pipe {
             // Also of a question that fails: its answer is none the less one to it.
             self.staged.session = owner.session.clone();
             self.staged.question_text = Some(question.text.to_owned());
-            self.staged.question_tokens = question.tokens.or_else(|| self.shared.count_tokens(question.text));
+            self.staged.question_tokens = question.tokens;
         }
         let call = async |instance: &mut Instance, writer, due| {
             let called = instance.question(writer, due, Scope::Entry(owner.clone()), question).await?;
@@ -116,6 +119,7 @@ impl Pipe {
         match called {
             Ok(QuestionReply { metadata, turn, effect, attached, due: tasks, problem }) => {
                 (self.turn, self.owner) = (turn, Some(owner));
+                self.staged.model = self.shared.model(metadata.as_deref());
                 let metadata = self.shared.with_files(metadata, due).await;
                 self.conclude(Passed { metadata, effect, attached, due: tasks, problem: problem.map(Problem::from) })
             }
@@ -194,10 +198,11 @@ impl Pipe {
         let session = owner.session.as_ref().or_else(|| self.owner.as_ref()?.session.as_ref());
         let continues = self.staged.session.is_none() || self.staged.session.as_ref() == session;
         let staged = if continues { &self.staged } else { &none };
-        answer.tokens = answer.tokens.or_else(|| self.shared.count_tokens(answer.text));
+        let count = |text: &str| self.shared.count_tokens(staged.model.as_deref(), text);
+        answer.tokens = answer.tokens.or_else(|| count(answer.text));
         answer.question_tokens = answer.question_tokens.or_else(|| match answer.question_text {
-            Some(text) => self.shared.count_tokens(text),
-            None => staged.question_tokens,
+            Some(text) => count(text),
+            None => staged.question_tokens.or_else(|| count(staged.question_text.as_deref()?)),
         });
         let parts = answer.parts(staged.question_text.as_deref(), &staged.activity);
         let entry = answer.entry(&self.turn, &parts);

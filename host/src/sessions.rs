@@ -8,8 +8,9 @@ pub use crate::contract::sessions::{
     ValueFound, ValueStored,
 };
 pub use crate::contract::transcripts::{
-    Message, MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
-    TranscriptState, UserForgotten, UserSessions, UserValue, UserValueStored, UserValues,
+    ContentLine, FoundLines, LineQuery, Message, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet,
+    Transcript, TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten,
+    UserSessions, UserValue, UserValueStored, UserValues,
 };
 pub use crate::search::{FoundMessage, UserSearch};
 use tokio::time::Instant;
@@ -205,8 +206,17 @@ calls! {
     /// tool's result that was cut when it was stored, of the whole.
     content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
         in Scope::transcript(&transcript) => MessageContent;
+    /// The lines of a message that hold a text, with their numbers and as many lines around them as asked for; of a tool's
+    /// result that was cut when it was stored, of the whole. At most 1,000 that hold it, and 256 KiB; `next` says where to go
+    /// on. Cost: one transaction, two for a whole result.
+    find_lines = find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
+        in Scope::transcript(&transcript) => FoundLines;
     /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
     set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in Scope::transcript(&transcript) => TitleSet;
+    /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
+    /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
+    set_settings = set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
+        in Scope::transcript(&transcript) => SettingsSet;
     /// The values of a user, which each question that names the user gets; or the one under that key.
     user_values = user_values(user: &str, key: Option<&str>) in Scope::of_user(user) => UserValues;
     /// Store a JSON text as a value of a user; none: remove it.

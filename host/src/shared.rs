@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use keepline_json as json;
 use tokio::time::Instant;
 
 use crate::{
@@ -30,10 +31,27 @@ impl Shared {
         deadline.map_or_else(|| Due::within(now, self.entry_timeout), Due::by)
     }
 
-    /// How many tokens a text is, if anybody counts them and they are wanted.
-    pub(crate) fn count_tokens(&self, text: &str) -> Option<u32> {
-        let counter = self.token_counter.as_ref().filter(|_| self.pool.wants_turns())?;
-        Some(counter.count(text))
+    /// How many tokens a text is, for this model if one is set, if anybody counts them and they are wanted.
+    pub(crate) fn count_tokens(&self, model: Option<&str>, text: &str) -> Option<u32> {
+        let counter = self.counter()?;
+        Some(model.map_or_else(|| counter.count(text), |model| counter.count_for(model, text)))
+    }
+
+    /// The model that is set for a question's session, or for itself, as it is told by what the question gets. Nobody
+    /// needs it if nobody counts.
+    pub(crate) fn model(&self, metadata: Option<&str>) -> Option<String> {
+        self.counter()?;
+        let mut model = None;
+        json::members(metadata?, |key, raw| {
+            if json::key_is(key, "memory_model") {
+                model = json::string(raw).map(Into::into);
+            }
+        })?;
+        model
+    }
+
+    fn counter(&self) -> Option<&dyn TokenCounter> {
+        self.token_counter.as_deref().filter(|_| self.pool.wants_turns())
     }
 
     /// What a question gets, with what its files are. When that takes too long, as it is.

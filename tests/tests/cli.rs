@@ -56,6 +56,8 @@ mod recall;
 mod scripts;
 #[path = "cli/sessions.rs"]
 mod sessions;
+#[path = "cli/settings.rs"]
+mod settings;
 #[path = "cli/signals.rs"]
 mod signals;
 #[path = "cli/store.rs"]

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use keepline_json as json;
 
 use super::look::{Seen, Wanted};
-use super::options::{Form, Options, Recall};
+use super::options::{BUDGET_MIN, Form, Options, Recall};
 use super::record::{Record, integer};
 use super::render;
 use super::scope::{self, Said};
@@ -25,8 +25,6 @@ use crate::metadata::Metadata;
 use crate::names::token;
 use crate::store::{Failure, FailureCode, Host, LogRecords, Opening};
 
-/// The least budget that an entry may ask for.
-const BUDGET_MIN: u64 = 64;
 /// What a summary says, and how far it reaches.
 pub(super) struct Summary<'a> {
     pub text: Cow<'a, str>,
@@ -77,7 +75,7 @@ impl<H: Host> Filter<H> {
             Some(_) => scope::create_node(options),
             None => self.config.create(),
         };
-        let budget = said.max_context_tokens.map_or_else(|| options.budget(), |tokens| tokens.max(BUDGET_MIN));
+        let read_for = options.budget_of(&[&said.settings]);
         let parent = said.parent.as_deref().map(token);
         let user = said.user_id.as_deref().map(owner::name);
         let is_recalled =
@@ -90,7 +88,7 @@ impl<H: Host> Filter<H> {
             user: user.as_deref(),
             bucket,
             opening,
-            budget,
+            budget: read_for,
             parent: parent.as_deref(),
             only_looks,
             recall: recall.as_ref(),
@@ -114,7 +112,8 @@ impl<H: Host> Filter<H> {
             Err(failure) => return Err(failure),
         };
 
-        self.widen(&mut seen, bucket)?;
+        let budget = options.budget_of(&[&seen.settings, &said.settings]);
+        self.widen(options, &mut seen, bucket, budget, read_for)?;
         let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
         let question = self.question_key(entry, metadata, next);
         let target = seen.target(parent.as_deref());
@@ -159,6 +158,7 @@ impl<H: Host> Filter<H> {
             wants_title: seen.is_untitled || (next == 0 && !seen.has_title),
             is_latest: seen.user.latest.as_deref() == Some(session),
             summarized: seen.summary.as_deref().and_then(Summary::parse).map_or(0, |summary| summary.total),
+            budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
             forgotten: seen.user.forgotten.take().map(Into::into),
             app_id: owner::listed(said.app_id.as_deref().filter(|_| node.is_some())).map(Into::into),
             node_id: owner::listed(said.node_id.as_deref().filter(|_| node.is_some())).map(Into::into),
@@ -169,7 +169,7 @@ impl<H: Host> Filter<H> {
             let what = ["Files of a question of session ", session, " not remembered: their references are too long"];
             log::warn(&self.host, log::LIMIT, &what);
         }
-        let Seen { incarnation, mut values, summary, branches, oldest, user, recall: found, .. } = seen;
+        let Seen { incarnation, mut values, summary, branches, oldest, user, settings, recall: found, .. } = seen;
         if said.is_read == Some(false) {
             return Ok(());
         }
@@ -248,6 +248,9 @@ impl<H: Host> Filter<H> {
             reply.problem.get_or_insert_with(|| Problem::limit(message));
             members.clear();
             (shown, shown_tokens) = (Vec::new(), 0);
+        }
+        if let Some(model) = said.settings.model.as_ref().or(settings.model.as_ref()) {
+            push_member(&mut members, "memory_model", &render::quoted(model));
         }
         if let Some((wanted, found)) = recall.as_ref().zip(found) {
             let asking = recall::find::Asking {

@@ -112,6 +112,7 @@ impl<H: Host> Filter<H> {
         let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let id = id.as_deref().filter(|id| *id != state.question);
         let answer_files = step::files(said.files.as_deref());
+        let budget = state.budget.unwrap_or_else(|| options.budget());
         let about = About {
             turn: &state.turn,
             question_id: &state.question,
@@ -123,6 +124,7 @@ impl<H: Host> Filter<H> {
             total: is_paired.then_some(state.total),
             parent: state.parent.as_deref(),
             value_bytes: value.as_ref().map_or(0, String::len),
+            budget,
         };
         let step = Step::new(options, entry, &about);
         if step.is_empty() {
@@ -157,7 +159,7 @@ impl<H: Host> Filter<H> {
         let recalls = options.recall != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
             summarized: Some(state.summarized).filter(|_| is_paired),
-            threshold: options.budget(),
+            threshold: budget,
             summaries: options.summaries && said.is_summarized != Some(false),
             title: asked.is_some(),
             retitles: options.auto_generate_titles && options.update_existing_titles && state.node.is_none(),

@@ -4,7 +4,8 @@
 
 use super::record::{Record, integer};
 use super::scope;
-use super::{BYTES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, ask::Summary, title};
+use super::settings::Settings;
+use super::{BYTES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, ask::Summary, title};
 use crate::names::{ANSWER_COUNT, repr};
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, valid_session};
 use crate::store::{Bucket, Host, LogEnd, Opening, Operation, VALUES};
@@ -67,6 +68,8 @@ pub struct TranscriptState {
     pub owner: Option<String>,
     /// Its title.
     pub title: Option<String>,
+    /// What is set for it in place of the configuration.
+    pub settings: Settings,
     /// What was said up to a position.
     pub summary: Option<(String, u64)>,
     /// The position of the oldest record.
@@ -91,7 +94,7 @@ impl<H: Host> Sessions<H> {
     /// What there is to tell of a transcript.
     pub fn describe(&self, transcript: &Transcript<'_>) -> Answer<TranscriptState> {
         let at = transcript.address()?;
-        let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES];
+        let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS];
         let operations = [
             Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 1, max_bytes: RECORD_BYTES },
             Operation::GetSome { map: SESSION, keys: &keys, max_bytes: SESSION_BYTES },
@@ -115,6 +118,7 @@ impl<H: Host> Sessions<H> {
                 OWNER => state.owner = Some(entry.text),
                 TITLE => state.title = Some(entry.text),
                 TOTAL => state.weight = integer(&entry.text).unwrap_or(0),
+                SETTINGS => state.settings = Settings::parse(&entry.text),
                 BYTES => state.bytes = integer(&entry.text).unwrap_or(0),
                 _ => state.summary = Summary::parse(&entry.text).map(|found| (found.text.into_owned(), found.to)),
             }

@@ -5,9 +5,11 @@
 
 use super::options::Options;
 use super::record::integer;
+use super::settings::Settings;
 use super::thread::{Branches, Thread};
 use super::{
-    BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, recall, tokens,
+    BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, recall,
+    tokens,
 };
 use crate::filter::Filter;
 use crate::log;
@@ -21,7 +23,7 @@ use crate::store::{
 const BRANCHES_MAX: u64 = 512;
 const BRANCHES_BYTES: u64 = 64 << 10;
 /// What there is once, the summary among it.
-const ONCE: [&str; 6] = [HEAD, TOTAL, SUMMARY, OWNER, TITLE, UNTITLED];
+const ONCE: [&str; 7] = [HEAD, TOTAL, SUMMARY, OWNER, TITLE, UNTITLED, SETTINGS];
 const SESSION_BYTES: u64 = 1 << 20;
 /// Of the transcript, whatever the budget: a transaction's answers may have 16 MiB, the session's values among them.
 const READ_BYTES: u64 = 6 << 20;
@@ -39,6 +41,7 @@ pub(super) struct Wanted<'a> {
     pub user: Option<&'a str>,
     pub bucket: Bucket<'a>,
     pub opening: Opening<'a>,
+    /// As far as it is known without what is set for the session.
     pub budget: u64,
     /// The key of the message that the question follows.
     pub parent: Option<&'a str>,
@@ -62,6 +65,7 @@ pub(super) struct Seen {
     pub has_title: bool,
     /// A title is due, or was and did not come about.
     pub is_untitled: bool,
+    pub settings: Settings,
     pub user: owner::Seen,
     pub branches: Branches,
     pub newest: LogRecords,
@@ -165,6 +169,7 @@ impl<H: Host> Filter<H> {
         };
         let (head, total, summary) = (take(HEAD), take(TOTAL), take(SUMMARY));
         let owner = if is_node { owner } else { take(OWNER) };
+        let settings = take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
         let (has_title, is_untitled) = (take(TITLE).is_some(), take(UNTITLED).is_some());
         let branches = Branches::of(&outcomes.readable()?);
         let newest = outcomes.records()?;
@@ -190,6 +195,7 @@ impl<H: Host> Filter<H> {
             owner,
             has_title,
             is_untitled,
+            settings,
             user,
             branches,
             newest,
@@ -199,14 +205,32 @@ impl<H: Host> Filter<H> {
         }))
     }
 
-    /// Read more of the transcript where not even its newest turn was read whole.
-    pub(super) fn widen(&self, seen: &mut Seen, bucket: Bucket<'_>) -> Result<(), Failure> {
+    /// Read more of the transcript where the session's budget is more than it was `read_for`, and where not even its
+    /// newest turn was read whole.
+    pub(super) fn widen(
+        &self,
+        options: &Options,
+        seen: &mut Seen,
+        bucket: Bucket<'_>,
+        budget: u64,
+        read_for: u64,
+    ) -> Result<(), Failure> {
+        if budget > read_for {
+            self.read_again(seen, bucket, records_of(options, budget), bytes_of(budget))?;
+        }
+        if !seen.newest.records.iter().any(|record| begins(record)) {
+            self.read_again(seen, bucket, STEP_RECORDS, READ_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Read more of the newest records, if there are more than were read.
+    fn read_again(&self, seen: &mut Seen, bucket: Bucket<'_>, max_records: u64, max_bytes: u64) -> Result<(), Failure> {
         let LogRecords { extent, records, .. } = &seen.newest;
-        if records.len() as u64 >= extent.length || records.iter().any(|record| begins(record)) {
+        if records.len() as u64 >= extent.length {
             return Ok(());
         }
-        let (log, end) = (TRANSCRIPT, LogEnd::Newest);
-        let read = Operation::Read { log, end, max_records: STEP_RECORDS, max_bytes: READ_BYTES };
+        let read = Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records, max_bytes };
         let opening = Opening::life(&seen.incarnation);
         let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
         let receipt = reply::transact(&self.host, &transaction)?;

@@ -19,7 +19,7 @@ const LOOK_BYTES: u64 = 4 << 20;
 const LIMIT: u32 = 100;
 const LIMIT_MAX: u32 = 1000;
 /// Longer ones are not searched for.
-const CONTAINS_MAX: usize = 256;
+pub(super) const CONTAINS_MAX: usize = 256;
 /// Characters of a part of a message.
 const PART: u32 = 50_000;
 const PART_MAX: u32 = 200_000;
@@ -149,7 +149,15 @@ impl<H: Host> Sessions<H> {
         offset: u64,
         limit: u32,
     ) -> Answer<MessageContent> {
-        let at = transcript.address()?;
+        let text = self.whole_text(&transcript.address()?, position)?;
+        let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+        Ok(MessageContent { text: part, length: text.chars().count() as u64 })
+    }
+
+    /// All that a message says: of a tool's result that was cut, the whole.
+    pub(super) fn whole_text(&self, at: &super::desk::Address<'_>, position: u64) -> Answer<String> {
         let read = Operation::ReadAt { log: TRANSCRIPT, position, count: 1, max_bytes: LOOK_BYTES };
         let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::LOOK, &[read])?;
         let run = self.told(at.session, outcomes.records())?;
@@ -157,17 +165,14 @@ impl<H: Host> Sessions<H> {
         let Some(record) = record.filter(|record| !record.is_removed()) else {
             return Err(at.no_message(position));
         };
-        let mut whole = None;
         if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
             let get = [Operation::Get { map: RESULTS, key, max_bytes: RESULT_BYTES }];
             let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(&life), &get)?;
-            whole = self.told(at.session, outcomes.text())?;
+            if let Some(whole) = self.told(at.session, outcomes.text())? {
+                return Ok(whole);
+            }
         }
-        let text = whole.as_deref().unwrap_or_else(|| said(&record));
-        let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
-        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
-        Ok(MessageContent { text: part, length: text.chars().count() as u64 })
+        Ok(said(&record).to_owned())
     }
 
     /// Read spans, the newest first, as far as they come whole.
@@ -204,7 +209,7 @@ impl<H: Host> Sessions<H> {
 
 impl MessageQuery<'_> {
     fn fits(&self, record: &Record<'_>) -> bool {
-        let has = |text: &str| self.contains.is_none_or(|wanted| contains(text, wanted));
+        let has = |text: &str| self.contains.is_none_or(|wanted| place(text, wanted, true).is_some());
         !record.is_removed()
             && self.role.is_none_or(|role| role == role_name(record.role))
             && (has(said(record)) || record.tool.as_ref().is_some_and(|tool| has(&tool.name)))
@@ -220,10 +225,11 @@ fn said<'r>(record: &'r Record<'_>) -> &'r str {
     }
 }
 
-/// Whether a text holds another one. ASCII letters match in either case.
-fn contains(text: &str, wanted: &str) -> bool {
+/// Where a text holds another one. ASCII letters may match in either case.
+pub(super) fn place(text: &str, wanted: &str, ignore_case: bool) -> Option<usize> {
     let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
-    wanted.is_empty() || text.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted))
+    let is_same = |part: &[u8]| if ignore_case { part.eq_ignore_ascii_case(wanted) } else { part == wanted };
+    if wanted.is_empty() { Some(0) } else { text.windows(wanted.len()).position(is_same) }
 }
 
 fn holds(span: &Span, position: u64) -> bool {

@@ -165,8 +165,10 @@ impl Default for Options {
 
 /// Without a window to derive it from.
 const BUDGET: u64 = 50_000;
-const BUDGET_MIN: u64 = 64;
-const TOKENS_MAX: u64 = 2_000_000;
+pub(super) const BUDGET_MIN: u64 = 64;
+pub(super) const TOKENS_MAX: u64 = 2_000_000;
+pub(super) const WINDOW_MIN: u64 = 256;
+pub(super) const WINDOW_MAX: u64 = 4 * TOKENS_MAX;
 const RESERVE_MAX: u64 = 64_000;
 const MESSAGES_MAX: u64 = 500;
 const LENGTH_MAX: u64 = 8 << 20;
@@ -194,8 +196,8 @@ impl Options {
         let default = Self::default();
         let read = match reader.field {
             "max_context_tokens" => or_zero(reader, &mut self.max_context_tokens, BUDGET_MIN, TOKENS_MAX),
-            "context_window" => or_zero(reader, &mut self.context_window, 256, 4 * TOKENS_MAX),
-            "reserve_tokens" => or_zero(reader, &mut self.reserve_tokens, 1, 4 * TOKENS_MAX),
+            "context_window" => or_zero(reader, &mut self.context_window, WINDOW_MIN, WINDOW_MAX),
+            "reserve_tokens" => or_zero(reader, &mut self.reserve_tokens, 1, WINDOW_MAX),
             "max_window_bytes" => {
                 reader.integer(&mut self.max_window_bytes, default.max_window_bytes, 1024, LENGTH_MAX)
             }
@@ -360,18 +362,26 @@ impl Options {
 
     /// The tokens that a question gets at most.
     pub fn budget(&self) -> u64 {
-        if self.max_context_tokens > 0 {
-            return self.max_context_tokens;
-        }
-        if self.context_window == 0 {
-            return BUDGET;
-        }
-        let reserve = match self.reserve_tokens {
-            0 => (self.context_window * 35).div_ceil(100).min(RESERVE_MAX),
+        budget(self.max_context_tokens, self.context_window, self.reserve_tokens)
+    }
+}
+
+/// Of what is given, or derived where it is 0.
+pub(super) fn budget(max_context_tokens: u64, context_window: u64, reserve_tokens: u64) -> u64 {
+    let derived = || {
+        let window = context_window.min(WINDOW_MAX);
+        let reserve = match reserve_tokens {
+            0 => (window * 35).div_ceil(100).min(RESERVE_MAX),
             given => given,
         };
-        (self.context_window.saturating_sub(reserve) * 4 / 5).max(BUDGET_MIN)
-    }
+        window.saturating_sub(reserve) * 4 / 5
+    };
+    let tokens = match (max_context_tokens, context_window) {
+        (0, 0) => BUDGET,
+        (0, _) => derived(),
+        (given, _) => given,
+    };
+    tokens.clamp(BUDGET_MIN, TOKENS_MAX)
 }
 
 /// 0, which is what is derived, or a number in this range.

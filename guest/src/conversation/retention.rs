@@ -1,7 +1,9 @@
 //! Retention: of a conversation that is over its limits the oldest turns go.
 //!
 //! Promises that whole turns go, the newest never, and all that belongs to them: ids, whole results, branches. The summary
-//! stays. A tenth of the limit is freed at once, so that it is due seldom. Refuses to touch what others change meanwhile.
+//! stays. A tenth of the limit is freed at once, so that it is due seldom. The first step only finds out whether there is
+//! anything to free, so that copies are made only then, and no more goes than was there at that step. Refuses to touch what
+//! others change meanwhile.
 
 use super::ask::own_key;
 use super::options::Options;
@@ -37,12 +39,20 @@ impl<H: Host> Filter<H> {
         };
         let bytes = outcomes.text()?.as_deref().and_then(integer).unwrap_or(0);
         let branches = outcomes.readable()?;
-        let run = outcomes.records()?;
+        let mut run = outcomes.records()?;
         let surplus = Surplus {
             records: over(run.extent.length, options.max_session_messages),
             bytes: over(bytes, options.max_session_bytes),
         };
+        if basis.to > 0 {
+            run.records.truncate(usize::try_from(basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
+        }
         let gone = surplus.taken_from(&run);
+        if basis.to == 0 && gone.count > 0 {
+            // The lease stays for the step that frees it.
+            basis.to = run.extent.next();
+            return Ok(Progress { state: Some(basis.write()), ..Progress::of(Step::Again) });
+        }
         let first = run.extent.first + gone.count as u64;
         let is_gone = |begin: &str| integer(begin).is_some_and(|begin| begin < first);
         let ids: Vec<&str> = gone.ids.iter().map(String::as_str).collect();

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use keepline_json as json;
 
 use super::options::{Mode, Options};
-use super::record::{container, integer};
+use super::record::container;
+use super::settings::Settings;
 use super::state::State;
 use crate::names::hashed;
 use crate::store::{Bucket, BucketKind, Opening, TimeToLive};
@@ -37,7 +38,7 @@ pub(crate) struct Said<'a> {
     /// Whether it gets a window.
     pub has_window: Option<bool>,
     /// For this entry.
-    pub max_context_tokens: Option<u64>,
+    pub settings: Settings,
 }
 
 impl<'a> Said<'a> {
@@ -69,6 +70,7 @@ impl<'a> Said<'a> {
     }
 
     fn switch(&mut self, raw: &str) {
+        self.settings = Settings::parse(raw);
         let _ = json::members(raw, |key, raw| {
             let is_on = match raw {
                 "true" => Some(true),
@@ -82,7 +84,6 @@ impl<'a> Said<'a> {
                 Some("recall") => self.recalls = is_on,
                 Some("window") => self.has_window = is_on,
                 Some("summarize") => self.is_summarized = is_on,
-                Some("max_context_tokens") => self.max_context_tokens = integer(raw).filter(|tokens| *tokens > 0),
                 _ => {}
             }
         });
@@ -144,7 +145,7 @@ mod tests {
                 "memory": {"read": 0, "write": "false", "max_context_tokens": -1}}"#,
         );
         assert!(said.user_id.is_none() && said.parent.is_none() && said.question.is_none() && said.files.is_none());
-        assert!(said.is_read.is_none() && said.is_written.is_none() && said.max_context_tokens.is_none());
+        assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == Settings::default());
         assert_eq!(said.node(&Options::default(), "s"), Ok(None));
         assert!(Said::of("[1]").user_id.is_none());
     }

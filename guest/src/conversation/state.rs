@@ -64,6 +64,8 @@ pub(crate) struct State<'a> {
     pub is_latest: bool,
     /// What of the thread's weight its summary holds.
     pub summarized: u64,
+    /// The session's budget, if that is not the configuration's.
+    pub budget: Option<u64>,
     /// What the user's tombstone says, if there is one.
     pub forgotten: Option<Cow<'a, str>>,
     /// The node's own ids, if they are short.
@@ -97,6 +99,7 @@ impl<'a> State<'a> {
                 "h" => state.wants_title = raw == "1",
                 "v" => state.is_latest = raw == "1",
                 "z" => state.summarized = integer(raw).unwrap_or(0),
+                "k" => state.budget = integer(raw),
                 "g" => state.forgotten = Some(text()),
                 "m" => state.app_id = Some(text()),
                 "d" => state.node_id = Some(text()),
@@ -149,7 +152,8 @@ impl<'a> State<'a> {
             ("v", self.is_latest),
         ];
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name, 1));
-        let counts = flags.chain([("w", self.total), ("z", self.summarized)]);
+        let counts =
+            flags.chain([("w", self.total), ("z", self.summarized)]).chain(self.budget.map(|count| ("k", count)));
         for (name, count) in counts.chain(fork.into_iter().flatten()) {
             push_name(&mut out, name);
             push_number(&mut out, count);
@@ -246,6 +250,7 @@ mod tests {
             wants_title: true,
             is_latest: true,
             summarized: 5,
+            budget: Some(64),
             forgotten: Some("17".into()),
             app_id: Some("é".into()),
             node_id: Some("n 1".into()),

@@ -73,6 +73,8 @@ pub(super) struct About<'a> {
     pub parent: Option<&'a str>,
     /// Bytes of the answer's value, which goes with it.
     pub value_bytes: usize,
+    /// Tokens that the session's questions get: of longer results there is a preview.
+    pub budget: u64,
 }
 
 impl<'a> Step<'a> {
@@ -156,7 +158,7 @@ impl<'a> Step<'a> {
             cuts::bound(error, self.tool_bytes);
         }
         let mut tool = Tool { error, ..tool };
-        if let Some(shown) = shown(options, &text, self.tool_bytes) {
+        if let Some(shown) = shown(&text, about.budget, self.tool_bytes) {
             record.truncated = true;
             record.content = shown.into();
             if let Some(room) = self.room.checked_sub(text.len()) {
@@ -270,8 +272,8 @@ impl<'a> Step<'a> {
 }
 
 /// What of a tool's result its record holds. None: all of it.
-fn shown(options: &Options, text: &str, limit: usize) -> Option<String> {
-    let preview = cuts::preview(text, options.budget());
+fn shown(text: &str, budget: u64, limit: usize) -> Option<String> {
+    let preview = cuts::preview(text, budget);
     let mut shown = preview.as_deref().map_or(Cow::Borrowed(text), Cow::Borrowed);
     let is_cut = cuts::bound(&mut shown, limit);
     if is_cut { Some(shown.into_owned()) } else { preview }
@@ -299,7 +301,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
     }
     if record.kind == Kind::ToolResult {
         let text = intake::redacted(options, (*record.content).into()).into_owned();
-        record.content = match shown(options, &text, TOOL_BYTES) {
+        record.content = match shown(&text, options.budget(), TOOL_BYTES) {
             Some(shown) => {
                 record.truncated = true;
                 whole = Some(text);

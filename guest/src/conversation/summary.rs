@@ -12,11 +12,12 @@ use super::ask::Summary;
 use super::cuts::{head_and_tail, up_to};
 use super::options::Options;
 use super::record::{Kind, Record, Role, integer};
+use super::settings::Settings;
 use super::thread::{Branches, Read, Thread};
 use super::tokens;
 use super::turns::{Turn, turns};
 use super::upkeep::{Basis, Job, Need, NeedResult, Progress, Purpose, Step};
-use super::{BRANCHES, REVISION, SESSION, SUMMARY, TOTAL, TRANSCRIPT};
+use super::{BRANCHES, REVISION, SESSION, SETTINGS, SUMMARY, TOTAL, TRANSCRIPT};
 use crate::filter::Filter;
 use crate::log;
 use crate::names;
@@ -52,7 +53,10 @@ impl<H: Host> Filter<H> {
             NeedResult::Text(text) if text.trim().is_empty() => {
                 return Ok(Progress::failed("other", "The model's summary is blank".to_owned()));
             }
-            NeedResult::Text(text) => up_to(text.trim(), tokens::bytes_of(max_tokens(options)) * 3 / 2, usize::MAX),
+            NeedResult::Text(text) => {
+                let most = basis.max_tokens.min(options.summary_max_tokens);
+                up_to(text.trim(), tokens::bytes_of(most) * 3 / 2, usize::MAX)
+            }
             NeedResult::Missing | NeedResult::Failed => &basis.fallback,
         };
         let mut entry = String::from("{\"text\":");
@@ -89,7 +93,7 @@ impl<H: Host> Filter<H> {
         mut basis: Basis,
     ) -> Result<Progress, Failure> {
         let operations = [
-            Operation::GetSome { map: SESSION, keys: &[SUMMARY, REVISION, TOTAL], max_bytes: 1 << 20 },
+            Operation::GetSome { map: SESSION, keys: &[SUMMARY, REVISION, TOTAL, SETTINGS], max_bytes: 1 << 20 },
             Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
             Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: READ_RECORDS, max_bytes: READ_BYTES },
         ];
@@ -97,11 +101,12 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        let mut total = 0;
+        let (mut total, mut settings) = (0, Settings::default());
         for entry in outcomes.readable()? {
             match &*entry.key {
                 SUMMARY => basis.before = Some(entry.text),
                 REVISION => basis.revision = Some(entry.text),
+                SETTINGS => settings = Settings::parse(&entry.text),
                 _ => total = integer(&entry.text).unwrap_or(0),
             }
         }
@@ -118,7 +123,9 @@ impl<H: Host> Filter<H> {
         let earlier = earlier.filter(|summary| newest.is_some_and(|newest| branches.hold(newest, summary.to)));
         let since: Vec<&Turn<'_, '_>> =
             all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.first() > summary.to)).collect();
-        let Some(old) = older(&since, options.budget()) else {
+        // As its questions have it, and its answers, which make this due.
+        let budget = options.budget_of(&[&settings]);
+        let Some(old) = older(&since, budget) else {
             return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
         };
         let records: Vec<&Record<'_>> = old.iter().flat_map(|turn| &turn.records).map(|(_, record)| *record).collect();
@@ -127,22 +134,19 @@ impl<H: Host> Filter<H> {
         basis.is_low_trust = records.iter().any(|record| record.trust.as_deref() == Some("low"))
             || before.as_deref().is_some_and(|text| names::find(text, "\"trust\":\"low\"").is_some());
         let earlier = earlier.as_ref().map(|summary| &*summary.text);
-        basis.fallback = digest(earlier, &records, tokens::bytes_of(max_tokens(options)));
+        // No more than a quarter of the window, so that there is room for turns.
+        basis.max_tokens = options.summary_max_tokens.min(budget / 4);
+        basis.fallback = digest(earlier, &records, tokens::bytes_of(basis.max_tokens));
         let prompt = if options.summary_prompt.is_empty() { PROMPT } else { &options.summary_prompt };
         let need = Need {
             id: 1,
             purpose: Purpose::Summary,
             instructions: prompt.to_owned(),
             input: input(earlier, &records),
-            max_tokens: u32::try_from(max_tokens(options)).unwrap_or(u32::MAX),
+            max_tokens: u32::try_from(basis.max_tokens).unwrap_or(u32::MAX),
         };
         Ok(Progress::needs(basis.write(), need))
     }
-}
-
-/// Tokens of a summary: no more than a quarter of the window, so that there is room for turns.
-fn max_tokens(options: &Options) -> u64 {
-    options.summary_max_tokens.min(options.budget() / 4)
 }
 
 /// The turns that are to be summarized: all but the newest, and those that fit beside a summary. None: they are not

@@ -126,6 +126,8 @@ pub(super) struct Basis {
     pub total: u64,
     /// What is stored if no model helps.
     pub fallback: String,
+    /// Tokens of what is stored, at most.
+    pub max_tokens: u64,
     pub is_low_trust: bool,
 }
 
@@ -142,7 +144,8 @@ impl Basis {
                 push_string(&mut out, text);
             }
         }
-        for (name, count) in [("t", self.to), ("w", self.total), ("l", u64::from(self.is_low_trust))] {
+        let low = u64::from(self.is_low_trust);
+        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low)] {
             if count > 0 {
                 out.push_str(",\"");
                 out.push_str(name);
@@ -169,6 +172,7 @@ impl Basis {
                 "f" => basis.fallback = text(),
                 "t" => basis.to = integer(raw).unwrap_or(0),
                 "w" => basis.total = integer(raw).unwrap_or(0),
+                "m" => basis.max_tokens = integer(raw).unwrap_or(0),
                 "l" => basis.is_low_trust = raw == "1",
                 _ => {}
             }
@@ -258,7 +262,9 @@ impl<H: Host> Filter<H> {
         }
         let Some(basis) = Basis::parse(job.state) else { return unreadable(job) };
         let done = match job.name {
-            summary::TASK | title::TASK if job.result == Some(&NeedResult::Failed) => self.leave(bucket, job, &basis),
+            summary::TASK | title::TASK | retention::TASK if job.result == Some(&NeedResult::Failed) => {
+                self.leave(bucket, job, &basis)
+            }
             summary::TASK => self.summarize(options, bucket, job, basis),
             title::TASK => self.entitle(options, bucket, job, basis),
             retention::TASK => self.retain(options, bucket, job, basis),

@@ -36,6 +36,54 @@ pub struct WindowArguments {
     pub user: Option<String>,
 }
 
+/// What is looked for in a message.
+#[derive(Debug, Args)]
+pub struct GrepArguments {
+    #[command(flatten)]
+    pub transcript: TranscriptArguments,
+    /// The message's position
+    pub position: u64,
+    /// The text to look for, on one line, at most 256 bytes
+    #[arg(allow_hyphen_values = true)]
+    pub text: String,
+    /// ASCII letters match in either case
+    #[arg(short, long)]
+    pub ignore_case: bool,
+    /// Lines to show before and after each
+    #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
+    pub context: u32,
+    /// Show at most so many lines that hold the text; 0: all
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub limit: u32,
+    /// Begin with this line, as a page before says
+    #[arg(long, value_name = "LINE", default_value_t = 1)]
+    pub from: u64,
+}
+
+/// What can be set for one conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct SettingsArguments {
+    /// The model's context window in tokens: 256 to 8000000
+    #[arg(long, value_name = "TOKENS")]
+    pub window: Option<u64>,
+    /// What of the window question and answer need: 1 to 8000000. Of a window that is set: 35 %, at most 64000, without it
+    #[arg(long, value_name = "TOKENS")]
+    pub reserve: Option<u64>,
+    /// The tokens that a question gets at most, its summary included: 64 to 2000000. It goes before a window
+    #[arg(long, value_name = "TOKENS")]
+    pub budget: Option<u64>,
+    /// The name of the model that answers: for whoever counts tokens, and for what calls the model
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+}
+
+impl SettingsArguments {
+    /// Whether nothing is to be set.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self { window: None, reserve: None, budget: None, model: None })
+    }
+}
+
 /// What can be done to a conversation.
 #[derive(Debug, Subcommand)]
 pub enum ConversationCommand {
@@ -80,6 +128,8 @@ pub enum ConversationCommand {
         #[arg(long, value_name = "CHARACTERS", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
         limit: u32,
     },
+    /// Show the lines of one message that hold a text, with their numbers; of a tool's result that was cut, of the whole
+    Grep(GrepArguments),
     /// Store a whole turn: a question and its answer; with conversation: true
     Append {
         #[command(flatten)]
@@ -139,6 +189,16 @@ pub enum ConversationCommand {
         #[arg(long, conflicts_with = "title")]
         clear: bool,
     },
+    /// Show or set the window, budget and model of one conversation, in place of the configured ones
+    Settings {
+        #[command(flatten)]
+        transcript: TranscriptArguments,
+        #[command(flatten)]
+        settings: SettingsArguments,
+        /// Remove what was set; what is given beside it is set anew
+        #[arg(long)]
+        clear: bool,
+    },
     /// Print the metadata that a question would get, as JSON; nothing is written
     Window(WindowArguments),
 }
@@ -147,8 +207,9 @@ impl ConversationCommand {
     /// Whether it leaves everything as it is.
     pub fn only_reads(&self) -> bool {
         match self {
-            Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Window(_) => true,
+            Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => true,
             Self::Title { title, clear, .. } => title.is_none() && !clear,
+            Self::Settings { settings, clear, .. } => settings.is_empty() && !clear,
             Self::Append { .. } | Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } => false,
         }
     }

@@ -20,7 +20,9 @@ pub use self::{
         BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, HealthArguments,
         InspectArguments, MigrateArguments, RunArguments, StatsArguments,
     },
-    conversation::{ConversationCommand, ExplainArguments, TranscriptArguments, WindowArguments},
+    conversation::{
+        ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments, WindowArguments,
+    },
     help::EXIT_CODES,
     memories::{MemoriesArguments, RememberArguments},
     moving::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},

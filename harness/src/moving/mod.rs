@@ -43,8 +43,9 @@ const TRANSCRIPT: &str = "transcript";
 fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
     if !config.is_durable() {
         return Err(Usage(format!(
-            "keepline session {command} needs a directory or Redis: the \"memory\" backend exists only within a process; \
-             add --dir PATH or --profile redis"
+            "keepline session {command} needs a directory or Redis: what the \"memory\" backend holds ends with this \
+             process, so that there is nothing to read from it and nothing would be left of what is written; add --dir \
+             PATH or --profile redis"
         ))
         .into());
     }

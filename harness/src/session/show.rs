@@ -11,9 +11,10 @@ use keepline::{
     sessions::{SessionError, SessionErrorCode},
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{answer, cell};
-use crate::{json_text::Stored, terminal};
+use crate::{conversation::settings, json_text::Stored, terminal};
 
 /// Characters of a summary that people see.
 const SHOWN: usize = 300;
@@ -47,6 +48,7 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
             owner: transcript.owner.as_deref(),
             title: transcript.title.as_deref(),
             summary: transcript.summary.as_deref(),
+            settings: settings::shown(&transcript.settings),
             created_at_ms: transcript.created_at,
             last_at_ms: transcript.last_at,
             expires_in_ms: state.expires_in,
@@ -76,6 +78,7 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
     ];
     // Of a session without a conversation there is none of it.
     rows.extend(told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));
+    rows.extend(settings::rows(transcript.settings));
     rows.extend([
         ["incarnation".to_owned(), state.incarnation],
         ["expires in".to_owned(), expiry],
@@ -99,6 +102,7 @@ struct ShownSession<'a> {
     owner: Option<&'a str>,
     title: Option<&'a str>,
     summary: Option<&'a str>,
+    settings: Value,
     created_at_ms: Option<u64>,
     last_at_ms: Option<u64>,
     expires_in_ms: Option<u64>,

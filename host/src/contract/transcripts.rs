@@ -23,6 +23,25 @@ impl<'a> From<&'a str> for Transcript<'a> {
     }
 }
 
+/// What is set for one transcript in place of the options of the same names. Absent: as the configuration has it, but for
+/// the reserve of a window that is set here, which is derived from that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, ComponentType, Lift, Lower)]
+#[component(record)]
+pub struct TranscriptSettings {
+    /// Tokens that a question gets, its summary included: 64 to 2,000,000.
+    #[component(name = "max-context-tokens")]
+    pub max_context_tokens: Option<u64>,
+    /// The model's window in tokens: 256 to 8,000,000.
+    #[component(name = "context-window")]
+    pub context_window: Option<u64>,
+    /// What of it question and answer need: 1 to 8,000,000.
+    #[component(name = "reserve-tokens")]
+    pub reserve_tokens: Option<u64>,
+    /// The model that answers: a name of 1 to 128 bytes without control characters. See
+    /// [`TokenCounter`](crate::TokenCounter).
+    pub model: Option<String>,
+}
+
 /// What there is to tell of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
 #[component(record)]
@@ -35,6 +54,8 @@ pub struct TranscriptState {
     pub owner: Option<String>,
     /// Its title.
     pub title: Option<String>,
+    /// What is set for it.
+    pub settings: TranscriptSettings,
     /// What was said up to a position, in short.
     pub summary: Option<String>,
     /// That position.
@@ -115,6 +136,56 @@ pub struct MessageContent {
     pub length: u64,
 }
 
+/// Which lines of a message are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ComponentType, Lower)]
+#[component(record)]
+pub struct LineQuery<'a> {
+    /// With this in them: a text of 1 to 256 bytes on one line.
+    pub text: &'a str,
+    /// Whether ASCII letters match in either case.
+    #[component(name = "ignore-case")]
+    pub ignore_case: bool,
+    /// So many lines before and after each; no more than 20.
+    pub context: u32,
+    /// From this line on: the `next` of the lines before. 0 and 1: the first.
+    #[component(name = "from-line")]
+    pub from_line: u64,
+    /// At most so many that hold the text; 0: 100. No more than 1,000.
+    pub limit: u32,
+}
+
+/// A line of a message.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
+#[component(record)]
+pub struct ContentLine {
+    /// From 1.
+    pub number: u64,
+    /// Whether it holds the text; else it is one of those around.
+    #[component(name = "is-match")]
+    pub is_match: bool,
+    /// Without its end. Of one of more than 2,000 bytes the part with the text.
+    pub text: String,
+    /// Where in the message that part begins, in characters.
+    pub offset: u64,
+    /// Whether the line is longer.
+    #[component(name = "is-cut")]
+    pub is_cut: bool,
+}
+
+/// Lines of a message.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
+#[component(record)]
+pub struct FoundLines {
+    /// The session's id.
+    pub session: String,
+    /// Which message.
+    pub position: u64,
+    /// In the message's order, each once.
+    pub lines: Vec<ContentLine>,
+    /// Go on with this as `from_line`. None: the message has been searched to its end.
+    pub next: Option<u64>,
+}
+
 /// Messages were changed.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
 #[component(record)]
@@ -143,6 +214,14 @@ pub struct TitleSet {
     pub session: String,
     /// As it is now.
     pub title: Option<String>,
+}
+
+/// Settings were set, or taken.
+#[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift)]
+#[component(record)]
+pub struct SettingsSet {
+    /// The session's id.
+    pub session: String,
 }
 
 /// A value of a user.

@@ -38,7 +38,7 @@ const MAX_COMPLETIONS: usize = 16;
 /// And of each, tokens that are asked for, and bytes that are taken.
 const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
-/// The bundled filter's task that removes what was said.
+/// The bundled filter's task that removes what was said, from its second step on.
 const RETENTION: &str = "retention";
 
 /// How deferred work is done. Start from [`MaintenanceOptions::default`].
@@ -256,8 +256,9 @@ impl Inner {
         let holder = format!("{:032x}", fastrand::u128(..));
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
         let mut completions = 0;
-        let mut problem = self.archived(&name, &subject).await.err();
-        for _ in 0..if problem.is_some() { 0 } else { MAX_STEPS } {
+        let mut archive = self.options.archive.as_ref().filter(|_| name == RETENTION);
+        let mut problem = None;
+        for _ in 0..MAX_STEPS {
             let progress = self.keepline.advance(&job, None).await;
             job.task = progress.task;
             job.results = Vec::new();
@@ -265,14 +266,19 @@ impl Inner {
                 Step::Done => return Outcome::Done,
                 Step::Taken => return Outcome::Taken,
                 Step::Ended => return Outcome::Ended,
-                Step::Again => {}
+                Step::Again => {
+                    // What is about to be removed is kept, if anybody keeps it.
+                    if let Some(archive) = archive.take()
+                        && let Err(failed) = self.keep(&**archive, &subject).await
+                    {
+                        problem = Some(self.leave(&mut job, 0, failed).await);
+                        break;
+                    }
+                }
                 Step::Needs => match self.get(progress.needs, &mut completions).await {
                     Ok(results) => job.results = results,
                     Err((id, failed)) => {
-                        // So that whoever tries it next need not wait for the lease to run out.
-                        job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
-                        self.keepline.advance(&job, None).await;
-                        problem = Some(failed);
+                        problem = Some(self.leave(&mut job, id, failed).await);
                         break;
                     }
                 },
@@ -288,9 +294,15 @@ impl Inner {
         Outcome::Failed(problem)
     }
 
-    /// What is about to be removed is kept, if anybody keeps it.
-    async fn archived(&self, task: &str, subject: &str) -> Result<(), Problem> {
-        let Some(archive) = self.options.archive.as_ref().filter(|_| task == RETENTION) else { return Ok(()) };
+    /// Tell the filter that what the step needs is not to be had, so that whoever tries it next need not wait for the
+    /// lease to run out.
+    async fn leave(&self, job: &mut Job, id: u32, failed: Problem) -> Problem {
+        job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
+        self.keepline.advance(job, None).await;
+        failed
+    }
+
+    async fn keep(&self, archive: &dyn Archive, subject: &str) -> Result<(), Problem> {
         let limit = self.options.model_timeout;
         let late = |_| format!("it is not archived after {} ms", limit.as_millis());
         let kept = timeout(limit, archive.keep(subject)).await.map_err(late).flatten();

@@ -15,8 +15,9 @@ use crate::contract::{
         SessionState, ValueFound, ValueStored,
     },
     transcripts::{
-        MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
-        TranscriptState, UserForgotten, UserSessions, UserValueStored, UserValues,
+        FoundLines, LineQuery, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet, Transcript,
+        TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten, UserSessions,
+        UserValueStored, UserValues,
     },
 };
 
@@ -113,6 +114,8 @@ exports! {
         "messages" messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
         "content" content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
             -> SessionReply<MessageContent>;
+        "find-lines" find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
+            -> SessionReply<FoundLines>;
         "rewrite" rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
             -> SessionReply<TranscriptChanged>;
         "clear" clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
@@ -120,6 +123,8 @@ exports! {
             -> SessionReply<TranscriptChanged>;
         "register" register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
         "set-title" set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
+        "set-settings" set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
+            -> SessionReply<SettingsSet>;
     }
     "keepline:memory/users@0.2.0" {
         "values" user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;

@@ -15,8 +15,9 @@ use crate::{
             ValueFound, ValueStored,
         },
         transcripts::{
-            MessageContent, MessagePage, MessageQuery, TitleSet, Transcript, TranscriptChanged, TranscriptRegistered,
-            TranscriptState, UserForgotten, UserSessions, UserValueStored, UserValues,
+            FoundLines, LineQuery, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet, Transcript,
+            TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten, UserSessions,
+            UserValueStored, UserValues,
         },
     },
     lend::{MAX_MESSAGE, tame},
@@ -211,11 +212,13 @@ calls! {
     describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
     messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
     content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32) -> SessionReply<MessageContent>;
+    find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>) -> SessionReply<FoundLines>;
     rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) -> SessionReply<TranscriptChanged>;
     clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
     set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>) -> SessionReply<TranscriptChanged>;
     register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
     set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
+    set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings) -> SessionReply<SettingsSet>;
     user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
     put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
     user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;

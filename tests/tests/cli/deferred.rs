@@ -310,6 +310,11 @@ fn what_is_removed_was_exported_before() {
     assert!(left["messages"].as_array().unwrap().len() < 20, "{left}");
     let mut files: Vec<_> = fs::read_dir(&archive).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
+    // What does not go is not exported.
+    for _ in 0..2 {
+        call(&[&["session", "upkeep", "anna"], &limited[..]].concat(), b"").ok();
+    }
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), files.len());
     assert!(files[0].file_name().unwrap().to_str().unwrap().starts_with("session-anna."), "{files:?}");
     // Which come in elsewhere, with what is gone here.
     let elsewhere = ["--profile", "chat", "--dir", &other];

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use keepline::{
     Passed,
     maintenance::{
-        CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, NoModel, Outcome, Purpose, Task,
+        Archive, CompletionNeed, Maintenance, MaintenanceOptions, Model, ModelError, NoModel, Outcome, Purpose, Task,
     },
     pipe::{Effect, ProblemCode},
     store::Outcome as Found,
@@ -260,6 +260,54 @@ async fn of_a_session_that_is_gone_nothing_is_left(given: Given) {
     assert_eq!(maintenance.run(due[0].clone()).await, Outcome::Ended);
 }
 
+/// Counts copies, or has no room for them.
+#[derive(Debug, Default)]
+struct Shelf {
+    kept: Mutex<Vec<String>>,
+    is_full: Mutex<bool>,
+}
+
+#[async_trait::async_trait]
+impl Archive for Shelf {
+    async fn keep(&self, subject: &str) -> Result<(), String> {
+        self.kept.lock().push(subject.to_owned());
+        if *self.is_full.lock() { Err("the shelf is full".to_owned()) } else { Ok(()) }
+    }
+}
+
+async fn what_is_about_to_be_removed_is_copied_before_and_nothing_else(given: Given) {
+    let options = r#"{"conversation": true, "max_session_messages": 10, "summaries": false}"#;
+    let mut node = Node::new(&given.store, options).await;
+    let shelf = Arc::new(Shelf::default());
+    let archive: Arc<dyn Archive> = shelf.clone();
+    let maintenance = bounded(&node, Arc::new(NoModel), |options| options.archive = Some(archive));
+    let mut due = Vec::new();
+    for number in 0..6 {
+        due = turn(&mut node, "s1", number).await.due;
+        if number == 0 {
+            // Nothing is to go yet.
+            let task = Task { subject: "session/s1".to_owned(), name: "retention".to_owned(), state: String::new() };
+            assert_eq!(maintenance.run(task).await, Outcome::Done);
+        }
+    }
+    assert!(shelf.kept.lock().is_empty());
+    let task = due.into_iter().find(|task| task.name == "retention").unwrap();
+    let left = async |node: &mut Node| {
+        let state = node.sessions.describe("s1".into()).await.unwrap();
+        state.next - state.oldest
+    };
+    *shelf.is_full.lock() = true;
+    let Outcome::Failed(problem) = maintenance.run(task.clone()).await else { panic!("it was removed") };
+    assert_eq!((problem.code, &*problem.message), (ProblemCode::Other("archive".to_owned()), "the shelf is full"));
+    assert_eq!(left(&mut node).await, 12);
+    // Nobody has to wait for its lease.
+    *shelf.is_full.lock() = false;
+    for _ in 0..2 {
+        assert_eq!(maintenance.run(task.clone()).await, Outcome::Done);
+        assert_eq!((left(&mut node).await, shelf.kept.lock().len()), (8, 2));
+    }
+}
+
 on_every_store! {
     a_summary_is_stored_while_turns_are_written_by_others,
     two_summarisers_do_not_undo_each_other,
@@ -268,4 +316,5 @@ on_every_store! {
     without_a_model_there_are_digests_and_first_messages,
     what_is_too_much_is_dropped_and_what_is_left_at_the_end_is_abandoned,
     of_a_session_that_is_gone_nothing_is_left,
+    what_is_about_to_be_removed_is_copied_before_and_nothing_else,
 }

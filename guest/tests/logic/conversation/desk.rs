@@ -1,6 +1,6 @@
 //! What operators and tools do with conversations.
 
-use keepline_filter::conversation::{desk::Transcript, messages::MessageQuery};
+use keepline_filter::conversation::{desk::Transcript, lines::LineQuery, messages::MessageQuery};
 use keepline_filter::{Config, Effect, SessionProblemCode as Code, Sessions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -104,6 +104,34 @@ fn a_whole_result_is_had_in_parts() {
     assert_eq!(sessions.rewrite(&S, 2, None), Ok(1));
     assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 0);
     assert_eq!(sessions.content(&S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 1000"#);
+    let lines =
+        (1..=3000).map(|number| format!("é line {number} {}\n", if number % 1000 == 500 { "NEEDLE" } else { "hay" }));
+    let whole: String = lines.collect();
+    let activity = [call("c", "read", r#"{"path":"needle"}"#), result("c", "read", &whole)];
+    assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
+    assert!(!transcript(&fake, "s")[2]["content"].as_str().unwrap().contains("NEEDLE"), "not in the preview");
+    let sessions = sessions(&fake);
+    let query = LineQuery { text: "needle", ignore_case: true, context: 1, limit: 2, ..LineQuery::default() };
+    let found = sessions.find_lines(&S, 2, &query).unwrap();
+    let numbers: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
+    assert_eq!((numbers, found.next), (vec![499, 500, 501, 1499, 1500, 1501], Some(2499)));
+    let line = &found.lines[4];
+    assert_eq!((&*line.text, line.is_match, line.is_cut), ("é line 1500 NEEDLE", true, false));
+    assert_eq!(sessions.content(&S, 2, line.offset, 18).unwrap().text, line.text);
+    let rest = sessions.find_lines(&S, 2, &LineQuery { from: 2499, ..query }).unwrap();
+    assert_eq!((rest.lines.len(), rest.next), (3, None));
+    assert!(sessions.find_lines(&S, 2, &LineQuery { ignore_case: false, ..query }).unwrap().lines.is_empty());
+    assert_eq!(sessions.find_lines(&S, 1, &query).unwrap().lines[0].text, r#"{"path":"needle"}"#);
+    assert_eq!(sessions.find_lines(&S, 9, &query).unwrap_err().code, Code::NotFound);
+    for text in ["", "a\nb", &"x".repeat(257)] {
+        assert_eq!(sessions.find_lines(&S, 2, &LineQuery { text, ..query }).unwrap_err().code, Code::InvalidValue);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod desk;
 mod profile;
 mod recall;
 mod replace;
+mod settings;
 mod threads;
 mod tools;
 mod transcript;

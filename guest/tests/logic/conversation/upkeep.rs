@@ -43,7 +43,7 @@ impl Work {
 }
 
 /// Turns until a summary is due.
-fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
+pub fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
     for number in from..from + 1000 {
         let question = format!("question {number}: what is this about?");
         let asked = ask(filter, &question, &s());
@@ -55,7 +55,7 @@ fn until_due(filter: &Filter<impl Host>, from: usize) -> (usize, Work) {
     panic!("no summary is due");
 }
 
-fn summary(fake: &Fake) -> Value {
+pub fn summary(fake: &Fake) -> Value {
     serde_json::from_str(&entry(fake, "session", "summary").unwrap()).unwrap()
 }
 
@@ -237,6 +237,11 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
             assert_eq!(records[0]["begins"], true, "whole turns go");
             if stored.due.iter().any(|task| task.name == "retention") {
                 let mut work = Work::of(&stored.due, "retention");
+                // The first step only looks, and keeps others out until what is to go has been copied.
+                assert_eq!(work.step(&filter, "h", None).step, Step::Again);
+                assert_eq!(transcript(&fake, "s"), records);
+                let mut other = Work::of(&stored.due, "retention");
+                assert_eq!(other.step(&filter, "other", None).step, Step::Taken);
                 while work.step(&filter, "h", None).step == Step::Again {}
             }
         }
@@ -282,13 +287,16 @@ fn what_no_answer_named_is_done_if_there_is_anything_to_do() {
 #[test]
 fn what_could_not_be_had_leaves_everything_as_it_was_and_no_lease() {
     let fake = Fake::new();
-    let filter = filter(&fake, r#""max_context_tokens": 64"#);
-    until_due(&filter, 0);
+    let filter = filter(&fake, r#""max_context_tokens": 64, "max_session_messages": 10"#);
+    for number in [0, 100, 200, 300, 400, 500] {
+        until_due(&filter, number);
+    }
+    let before = transcript(&fake, "s");
     let title = entry(&fake, "session", "title");
-    for name in ["title", "summary"] {
+    for (name, first) in [("title", Step::Needs), ("summary", Step::Needs), ("retention", Step::Again)] {
         for holder in ["h1", "h2"] {
             let mut work = Work { subject: "session/s".into(), name, state: String::new() };
-            assert_eq!(work.step(&filter, holder, None).step, Step::Needs, "{name}");
+            assert_eq!(work.step(&filter, holder, None).step, first, "{name}");
             let job = Job {
                 subject: &work.subject,
                 name,
@@ -301,6 +309,7 @@ fn what_could_not_be_had_leaves_everything_as_it_was_and_no_lease() {
         }
     }
     assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "summary")), (title, None));
+    assert_eq!(transcript(&fake, "s"), before);
 }
 
 #[test]

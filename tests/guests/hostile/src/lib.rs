@@ -453,6 +453,9 @@ impl transcripts::Guest for Component {
     fn content(_: transcripts::Transcript, _: u64, _: u64, _: u32) -> Refused<transcripts::MessageContent> {
         Err(none())
     }
+    fn find_lines(_: transcripts::Transcript, _: u64, _: transcripts::LineQuery) -> Refused<transcripts::FoundLines> {
+        Err(none())
+    }
     fn rewrite(_: transcripts::Transcript, _: u64, _: Option<String>) -> Refused<transcripts::TranscriptChanged> {
         Err(none())
     }
@@ -467,6 +470,12 @@ impl transcripts::Guest for Component {
         Err(none())
     }
     fn register(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TranscriptRegistered> {
+        Err(none())
+    }
+    fn set_settings(
+        _: transcripts::Transcript,
+        _: transcripts::TranscriptSettings,
+    ) -> Refused<transcripts::SettingsSet> {
         Err(none())
     }
     fn set_title(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TitleSet> {

@@ -313,6 +313,12 @@ fn what_is_asked_for_must_make_sense() {
         let ran = place.run(arguments, b"");
         assert!(ran.code == 2 && ran.err.contains(told), "{arguments:?}: {ran:?}");
     }
+    // In memory nothing would be left of it.
+    for arguments in [&["session", "import", "x"][..], &["session", "import", "x", "--dry-run"]] {
+        let ran = call(arguments, b"");
+        assert!(ran.code == 2 && ran.err.contains("ends with this process"), "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains("--dir PATH or --profile redis"), "{ran:?}");
+    }
     let url = "redis://user:secret@127.0.0.1:1";
     let ran = place.run(&["session", "import", "--from-redis", url, "--format", "langchain"], b"");
     assert!(ran.code == 1 && ran.err.contains("can't reach the Redis of --from-redis"), "{ran:?}");

@@ -1,0 +1,155 @@
+//! What is set for one session: its window, and its model.
+
+use keepline_filter::conversation::{desk::Transcript, settings::Settings};
+use keepline_filter::{Config, SessionProblemCode as Code, Sessions};
+use serde_json::{Value, json};
+
+use super::upkeep::{summary, until_due};
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
+use crate::fake::Fake;
+
+const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
+
+fn sessions(fake: &Fake) -> Sessions<&Fake> {
+    Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+}
+
+fn tokens(number: u64) -> Settings {
+    Settings { max_context_tokens: Some(number), ..Settings::default() }
+}
+
+fn talk(fake: &Fake, turns: usize) {
+    let filter = filter(fake, "");
+    for number in 0..turns {
+        let question = format!("What is the weather like on day {number}?");
+        reply(&filter, &question, "As on the day before.", &ask(&filter, &question, &s()).turn);
+    }
+}
+
+#[test]
+fn a_session_gets_the_window_that_would_be_configured() {
+    let fake = Fake::new();
+    talk(&fake, 200);
+    let model = Some("m".to_owned());
+    for (settings, configured, waits) in [
+        (tokens(64), r#""max_context_tokens": 64"#, 1),
+        (tokens(300), r#""max_context_tokens": 300"#, 1),
+        (tokens(3000), r#""max_context_tokens": 3000"#, 2),
+        (tokens(2_000_000), r#""max_context_tokens": 2000000"#, 2),
+        (Settings { context_window: Some(4000), ..Settings::default() }, r#""context_window": 4000"#, 2),
+        (
+            Settings { context_window: Some(4000), reserve_tokens: Some(100), model, ..Settings::default() },
+            r#""context_window": 4000, "reserve_tokens": 100"#,
+            2,
+        ),
+        (Settings { reserve_tokens: Some(9000), ..Settings::default() }, r#""max_context_tokens": 1000"#, 1),
+    ] {
+        let plain = filter(&fake, configured);
+        sessions(&fake).set_settings(&S, &Settings::default()).unwrap();
+        let wanted = messages(&ask(&plain, "?", &s()));
+        sessions(&fake).set_settings(&S, &settings).unwrap();
+        assert_eq!(sessions(&fake).describe(&S).unwrap().settings, settings);
+        // Whatever is configured; a reserve does nothing beside a budget that is given.
+        let own = filter(&fake, r#""max_context_tokens": 1000, "reserve_tokens": 3000"#);
+        let before = fake.waits.get();
+        assert_eq!(messages(&ask(&own, "?", &s())), wanted, "{settings:?}");
+        assert_eq!(fake.waits.get() - before, waits, "{settings:?}");
+    }
+}
+
+#[test]
+fn an_entry_goes_before_its_session_and_is_alone_with_that() {
+    let fake = Fake::new();
+    talk(&fake, 100);
+    let filter = filter(&fake, r#""memory_trace": true"#);
+    let model = Some("of the session".to_owned());
+    sessions(&fake).set_settings(&S, &Settings { model, ..tokens(500) }).unwrap();
+    let told = |memory: Value| {
+        let asked = ask(&filter, "?", &json!({"session_id": "s", "memory": memory, "memory_model": "forged"}));
+        (attached(&asked, "memory_trace")["budget"].as_u64().unwrap(), attached(&asked, "memory_model"))
+    };
+    let own = (500, json!("of the session"));
+    assert_eq!(told(json!({"max_context_tokens": 700, "model": "mine"})), (700, json!("mine")));
+    assert_eq!(told(json!({"context_window": 10_000})), (5200, own.1.clone()), "four fifths of 65 %");
+    assert_eq!(told(json!({"max_context_tokens": 1})), (64, own.1.clone()));
+    for nothing in
+        [json!({}), json!({"max_context_tokens": "9", "model": ""}), json!({"context_window": 0, "model": "\n"})]
+    {
+        assert_eq!(told(nothing), own);
+    }
+    sessions(&fake).set_settings(&S, &Settings::default()).unwrap();
+    assert_eq!((entry(&fake, "session", "settings"), told(json!({}))), (None, (50_000, Value::Null)));
+}
+
+#[test]
+fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
+    for (configured, set) in [(50_000, 500), (500, 2000)] {
+        let fake = Fake::new();
+        let filter = filter(&fake, &format!(r#""max_context_tokens": {configured}"#));
+        ask(&filter, "?", &s());
+        sessions(&fake).set_settings(&S, &tokens(set)).unwrap();
+        let (_, mut work) = until_due(&filter, 0);
+        let weight: u64 = transcript(&fake, "s").iter().map(|record| record["weight"].as_u64().unwrap()).sum();
+        assert!((set..set + 100).contains(&weight), "{weight}");
+        let need = work.step(&filter, "h", None).need.unwrap();
+        assert_eq!(u64::from(need.max_tokens), set / 4);
+        let told = "word ".repeat(2000);
+        work.step(&filter, "h", Some(&told));
+        let kept = summary(&fake)["text"].as_str().unwrap().len() as u64;
+        assert!((set / 2..2 * set).contains(&kept), "{kept}");
+    }
+}
+
+#[test]
+fn a_result_is_cut_by_the_budget_of_the_session() {
+    let long = "x".repeat(10_000);
+    for (set, is_cut) in [(None, false), (Some(4000), true), (Some(200_000), false)] {
+        let fake = Fake::new();
+        let filter = filter(&fake, r#""max_context_tokens": 120000"#);
+        ask(&filter, "?", &s());
+        if let Some(set) = set {
+            sessions(&fake).set_settings(&S, &tokens(set)).unwrap();
+        }
+        let activity = [call("c", "read", "{}"), result("c", "read", &long)];
+        assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
+        assert_eq!(transcript(&fake, "s")[2]["truncated"] == json!(true), is_cut, "{set:?}");
+    }
+}
+
+#[test]
+fn what_is_out_of_range_is_refused_by_name_and_what_was_stored_so_is_passed_over() {
+    let fake = Fake::new();
+    talk(&fake, 2);
+    let none = Settings::default;
+    for (settings, told) in [
+        (tokens(63), "max_context_tokens must be an integer from 64 to 2000000"),
+        (Settings { context_window: Some(255), ..none() }, "context_window must be an integer from 256 to 8000000"),
+        (Settings { reserve_tokens: Some(0), ..none() }, "reserve_tokens must be an integer from 1 to 8000000"),
+        (Settings { model: Some(String::new()), ..none() }, "model must be a text of 1 to 128 bytes"),
+        (Settings { model: Some("é".repeat(65)), ..none() }, "model must be a text of 1 to 128 bytes"),
+        (Settings { model: Some("a\nb".into()), ..none() }, "without control characters"),
+    ] {
+        let problem = sessions(&fake).set_settings(&S, &settings).unwrap_err();
+        assert!(problem.code == Code::InvalidValue && problem.message.contains(told), "{}", problem.message);
+    }
+    assert_eq!(entry(&fake, "session", "settings"), None);
+    let absent = sessions(&fake).set_settings(&Transcript { session: "t", ..S }, &tokens(64)).unwrap_err();
+    assert_eq!(absent.code, Code::NotFound);
+    for text in ["", "[]", "{", r#"{"max_context_tokens":"x","model":3}"#, r#"{"context_window":-1}"#] {
+        let mut buckets = fake.buckets.borrow_mut();
+        buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("settings".into(), text.into());
+        drop(buckets);
+        assert_eq!(messages(&ask(&filter(&fake, ""), "?", &s())).len(), 4, "{text}");
+    }
+}
+
+#[test]
+fn settings_stay_when_messages_go() {
+    let fake = Fake::new();
+    talk(&fake, 3);
+    sessions(&fake).set_settings(&S, &tokens(100)).unwrap();
+    assert_eq!(sessions(&fake).clear_messages(&S, None), Ok(6));
+    let message = r#"{"role": "user", "content": "hello"}"#.to_owned();
+    assert_eq!(sessions(&fake).set_messages(&S, &[message], None), Ok(1));
+    assert_eq!(sessions(&fake).describe(&S).unwrap().settings, tokens(100));
+}
