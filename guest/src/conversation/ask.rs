@@ -83,7 +83,7 @@ impl<H: Host> Filter<H> {
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
-        let recall = recall::find::Wanted::of(options, entry.text, now).filter(|_| is_recalled);
+        let recall = recall::find::Wanted::of(options, entry, now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),

@@ -162,6 +162,7 @@ impl<H: Host> Filter<H> {
             max_records: options.max_session_messages,
             max_bytes: options.max_session_bytes,
             recall: options.recall != Recall::Off && self.host.capabilities().indexes,
+            vectors: options.wants_vectors() && self.host.capabilities().indexes,
             activity,
         };
         let is_untitled = asked.is_some() && state.is_new;

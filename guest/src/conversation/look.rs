@@ -157,7 +157,7 @@ impl<H: Host> Filter<H> {
             position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
         }
         let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
-        let recall = recall.map(|_| recall::find::Seen::of(&mut outcomes)).transpose()?;
+        let recall = recall.map(|wanted| recall::find::Seen::of(wanted, &mut outcomes)).transpose()?;
         let total = total.as_deref().and_then(integer).unwrap_or(0);
         let parent = position;
         Ok(Some(Seen {

@@ -109,6 +109,8 @@ pub struct Options {
     pub recall_tokens: u64,
     /// Whether names, dates and times in a question count for more than words.
     pub recall_hints: bool,
+    /// Whether passages get embeddings, and questions come with one.
+    pub recall_vectors: bool,
     /// Sources of passages that are not recalled: `tool`, `import`.
     pub recall_exclude: Vec<String>,
 }
@@ -150,6 +152,7 @@ impl Default for Options {
             recall: Recall::Off,
             recall_tokens: 2000,
             recall_hints: true,
+            recall_vectors: false,
             recall_exclude: Vec::new(),
         }
     }
@@ -178,7 +181,7 @@ pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window
                                 node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
                                 summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
                                 title_from_first_message, update_existing_titles, title_prompt, recall, recall_tokens, \
-                                recall_hints, recall_exclude";
+                                recall_hints, recall_vectors, recall_exclude";
 
 impl Options {
     /// Set one. Whether there is one of this name.
@@ -260,6 +263,7 @@ impl Options {
             }
             "recall_tokens" => reader.integer(&mut self.recall_tokens, default.recall_tokens, 64, 32_768),
             "recall_hints" => reader.boolean(&mut self.recall_hints, default.recall_hints),
+            "recall_vectors" => reader.boolean(&mut self.recall_vectors, default.recall_vectors),
             "recall_exclude" => {
                 texts(reader, &mut self.recall_exclude, &default.recall_exclude)?;
                 match self.recall_exclude.iter().all(|source| SOURCES.contains(&&**source)) {
@@ -306,6 +310,7 @@ impl Options {
             ("title_from_first_message", self.title_from_first_message),
             ("update_existing_titles", self.update_existing_titles),
             ("recall_hints", self.recall_hints),
+            ("recall_vectors", self.recall_vectors),
         ] {
             let _ = write!(out, ", \"{name}\": {is_on}");
         }
@@ -335,6 +340,11 @@ impl Options {
             out.push(']');
         }
         let _ = write!(out, ", \"node_ttl_hours\": {}", crate::config::in_decimal(self.node_ttl_hours));
+    }
+
+    /// Whether embeddings are of any use.
+    pub fn wants_vectors(&self) -> bool {
+        self.recall_vectors && self.recall != Recall::Off
     }
 
     /// The tokens that a question gets at most.
@@ -414,7 +424,7 @@ mod tests {
             "require_node": true, "node_ttl_hours": 0.5, "max_session_messages": 10, "max_session_bytes": 1024,
             "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
             "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
-            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false,
+            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false, "recall_vectors": true,
             "recall_exclude": ["import", "tool"]}"#;
         let config = Config::parse(given).unwrap();
         let told = config.effective();

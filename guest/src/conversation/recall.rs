@@ -15,11 +15,13 @@
 //! | `keep` | the deferred work: cut, append, fold, drop |
 //! | `remove` | what corrections take out |
 //! | `find` | what a question gets |
+//! | `vectors` | embeddings of passages, if a host has a model for them |
 
 pub(super) mod find;
 pub(super) mod keep;
 pub(super) mod passage;
 pub(super) mod remove;
+pub(super) mod vectors;
 
 use crate::store::{LogEnd, Operation};
 

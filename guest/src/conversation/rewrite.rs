@@ -63,7 +63,7 @@ impl<H: Host> Sessions<H> {
     }
 
     fn clear_transcript(&self, at: &Address<'_>) -> Answer<u64> {
-        let operations = [
+        let mut operations = vec![
             WHERE_IT_STANDS,
             Operation::ResetLog { log: TRANSCRIPT, records: &[] },
             Operation::ResetMap { map: MESSAGES, entries: &[] },
@@ -74,9 +74,8 @@ impl<H: Host> Sessions<H> {
                 keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::remove::ONCE],
             },
             Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
-            recall::remove::ANEW[0],
-            recall::remove::ANEW[1],
         ];
+        operations.extend(recall::remove::ANEW);
         let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &operations)?;
         let count = self.told(at.session, outcomes.records()).map(|found| found.extent.length)?;
         self.drop_documents(at)?;
@@ -181,6 +180,7 @@ impl<H: Host> Sessions<H> {
             let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
             let recalled = of(recall::remove::ONCE);
             let recalled = self.recalled(at, &life, recalled, &changed, content.is_some())?;
+            let vectors = recalled.vectors();
             let mut operations = vec![
                 Operation::Rewrite { log: TRANSCRIPT, records: &records },
                 Operation::Remove { map: RESULTS, keys: &results },
@@ -188,7 +188,7 @@ impl<H: Host> Sessions<H> {
                 Operation::Increment { map: SESSION, key: BYTES, amount },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
             ];
-            operations.extend(recalled.operations());
+            operations.extend(recalled.operations(&vectors));
             let mut expectations = vec![
                 unchanged(REVISION, revision),
                 unchanged(SUMMARY, summary),

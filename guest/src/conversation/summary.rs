@@ -15,7 +15,7 @@ use super::record::{Kind, Record, Role, integer};
 use super::thread::{Branches, Read, Thread};
 use super::tokens;
 use super::turns::{Turn, turns};
-use super::upkeep::{Basis, Job, Need, NeedResult, Progress, Purpose, Step};
+use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use super::{BRANCHES, REVISION, SESSION, SUMMARY, TOTAL, TRANSCRIPT};
 use crate::filter::Filter;
 use crate::log;
@@ -53,7 +53,7 @@ impl<H: Host> Filter<H> {
                 return Ok(Progress::failed("other", "The model's summary is blank".to_owned()));
             }
             NeedResult::Text(text) => up_to(text.trim(), tokens::bytes_of(max_tokens(options)) * 3 / 2, usize::MAX),
-            NeedResult::Missing | NeedResult::Failed => &basis.fallback,
+            NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => &basis.fallback,
         };
         let mut entry = String::from("{\"text\":");
         push_string(&mut entry, text);
@@ -129,14 +129,14 @@ impl<H: Host> Filter<H> {
         let earlier = earlier.as_ref().map(|summary| &*summary.text);
         basis.fallback = digest(earlier, &records, tokens::bytes_of(max_tokens(options)));
         let prompt = if options.summary_prompt.is_empty() { PROMPT } else { &options.summary_prompt };
-        let need = Need {
+        let need = CompletionNeed {
             id: 1,
             purpose: Purpose::Summary,
             instructions: prompt.to_owned(),
             input: input(earlier, &records),
             max_tokens: u32::try_from(max_tokens(options)).unwrap_or(u32::MAX),
         };
-        Ok(Progress::needs(basis.write(), need))
+        Ok(Progress::needs(basis.write(), Need::Completion(need)))
     }
 }
 

@@ -25,9 +25,18 @@ pub enum Purpose {
     Title,
 }
 
+/// What is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A text of a model's.
+    Completion(CompletionNeed),
+    /// Embeddings of texts.
+    Vectors(VectorsNeed),
+}
+
 /// A completion that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct CompletionNeed {
     /// Comes back with the result.
     pub id: u32,
     /// What for.
@@ -40,11 +49,31 @@ pub struct Need {
     pub max_tokens: u32,
 }
 
+/// Embeddings that are needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VectorsNeed {
+    /// Comes back with the result.
+    pub id: u32,
+    /// Of what, in order.
+    pub texts: Vec<String>,
+}
+
+/// An embedding as a model has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// The model.
+    pub model: String,
+    /// Base64 of 32-bit little-endian floats.
+    pub data: String,
+}
+
 /// What came of a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NeedResult {
     /// The completion.
     Text(String),
+    /// A vector for each text, in order.
+    Vectors(Vec<Vector>),
     /// The host has nobody to ask.
     Missing,
     /// The host could not get it this time.
@@ -240,12 +269,15 @@ impl<H: Host> Filter<H> {
         }
         let Some(basis) = Basis::parse(job.state) else { return unreadable(job) };
         let done = match job.name {
-            summary::TASK | title::TASK if job.result == Some(&NeedResult::Failed) => self.leave(bucket, job, &basis),
+            summary::TASK | title::TASK | recall::vectors::TASK if job.result == Some(&NeedResult::Failed) => {
+                self.leave(bucket, job, &basis)
+            }
             summary::TASK => self.summarize(options, bucket, job, basis),
             title::TASK => self.entitle(options, bucket, job, basis),
             retention::TASK => self.retain(options, bucket, job, basis),
             recall::keep::TASK => self.recollect(bucket, job, basis),
             recall::keep::RESET => self.reset_recall(bucket, job, basis),
+            recall::vectors::TASK => self.embed(bucket, job, basis),
             _ => return unknown(job),
         };
         done.unwrap_or_else(failed)

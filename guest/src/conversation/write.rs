@@ -70,6 +70,7 @@ pub(super) struct Due {
     pub max_records: u64,
     pub max_bytes: u64,
     pub recall: bool,
+    pub vectors: bool,
     /// Of the user's, whatever becomes of the rest.
     pub activity: Option<Task>,
 }
@@ -96,6 +97,8 @@ impl Due {
             (self.title || (self.retitles && has_summary), title::TASK),
             (is_over, retention::TASK),
             (self.recall, recall::keep::TASK),
+            // Of passages that the task before it has made.
+            (self.vectors, recall::vectors::TASK),
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
         let mut due: Vec<Task> = due.map(|(_, name)| upkeep::task(bucket, name, incarnation)).collect();

@@ -9,6 +9,7 @@ use super::super::upkeep::{self, Basis, Job, Progress, Step};
 use super::super::{REVISION, SESSION, TRANSCRIPT};
 use super::passage::{Cut, Passage, milliseconds, read_terms};
 use super::remove::ANEW;
+use super::vectors::{VECTORS, keys};
 use super::{FOLD, INDEX, MATCH_BYTES, PASSAGES, RECALLED, TERMS};
 use crate::filter::Filter;
 use crate::reply::Outcomes;
@@ -94,8 +95,8 @@ impl<H: Host> Filter<H> {
         let first = outcomes.records()?.extent.first;
         let positions = below(&outcomes.matches()?, first);
         let step = if !is_begun {
-            let [passages, terms] = ANEW;
-            let operations = [passages, terms, Operation::Remove { map: SESSION, keys: &[RECALLED] }];
+            let mut operations = ANEW.to_vec();
+            operations.push(Operation::Remove { map: SESSION, keys: &[RECALLED] });
             basis.to = 1;
             self.write_back(bucket, job, &basis, &[], &operations)?
         } else if positions.is_empty() {
@@ -216,7 +217,10 @@ impl<H: Host> Filter<H> {
         let count = run.records.iter().take_while(|text| is_gone(text, first)).count() as u64;
         let positions: Vec<u64> = (run.first..run.first + count).collect();
         let tail = (run.first + count).saturating_sub(terms.first).min(terms.length);
+        let keys = keys(positions.iter().copied());
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let operations = [
+            Operation::Remove { map: VECTORS, keys: &keys },
             Operation::ReplaceOldest { log: PASSAGES, count, records: &[] },
             Operation::ReplaceOldest { log: TERMS, count: tail, records: &[] },
             Operation::Unpost { index: INDEX, positions: &positions },
@@ -227,7 +231,12 @@ impl<H: Host> Filter<H> {
         Ok(if step == Step::Done { Step::Again } else { step })
     }
 
-    fn read_on(&self, bucket: Bucket<'_>, basis: &Basis, read: Operation<'_>) -> Result<Option<Outcomes>, Failure> {
+    pub(super) fn read_on(
+        &self,
+        bucket: Bucket<'_>,
+        basis: &Basis,
+        read: Operation<'_>,
+    ) -> Result<Option<Outcomes>, Failure> {
         let opening = Opening::life(&basis.incarnation);
         let look = Transaction { bucket, opening, expectations: &[], operations: &[read] };
         let receipt = crate::reply::transact(&self.host, &look)?;

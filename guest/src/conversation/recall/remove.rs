@@ -1,6 +1,6 @@
 //! What corrections take out of recall.
 //!
-//! Promises that what is removed from the transcript is removed here in the same transaction, text and terms; and that
+//! Promises that what is removed from the transcript is removed here in the same transaction, text, terms and vector; and that
 //! nobody who read it before brings it back, since each of those writes expects that no message was changed. Positions
 //! stay taken. Refuses to guess: passages are found by a term of their message's position, and compared.
 
@@ -8,6 +8,7 @@ use super::super::SESSION;
 use super::super::desk::Address;
 use super::keep::{Read, WHERE_DOCUMENTS_ARE, below};
 use super::passage::{Passage, facet, read_terms};
+use super::vectors::{NONE, VECTORS, keys};
 use super::{INDEX, MATCH_BYTES, PASSAGES, RECALLED, TAIL_READ, TERMS};
 use crate::reply;
 use crate::sessions::{Answer, Sessions, store_problem};
@@ -26,6 +27,8 @@ pub(in super::super) struct Removal {
     /// With nothing in their place.
     passages: Vec<(u64, &'static str)>,
     terms: Vec<(u64, &'static str)>,
+    /// Their keys.
+    vectors: Vec<String>,
     tail: LogExtent,
     /// How far the transcript was read, as it is, and as it will be.
     recalled: Option<String>,
@@ -33,10 +36,16 @@ pub(in super::super) struct Removal {
 }
 
 impl Removal {
+    /// The keys of the vectors that go.
+    pub(in super::super) fn vectors(&self) -> Vec<&str> {
+        self.vectors.iter().map(String::as_str).collect()
+    }
+
     /// To be done with the correction.
-    pub(in super::super) fn operations(&self) -> Vec<Operation<'_>> {
-        let mut operations = Vec::with_capacity(4);
+    pub(in super::super) fn operations<'a>(&'a self, vectors: &'a [&'a str]) -> Vec<Operation<'a>> {
+        let mut operations = Vec::with_capacity(5);
         if !self.positions.is_empty() {
+            operations.push(Operation::Remove { map: VECTORS, keys: vectors });
             operations.push(Operation::Rewrite { log: PASSAGES, records: &self.passages });
             operations.push(Operation::Rewrite { log: TERMS, records: &self.terms });
             operations.push(Operation::Unpost { index: INDEX, positions: &self.positions });
@@ -61,8 +70,8 @@ impl Removal {
 }
 
 /// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
-pub(in super::super) const ANEW: [Operation<'static>; 2] =
-    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }];
+pub(in super::super) const ANEW: [Operation<'static>; 3] =
+    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }, NONE];
 
 impl<H: Host> Sessions<H> {
     /// What there is of messages that are about to be removed or, if `is_kept`, put in other words; `recalled` is how far
@@ -105,6 +114,7 @@ impl<H: Host> Sessions<H> {
             }
         }
         removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
+        removal.vectors = keys(removal.positions.iter().copied());
         removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= tail.extent.first));
         removal.tail = tail.extent;
         if is_kept {

@@ -1,0 +1,220 @@
+//! Embeddings of passages: how they come to be stored, and what they add to a question.
+//!
+//! Promises that a question waits no longer for them: they are read with what it reads anyhow. That nothing that was
+//! removed gets a vector back: what the passages were read with is expected when their vectors are written. And that those
+//! of another model count as none: when the model changes, all are made anew, the oldest first. Refuses to ask anybody:
+//! what is needed is returned, and whoever has nobody to ask changes nothing.
+//!
+//! Map `vectors` holds them by the positions of their passages; `session`/`embedded` how far it got, and by which model:
+//! `{to} {number that stands for the model} {its own dimensions} {its name}`.
+
+use std::fmt::Write as _;
+
+use keepline_recall::{Candidate, Embedding, Mark, Similar, fuse};
+
+use super::super::cuts::up_to;
+use super::super::record::integer;
+use super::super::upkeep::{Basis, Job, Need, NeedResult, Progress, Step, Vector, VectorsNeed, unchanged};
+use super::super::{REVISION, SESSION};
+use super::PASSAGES;
+use super::passage::Passage;
+use crate::filter::Filter;
+use crate::reply::{Found, Outcomes};
+use crate::store::{Bucket, Entry, Expectation, Failure, Host, LogEnd, Operation};
+
+/// The map of them.
+pub(super) const VECTORS: &str = "vectors";
+/// How far it got, and by which model.
+const EMBEDDED: &str = "embedded";
+/// The task, and its lease.
+pub(in super::super) const TASK: &str = "vectors";
+/// Passages of one step.
+const BATCH: u64 = 64;
+const BATCH_BYTES: u64 = 1 << 20;
+/// Where there are no more than so many, a question looks at all of them; otherwise at those of the best candidates.
+const SMALL: u64 = 512;
+const SMALL_BYTES: u64 = SMALL * 400;
+const LOOKED_AT: usize = 256;
+/// Of a model's name.
+const NAME_BYTES: usize = 256;
+
+/// To be read with the rest of what a question needs.
+pub(super) const ALL: Operation<'static> =
+    Operation::GetAll { map: VECTORS, max_entries: SMALL, max_bytes: SMALL_BYTES };
+
+/// With passages that go.
+pub(super) const NONE: Operation<'static> = Operation::ResetMap { map: VECTORS, entries: &[] };
+
+/// What a question has seen of the vectors.
+pub(super) enum Near {
+    /// Nothing, for the question has none.
+    Unasked,
+    All(Vec<Entry>),
+    /// There are too many to look at them all.
+    Many,
+}
+
+impl Near {
+    pub(super) fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
+        Ok(match outcomes.entries()? {
+            Found::Entries(found) => Self::All(found.entries),
+            Found::Oversize { .. } => Self::Many,
+        })
+    }
+
+    /// Of which passages the vectors are to be read with their texts.
+    pub(super) fn keys(&self, candidates: &[Candidate]) -> Vec<String> {
+        match self {
+            Self::Many => keys(candidates.iter().take(LOOKED_AT).map(|candidate| candidate.position)),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The names of passages' vectors.
+pub(super) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
+    positions.map(|position| position.to_string()).collect()
+}
+
+/// The vectors of some passages.
+pub(super) fn some<'a>(keys: &'a [&'a str]) -> Operation<'a> {
+    Operation::GetSome { map: VECTORS, keys, max_bytes: SMALL_BYTES }
+}
+
+/// Candidates in the order in which words and vectors have them together.
+pub(super) fn reordered(
+    candidates: &[Candidate],
+    question: &Embedding,
+    vectors: &[Entry],
+    mark: impl Fn(u64) -> Option<Mark>,
+) -> Vec<Candidate> {
+    let similar =
+        |entry: &Entry| Some(Similar { position: integer(&entry.key)?, similarity: question.similarity(&entry.text)? });
+    fuse(candidates, &vectors.iter().filter_map(similar).collect::<Vec<_>>(), mark)
+}
+
+impl<H: Host> Filter<H> {
+    /// A step: passages that have no vector yet get one.
+    pub(in super::super) fn embed(
+        &self,
+        bucket: Bucket<'_>,
+        job: &Job<'_>,
+        mut basis: Basis,
+    ) -> Result<Progress, Failure> {
+        match job.result {
+            Some(NeedResult::Vectors(vectors)) => return self.keep_vectors(bucket, job, &basis, vectors),
+            // Nobody has any: another time, perhaps.
+            Some(_) => return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?)),
+            None => {}
+        }
+        let (log, end) = (PASSAGES, LogEnd::Newest);
+        let operations = [
+            Operation::GetSome { map: SESSION, keys: &[EMBEDDED, REVISION], max_bytes: 8192 },
+            Operation::Read { log, end, max_records: BATCH, max_bytes: BATCH_BYTES },
+        ];
+        let mut outcomes = match self.read_leased(bucket, job, &mut basis, &operations)? {
+            Ok(outcomes) => outcomes,
+            Err(progress) => return Ok(progress),
+        };
+        (basis.before, basis.revision) = (None, None);
+        for entry in outcomes.readable()? {
+            let place = if entry.key == EMBEDDED { &mut basis.before } else { &mut basis.revision };
+            *place = Some(entry.text);
+        }
+        let mut run = outcomes.records()?;
+        let extent = run.extent;
+        let (to, by) = embedded(&basis);
+        let by = by.to_owned();
+        let to = to.clamp(extent.first, extent.next());
+        if to == extent.next() {
+            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
+        }
+        if to < run.first {
+            let read = Operation::ReadAt { log, position: to, count: BATCH as u32, max_bytes: BATCH_BYTES };
+            match self.read_on(bucket, &basis, read)? {
+                Some(mut outcomes) => run = outcomes.records()?,
+                None => return Ok(Progress::of(Step::Ended)),
+            }
+        }
+        let mut texts = Vec::new();
+        basis.fallback.clear();
+        for (position, record) in (run.first..).zip(&run.records).filter(|(position, _)| *position >= to) {
+            // What was removed has none.
+            if let Some(passage) = Passage::parse(record) {
+                texts.push(passage.text.into_owned());
+                let _ = write!(basis.fallback, "{position} ");
+            }
+        }
+        basis.to = (run.first + run.records.len() as u64).max(to + 1);
+        basis.total = extent.first;
+        if texts.is_empty() {
+            return self.write_vectors(bucket, job, &basis, &by, &[]);
+        }
+        Ok(Progress::needs(basis.write(), Need::Vectors(VectorsNeed { id: 1, texts })))
+    }
+
+    fn keep_vectors(
+        &self,
+        bucket: Bucket<'_>,
+        job: &Job<'_>,
+        basis: &Basis,
+        vectors: &[Vector],
+    ) -> Result<Progress, Failure> {
+        let positions: Vec<&str> = basis.fallback.split_ascii_whitespace().collect();
+        // What has no direction gets none.
+        let found: Vec<Option<Embedding>> =
+            vectors.iter().map(|vector| Embedding::new(&vector.model, &vector.data)).collect();
+        let first = vectors.iter().zip(&found).find_map(|(vector, found)| Some((&*vector.model, found.as_ref()?)));
+        let Some((name, first)) = first.filter(|_| found.len() == positions.len()) else {
+            self.write_back(bucket, job, basis, &[], &[])?;
+            return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
+        };
+        let by = format!("{} {} {}", first.model(), first.dimensions(), up_to(name, NAME_BYTES, usize::MAX));
+        let (_, before) = embedded(basis);
+        let is_oldest = positions.first().and_then(|position| integer(position)).is_none_or(|at| at <= basis.total);
+        if !before.is_empty() && before != by && !is_oldest {
+            let anew = Basis { to: basis.total, ..basis.clone() };
+            return self.write_vectors(bucket, job, &anew, &by, &[]);
+        }
+        let of_model = |embedding: &&Embedding| embedding.model() == first.model();
+        let texts: Vec<(&str, String)> = positions
+            .iter()
+            .zip(&found)
+            .filter_map(|(position, found)| Some((*position, found.as_ref().filter(of_model)?.write())))
+            .collect();
+        self.write_vectors(bucket, job, basis, &by, &texts)
+    }
+
+    /// Write vectors and how far that gets, if the passages are as they were.
+    fn write_vectors(
+        &self,
+        bucket: Bucket<'_>,
+        job: &Job<'_>,
+        basis: &Basis,
+        by: &str,
+        vectors: &[(&str, String)],
+    ) -> Result<Progress, Failure> {
+        let text = format!("{} {by}", basis.to);
+        let entries: Vec<(&str, &str)> = vectors.iter().map(|(position, text)| (*position, &**text)).collect();
+        let operations = [
+            Operation::PutSome { map: VECTORS, entries: &entries },
+            Operation::Put { map: SESSION, key: EMBEDDED, text: &text },
+        ];
+        let expectations = [
+            unchanged(EMBEDDED, basis.before.as_deref()),
+            unchanged(REVISION, basis.revision.as_deref()),
+            Expectation::Log { log: PASSAGES, first: Some(basis.total), next: None },
+        ];
+        let step = self.write_back(bucket, job, basis, &expectations, &operations)?;
+        let step = if step == Step::Done { Step::Again } else { step };
+        let state = Basis { incarnation: basis.incarnation.clone(), ..Basis::default() };
+        Ok(Progress { state: Some(state.write()), ..Progress::of(step) })
+    }
+}
+
+/// How far it got, and by which model; empty: by none.
+fn embedded(basis: &Basis) -> (u64, &str) {
+    let text = basis.before.as_deref().unwrap_or_default();
+    let (to, by) = text.split_once(' ').unwrap_or((text, ""));
+    (integer(to).unwrap_or(0), by)
+}
