@@ -159,7 +159,12 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         // It says best what is wrong with a name.
         self.sessions.keys(session).await?;
         let options: Value = serde_json::from_str(&self.keepline.filter_options())?;
-        let is_due = |name: &str| name != "recall" || options.get(name).is_some_and(|recall| recall != "off");
+        let recalls = options.get("recall").is_some_and(|recall| recall != "off");
+        let is_due = |name: &str| match name {
+            "recall" => recalls,
+            "vectors" => recalls && options.get("recall_vectors") == Some(&Value::Bool(true)),
+            _ => true,
+        };
         let mut rows = Vec::new();
         for name in TASKS.into_iter().filter(|name| is_due(name)) {
             let subject = format!("session/{session}");

@@ -2,6 +2,7 @@
 
 use crate::{
     counters::Counters,
+    embedding::EmbeddingMetrics,
     store::{Latencies, StoreCounters},
 };
 
@@ -29,4 +30,6 @@ pub struct Metrics {
     pub is_plugin_left_alone: bool,
     /// Calls that wait for an instance.
     pub calls_waiting: usize,
+    /// What has become of calls for embeddings.
+    pub embeddings: EmbeddingMetrics,
 }

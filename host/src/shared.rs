@@ -5,11 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
+    contract::filter::Vector,
     counters::Tally,
+    embedding::Desk,
     files::{FileResolver, resolved},
     lend::LogLevel,
     options::OnStoreError,
-    runtime::{Due, Fault, Instance, Pool, Refusal, Taken},
+    runtime::{Due, Fault, Instance, Owner, Pool, Refusal, Taken},
     store::{Deadline, Guard, Writer},
     tokens::TokenCounter,
 };
@@ -22,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) tally: Tally,
     pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
     pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
+    pub(crate) embeddings: Option<Arc<Desk>>,
 }
 
 impl Shared {
@@ -34,6 +37,16 @@ impl Shared {
     pub(crate) fn count_tokens(&self, text: &str) -> Option<u32> {
         let counter = self.token_counter.as_ref().filter(|_| self.pool.wants_turns())?;
         Some(counter.count(text))
+    }
+
+    /// The embedding of a question, if it is wanted, and there in time.
+    pub(crate) async fn vector_of(&self, owner: &Owner, text: &str, due: Due) -> Option<Arc<Vector>> {
+        let desk = self.embeddings.as_ref()?;
+        let session = owner.session.as_ref()?;
+        if text.trim().is_empty() || !self.pool.told().wants_vectors {
+            return None;
+        }
+        desk.of_question(owner.user.as_ref().unwrap_or(session), text, due.deadline.left()).await
     }
 
     /// What a question gets, with what its files are. When that takes too long, as it is.

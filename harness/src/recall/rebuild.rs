@@ -1,4 +1,4 @@
-//! `keepline recall rebuild`: the index of sessions and their nodes, made anew from what was said.
+//! `keepline recall rebuild`: the index of sessions and their nodes, and the vectors, made anew from what was said.
 //!
 //! Promises that nothing that was said is touched; that others may ask, answer and correct meanwhile; and that one that
 //! was interrupted can be called again. Until it is done, less is recalled than there is.
@@ -17,7 +17,7 @@ use keepline::{
 use serde_json::json;
 
 use super::{
-    drive::{FORGET, MAKE, drive},
+    drive::{EMBED, FORGET, MAKE, drive},
     is_on,
 };
 use crate::{
@@ -56,7 +56,8 @@ pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result
 /// Whether it was there, to the end.
 async fn rebuild(keepline: &Keepline, subject: &str, bar: &ProgressBar) -> Result<bool> {
     let step = || bar.tick();
-    Ok(drive(keepline, subject, FORGET, step).await? && drive(keepline, subject, MAKE, step).await?)
+    let is_there = drive(keepline, subject, FORGET, step).await? && drive(keepline, subject, MAKE, step).await?;
+    Ok(is_there && (!keepline.wants_vectors() || drive(keepline, subject, EMBED, step).await?))
 }
 
 /// All transcripts that there may be.
