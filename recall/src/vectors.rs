@@ -154,7 +154,7 @@ pub struct Similar {
 /// among all that are known.
 ///
 /// Cost: linear in both, times the logarithm of their number.
-pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: impl Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
+pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
     let count = similar.len().max(1) as f32;
     let mean = similar.iter().map(|one| one.similarity).sum::<f32>() / count;
     let variance = similar.iter().map(|one| (one.similarity - mean) * (one.similarity - mean)).sum::<f32>() / count;

@@ -97,13 +97,13 @@ fn a_vector_adds_what_words_did_not_find_and_moves_what_they_did() {
         similar(24, 0.12),
     ];
     let mark = |position| (position != 21).then(|| Mark::new(1, 1, true));
-    let fused = fuse(&found, &all, mark);
+    let fused = fuse(&found, &all, &mark);
     assert_eq!(positions(&fused), [10, 12, 11, 20]);
     assert!(fused[1].why.contains(Why::VECTOR) && fused[1].why.contains(Why::TERMS));
     assert!(!fused[0].why.contains(Why::VECTOR));
     assert_eq!((fused[3].why, fused[3].mark), (Why::VECTOR, Mark::new(1, 1, true)));
     // What nobody knows of is not added.
-    assert_eq!(positions(&fuse(&found, &all, |_| None)), [10, 12, 11]);
+    assert_eq!(positions(&fuse(&found, &all, &|_| None)), [10, 12, 11]);
 }
 
 proptest! {
@@ -130,7 +130,7 @@ proptest! {
     #[test]
     fn without_vectors_nothing_changes(set in prop::collection::btree_set(0_u64..1 << 53, 0..100)) {
         let order: Vec<u64> = set.into_iter().rev().collect();
-        let fused = fuse(&candidates(&order), &[], |_| None);
+        let fused = fuse(&candidates(&order), &[], &|_| None);
         prop_assert_eq!(positions(&fused), order);
         prop_assert!(fused.is_sorted_by(|one, other| one.score >= other.score));
         prop_assert!(fused.iter().all(|candidate| candidate.why == Why::TERMS));
@@ -142,7 +142,7 @@ proptest! {
     ) {
         let found: Vec<u64> = found.into_iter().collect();
         let similar: Vec<Similar> = known.iter().map(|(&position, &similarity)| Similar { position, similarity }).collect();
-        let fused = fuse(&candidates(&found), &similar, |_| Some(Mark::new(1, 1, false)));
+        let fused = fuse(&candidates(&found), &similar, &|_| Some(Mark::new(1, 1, false)));
         let mut all = positions(&fused);
         all.sort_unstable();
         prop_assert!(all.is_sorted_by(|one, other| one < other));

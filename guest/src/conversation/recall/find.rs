@@ -97,7 +97,7 @@ impl Seen {
             let offset = usize::try_from(position.checked_sub(first)?).ok()?;
             Mark::decode(*marks.get(offset)?)
         };
-        vectors::reordered(&candidates, embedding, all, mark)
+        vectors::reordered(&candidates, embedding, all, &mark)
     }
 }
 
@@ -159,7 +159,7 @@ impl<H: Host> Filter<H> {
         let mut outcomes = Outcomes::of(receipt);
         let runs = outcomes.spans()?;
         if let Some(embedding) = wanted.embedding.as_ref().filter(|_| !keys.is_empty()) {
-            candidates = vectors::reordered(&candidates, embedding, &outcomes.readable()?, |_| None);
+            candidates = vectors::reordered(&candidates, embedding, &outcomes.readable()?, &|_| None);
         }
         let mut passages: Vec<(u64, Passage<'_>)> = Vec::with_capacity(read.len());
         for run in &runs {

@@ -16,8 +16,8 @@ use super::super::cuts::up_to;
 use super::super::record::integer;
 use super::super::upkeep::{Basis, Job, Need, NeedResult, Progress, Step, Vector, VectorsNeed, unchanged};
 use super::super::{REVISION, SESSION};
-use super::PASSAGES;
 use super::passage::Passage;
+use super::{PASSAGES, keep};
 use crate::filter::Filter;
 use crate::reply::{Found, Outcomes};
 use crate::store::{Bucket, Entry, Expectation, Failure, Host, LogEnd, Operation};
@@ -86,7 +86,7 @@ pub(super) fn reordered(
     candidates: &[Candidate],
     question: &Embedding,
     vectors: &[Entry],
-    mark: impl Fn(u64) -> Option<Mark>,
+    mark: &dyn Fn(u64) -> Option<Mark>,
 ) -> Vec<Candidate> {
     let similar =
         |entry: &Entry| Some(Similar { position: integer(&entry.key)?, similarity: question.similarity(&entry.text)? });
@@ -105,6 +105,15 @@ impl<H: Host> Filter<H> {
             Some(NeedResult::Vectors(vectors)) => return self.keep_vectors(bucket, job, &basis, vectors),
             // Nobody has any: another time, perhaps.
             Some(_) => return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?)),
+            // What was said meanwhile is cut before: whoever was to do that may come later.
+            None if basis.to == 0 => {
+                let cut = Basis { to: 1, ..basis.clone() };
+                let progress = self.recollect(bucket, &Job { name: keep::TASK, ..*job }, basis)?;
+                return Ok(match progress.step {
+                    Step::Done | Step::Taken => Progress { state: Some(cut.write()), ..Progress::of(Step::Again) },
+                    _ => progress,
+                });
+            }
             None => {}
         }
         let (log, end) = (PASSAGES, LogEnd::Newest);
@@ -207,7 +216,7 @@ impl<H: Host> Filter<H> {
         ];
         let step = self.write_back(bucket, job, basis, &expectations, &operations)?;
         let step = if step == Step::Done { Step::Again } else { step };
-        let state = Basis { incarnation: basis.incarnation.clone(), ..Basis::default() };
+        let state = Basis { incarnation: basis.incarnation.clone(), to: 1, ..Basis::default() };
         Ok(Progress { state: Some(state.write()), ..Progress::of(step) })
     }
 }

@@ -52,6 +52,16 @@ fn texts(asked: &Progress) -> Vec<String> {
     }
 }
 
+/// Steps until something is needed.
+fn begin(filter: &Filter<impl Host>, work: &mut Work) -> Progress {
+    loop {
+        let asked = work.step(filter, "h", None);
+        if asked.step != Step::Again {
+            return asked;
+        }
+    }
+}
+
 /// What the model has for each.
 fn vectors(model: &str, texts: &[String]) -> NeedResult {
     NeedResult::Vectors(texts.iter().map(|text| vector(model, text)).collect())
@@ -242,9 +252,9 @@ fn while_vectors_are_made_anew_what_there_is_counts() {
     talk(&filter, &["Our cat is called Mia."]);
     chat(&filter, 3);
     let mut work = work("vectors");
-    let first = texts(&work.step(&filter, "h", None));
+    let first = texts(&begin(&filter, &mut work));
     assert_eq!(work.go_on(&filter, "h", Some(vectors("n", &first))).step, Step::Again);
-    let second = texts(&work.step(&filter, "h", None));
+    let second = texts(&begin(&filter, &mut work));
     assert_eq!((second.len(), &*second[0]), (64, "Our dog is called Bello."));
     assert_eq!(work.go_on(&filter, "h", Some(vectors("n", &second))).step, Step::Again);
     // The oldest have a new one, the others an old one or none.
@@ -268,7 +278,7 @@ fn without_a_model_or_with_one_that_fails_everything_stays() {
         (NeedResult::Vectors(vec![vector("m", "dog"); 7]), Step::Failed),
     ] {
         let mut work = work("vectors");
-        assert_eq!(texts(&work.step(&filter, "h", None)).len(), 8);
+        assert_eq!(texts(&begin(&filter, &mut work)).len(), 8);
         assert_eq!(work.go_on(&filter, "h", Some(result)).step, step);
         assert!(stored(&fake).is_empty() && entry(&fake, "session", "embedded").is_none());
     }
@@ -282,11 +292,11 @@ fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
     talk(&filter, &["Our dog is called Bello."]);
     cut(&filter);
     let mut work = work("vectors");
-    let texts = texts(&work.step(&filter, "h", None));
+    let texts = texts(&begin(&filter, &mut work));
     let NeedResult::Vectors(mut found) = vectors("m", &texts) else { panic!() };
     found[0].data = base64(&[0.0; 3]);
     assert_eq!(work.go_on(&filter, "h", Some(NeedResult::Vectors(found))).step, Step::Again);
-    assert_eq!(work.step(&filter, "h", None).step, Step::Done);
+    assert_eq!(begin(&filter, &mut work).step, Step::Done);
     assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
 }
 
@@ -348,12 +358,21 @@ fn what_goes_while_the_model_is_asked_gets_no_vector_back() {
         talk(&filter, &["Our dog is called Bello."]);
         cut(&filter);
         let mut work = work("vectors");
-        let texts = texts(&work.step(&filter, "h", None));
+        let texts = texts(&begin(&filter, &mut work));
         change(&fake, &filter);
         let before = stored(&fake);
         let done = work.go_on(&filter, "h", Some(vectors("m", &texts)));
         assert_eq!((done.step, stored(&fake)), (Step::Taken, before), "{number}");
     }
+}
+
+#[test]
+fn what_nobody_has_cut_yet_is_cut_first() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."]);
+    let mut work = work("vectors");
+    assert_eq!(texts(&begin(&filter, &mut work)).len(), 2);
 }
 
 proptest::proptest! {
