@@ -28,11 +28,10 @@ const MODEL_BYTES: usize = 4;
 /// An embedding as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedding {
-    /// Stands for the model's name and its own number of dimensions.
-    model: [u8; MODEL_BYTES],
+    /// What stands for the model, then a byte for each dimension: at most [`DIMENSIONS`], at least one of which is not 0.
+    bytes: Vec<u8>,
+    /// The model's own.
     dimensions: usize,
-    /// At most [`DIMENSIONS`], at least one of which is not 0.
-    values: Vec<i8>,
 }
 
 impl Embedding {
@@ -40,22 +39,31 @@ impl Embedding {
     pub fn new(model: &str, data: &str) -> Option<Self> {
         let bytes = decode(data)?;
         let (floats, rest) = bytes.as_chunks::<4>();
-        if !rest.is_empty() || floats.len() > DIMENSIONS_MAX {
-            return None;
-        }
         let dimensions = floats.len();
-        let floats: Vec<f32> = floats.iter().take(DIMENSIONS).map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        let most = floats.iter().fold(0.0, |most: f32, value| if value.abs() > most { value.abs() } else { most });
-        if !floats.iter().all(|value| value.is_finite()) || most < f32::MIN_POSITIVE {
+        let floats = floats.get(..DIMENSIONS).unwrap_or(floats);
+        let mut most = 0.0_f32;
+        for bytes in floats {
+            // Of what is no number, the maximum is none either.
+            most = most.max(f32::from_le_bytes(*bytes).abs());
+            if f32::from_le_bytes(*bytes).is_nan() {
+                return None;
+            }
+        }
+        if !rest.is_empty() || dimensions > DIMENSIONS_MAX || !most.is_normal() {
             return None;
         }
-        let values = floats.iter().map(|value| (value / most * 127.0).round_ties_even() as i8).collect();
-        Some(Self { model: identity(model, dimensions), dimensions, values })
+        let mut bytes = Vec::with_capacity(MODEL_BYTES + floats.len());
+        bytes.extend_from_slice(&identity(model, dimensions));
+        for float in floats {
+            let value = (f32::from_le_bytes(*float) / most * 127.0).round_ties_even() as i8;
+            bytes.push(value.cast_unsigned());
+        }
+        Some(Self { bytes, dimensions })
     }
 
     /// Stands for the model, with its number of dimensions.
     pub fn model(&self) -> u32 {
-        u32::from_le_bytes(self.model)
+        self.bytes.first_chunk().map_or(0, |model| u32::from_le_bytes(*model))
     }
 
     /// The model's own.
@@ -65,22 +73,21 @@ impl Embedding {
 
     /// As text.
     pub fn write(&self) -> String {
-        let values = self.values.iter().map(|value| value.to_le_bytes());
-        let bytes: Vec<u8> = self.model.into_iter().chain(values.flatten()).collect();
-        encode(&bytes)
+        encode(&self.bytes)
     }
 
     /// How alike it is to one that [`Embedding::write`] wrote: the cosine, from -1 to 1. None: that is of another model, or
     /// can't be read.
     pub fn similarity(&self, written: &str) -> Option<f32> {
-        let bytes = decode(written)?;
-        let (model, values) = bytes.split_first_chunk::<MODEL_BYTES>()?;
-        if *model != self.model || values.len() != self.values.len() {
+        let written = decode(written)?;
+        let (model, values) = self.bytes.split_first_chunk::<MODEL_BYTES>()?;
+        let (other_model, others) = written.split_first_chunk::<MODEL_BYTES>()?;
+        if model != other_model || values.len() != others.len() {
             return None;
         }
         let (mut product, mut one, mut other) = (0_i32, 0_i32, 0_i32);
-        for (&a, &b) in self.values.iter().zip(values) {
-            let (a, b) = (i32::from(a), i32::from(i8::from_le_bytes([b])));
+        for (a, b) in values.iter().zip(others) {
+            let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
             product += a * b;
             one += a * a;
             other += b * b;
@@ -92,8 +99,10 @@ impl Embedding {
 
 /// FNV-1a.
 fn identity(model: &str, dimensions: usize) -> [u8; MODEL_BYTES] {
-    let bytes = model.bytes().chain([0]).chain(dimensions.to_le_bytes().into_iter().take(4));
-    let hash = bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let mut hash = dimensions as u32 ^ 0x811c_9dc5;
+    for byte in model.as_bytes() {
+        hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    }
     hash.to_le_bytes()
 }
 
@@ -103,35 +112,45 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /// Base64 without padding.
 fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let number = [16, 8, 0].iter().zip(chunk).fold(0, |number, (shift, byte)| number | u32::from(*byte) << shift);
-        for shift in [18, 12, 6, 0].iter().take(chunk.len() + 1) {
-            let digit = DIGITS.get((number >> shift & 63) as usize).copied().unwrap_or_default();
-            out.push(char::from(digit));
+    let (mut number, mut bits) = (0_u32, 0);
+    for byte in bytes {
+        number = number << 8 | u32::from(*byte);
+        bits += 8;
+        while bits >= 6 {
+            bits -= 6;
+            push_digit(&mut out, number >> bits);
         }
+    }
+    if bits > 0 {
+        push_digit(&mut out, number << (6 - bits));
     }
     out
 }
 
+fn push_digit(out: &mut String, number: u32) {
+    out.push(char::from(DIGITS.get((number & 63) as usize).copied().unwrap_or_default()));
+}
+
 /// Base64, padded or not. None: it is something else.
 fn decode(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
-    for chunk in text.chunks(4) {
-        let mut number = 0;
-        for (shift, digit) in [18, 12, 6, 0].iter().zip(chunk) {
-            let value = match digit {
-                b'A'..=b'Z' => digit - b'A',
-                b'a'..=b'z' => digit - b'a' + 26,
-                b'0'..=b'9' => digit - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            number |= u32::from(value) << shift;
+    let (mut number, mut bits) = (0_u32, 0);
+    for digit in text.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => break,
+            _ => return None,
+        };
+        number = number << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((number >> bits) as u8);
         }
-        let [_, decoded @ ..] = u32::to_be_bytes(number);
-        bytes.extend_from_slice(decoded.get(..chunk.len() - 1)?);
     }
     Some(bytes)
 }
@@ -155,36 +174,55 @@ pub struct Similar {
 ///
 /// Cost: linear in both, times the logarithm of their number.
 pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
-    let count = similar.len().max(1) as f32;
-    let mean = similar.iter().map(|one| one.similarity).sum::<f32>() / count;
-    let variance = similar.iter().map(|one| (one.similarity - mean) * (one.similarity - mean)).sum::<f32>() / count;
-    let least = mean + STANDS_OUT * variance.sqrt();
-    let mut fused: Vec<Candidate> = candidates.iter().take(1 << NUMBER_BITS).copied().collect();
+    let least = standing_out(similar);
+    let mut fused = candidates.get(..1 << NUMBER_BITS).unwrap_or(candidates).to_vec();
     let mut places: Vec<u64> = Vec::with_capacity(fused.len());
     for (rank, candidate) in fused.iter_mut().enumerate() {
         places.push(candidate.position << NUMBER_BITS | rank as u64);
         candidate.score = (1.0 + WEIGHT) * worth(rank);
     }
     let places = ascending(places);
-    let place_of = |position: u64| {
-        let at = places.partition_point(|place| place >> NUMBER_BITS < position);
-        let place = places.get(at).filter(|place| **place >> NUMBER_BITS == position)?;
-        usize::try_from(place & ((1 << NUMBER_BITS) - 1)).ok()
-    };
-    for (rank, index) in by_score(similar.iter().map(|one| one.similarity + 1.0)).into_iter().enumerate() {
-        let Some(one) = similar.get(index) else { continue };
+    let mut order: Vec<u64> = Vec::with_capacity(similar.len());
+    for (index, one) in similar.iter().enumerate() {
+        order.push(key(one.similarity + 1.0, index));
+    }
+    for (rank, key) in ascending(order).into_iter().enumerate() {
+        let Some(one) = similar.get(key as u32 as usize) else { continue };
         let stands_out = rank < ADDED && one.similarity > least && one.similarity > 0.0;
-        if let Some((place, candidate)) = place_of(one.position).and_then(|at| Some((at, fused.get_mut(at)?))) {
+        let at = places.binary_search(&(one.position << NUMBER_BITS)).unwrap_or_else(|at| at);
+        let place = places.get(at).filter(|place| **place >> NUMBER_BITS == one.position);
+        if let Some(place) = place {
+            let place = (*place & ((1 << NUMBER_BITS) - 1)) as usize;
+            let Some(candidate) = fused.get_mut(place) else { continue };
             candidate.score = worth(place) + WEIGHT * worth(rank);
             if stands_out {
                 candidate.why = candidate.why.and(Why::VECTOR);
             }
-        } else if let Some(mark) = mark(one.position).filter(|_| stands_out) {
+        } else if stands_out && let Some(mark) = mark(one.position) {
             fused.push(Candidate { position: one.position, score: WEIGHT * worth(rank), mark, why: Why::VECTOR });
         }
     }
-    let order = by_score(fused.iter().map(|candidate| candidate.score));
-    order.into_iter().filter_map(|index| fused.get(index).copied()).collect()
+    let mut order: Vec<u64> = Vec::with_capacity(fused.len());
+    for (index, candidate) in fused.iter().enumerate() {
+        order.push(key(candidate.score, index));
+    }
+    let mut best = Vec::with_capacity(fused.len());
+    for key in ascending(order) {
+        best.extend(fused.get(key as u32 as usize));
+    }
+    best
+}
+
+/// The least similarity that stands out.
+fn standing_out(similar: &[Similar]) -> f32 {
+    let (mut sum, mut squares) = (0.0_f32, 0.0_f32);
+    for one in similar {
+        sum += one.similarity;
+        squares += one.similarity * one.similarity;
+    }
+    let count = similar.len().max(1) as f32;
+    let mean = sum / count;
+    mean + STANDS_OUT * (squares / count - mean * mean).max(0.0).sqrt()
 }
 
 /// What a rank is worth, from 0 on.
@@ -192,10 +230,8 @@ fn worth(rank: usize) -> f32 {
     1.0 / (EVENNESS + 1.0 + rank as f32)
 }
 
-/// The places of scores from 0 on, the highest first, equal ones as they come.
-fn by_score(scores: impl Iterator<Item = f32>) -> Vec<usize> {
+/// Puts scores from 0 on in order, the highest first, and equal ones as they come.
+fn key(score: f32, index: usize) -> u64 {
     // Floats from 0 on are ordered as their bits are.
-    let keys =
-        (0_u32..).zip(scores).map(|(index, score)| u64::from(!score.max(0.0).to_bits()) << 32 | u64::from(index));
-    ascending(keys.collect()).into_iter().map(|key| key as u32 as usize).collect()
+    u64::from(!score.max(0.0).to_bits()) << 32 | index as u64
 }

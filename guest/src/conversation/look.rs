@@ -94,7 +94,9 @@ impl<H: Host> Filter<H> {
             let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
             operations.push(pin);
         }
-        operations.extend(recall.iter().flat_map(|wanted| wanted.operations()));
+        if let Some(wanted) = recall {
+            wanted.read(&mut operations);
+        }
         // A node has its session's owner. That is opened, too, so that the node can be registered in it.
         let is_node = bucket.kind != BucketKind::Session;
         let mine = user.map(owner::owned_by);

@@ -53,9 +53,12 @@ impl Wanted {
     }
 
     /// To be read with the rest of what the question needs.
-    pub(in super::super) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
-        let find = Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES };
-        [find, TAIL_READ].into_iter().chain(self.embedding.as_ref().map(|_| vectors::ALL))
+    pub(in super::super) fn read<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
+        operations.push(Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES });
+        operations.push(TAIL_READ);
+        if self.embedding.is_some() {
+            operations.push(vectors::ALL);
+        }
     }
 }
 

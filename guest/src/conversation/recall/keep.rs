@@ -217,7 +217,7 @@ impl<H: Host> Filter<H> {
         let count = run.records.iter().take_while(|text| is_gone(text, first)).count() as u64;
         let positions: Vec<u64> = (run.first..run.first + count).collect();
         let tail = (run.first + count).saturating_sub(terms.first).min(terms.length);
-        let keys = keys(positions.iter().copied());
+        let keys = keys(&positions);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let operations = [
             Operation::Remove { map: VECTORS, keys: &keys },

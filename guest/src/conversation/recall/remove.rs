@@ -114,7 +114,7 @@ impl<H: Host> Sessions<H> {
             }
         }
         removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
-        removal.vectors = keys(removal.positions.iter().copied());
+        removal.vectors = keys(&removal.positions);
         removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= tail.extent.first));
         removal.tail = tail.extent;
         if is_kept {

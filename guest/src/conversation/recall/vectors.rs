@@ -8,8 +8,7 @@
 //! Map `vectors` holds them by the positions of their passages; `session`/`embedded` how far it got, and by which model:
 //! `{to} {number that stands for the model} {its own dimensions} {its name}`.
 
-use std::fmt::Write as _;
-
+use keepline_json::push_number;
 use keepline_recall::{Candidate, Embedding, Mark, Similar, fuse};
 
 use super::super::cuts::up_to;
@@ -65,15 +64,25 @@ impl Near {
     /// Of which passages the vectors are to be read with their texts.
     pub(super) fn keys(&self, candidates: &[Candidate]) -> Vec<String> {
         match self {
-            Self::Many => keys(candidates.iter().take(LOOKED_AT).map(|candidate| candidate.position)),
+            Self::Many => {
+                let mut keys = Vec::with_capacity(LOOKED_AT);
+                for candidate in candidates.get(..LOOKED_AT).unwrap_or(candidates) {
+                    keys.push(candidate.position.to_string());
+                }
+                keys
+            }
             _ => Vec::new(),
         }
     }
 }
 
 /// The names of passages' vectors.
-pub(super) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
-    positions.map(|position| position.to_string()).collect()
+pub(super) fn keys(positions: &[u64]) -> Vec<String> {
+    let mut keys = Vec::with_capacity(positions.len());
+    for position in positions {
+        keys.push(position.to_string());
+    }
+    keys
 }
 
 /// The vectors of some passages.
@@ -88,9 +97,13 @@ pub(super) fn reordered(
     vectors: &[Entry],
     mark: &dyn Fn(u64) -> Option<Mark>,
 ) -> Vec<Candidate> {
-    let similar =
-        |entry: &Entry| Some(Similar { position: integer(&entry.key)?, similarity: question.similarity(&entry.text)? });
-    fuse(candidates, &vectors.iter().filter_map(similar).collect::<Vec<_>>(), mark)
+    let mut similar = Vec::with_capacity(vectors.len());
+    for entry in vectors {
+        if let (Some(position), Some(similarity)) = (integer(&entry.key), question.similarity(&entry.text)) {
+            similar.push(Similar { position, similarity });
+        }
+    }
+    fuse(candidates, &similar, mark)
 }
 
 impl<H: Host> Filter<H> {
@@ -147,11 +160,16 @@ impl<H: Host> Filter<H> {
         }
         let mut texts = Vec::new();
         basis.fallback.clear();
-        for (position, record) in (run.first..).zip(&run.records).filter(|(position, _)| *position >= to) {
+        for (position, record) in (run.first..).zip(&run.records) {
             // What was removed has none.
-            if let Some(passage) = Passage::parse(record) {
+            if position >= to
+                && let Some(passage) = Passage::parse(record)
+            {
+                if !texts.is_empty() {
+                    basis.fallback.push(' ');
+                }
+                push_number(&mut basis.fallback, position);
                 texts.push(passage.text.into_owned());
-                let _ = write!(basis.fallback, "{position} ");
             }
         }
         basis.to = (run.first + run.records.len() as u64).max(to + 1);
@@ -169,28 +187,36 @@ impl<H: Host> Filter<H> {
         basis: &Basis,
         vectors: &[Vector],
     ) -> Result<Progress, Failure> {
-        let positions: Vec<&str> = basis.fallback.split_ascii_whitespace().collect();
-        // What has no direction gets none.
-        let found: Vec<Option<Embedding>> =
-            vectors.iter().map(|vector| Embedding::new(&vector.model, &vector.data)).collect();
-        let first = vectors.iter().zip(&found).find_map(|(vector, found)| Some((&*vector.model, found.as_ref()?)));
-        let Some((name, first)) = first.filter(|_| found.len() == positions.len()) else {
+        let mut texts: Vec<(&str, String)> = Vec::with_capacity(vectors.len());
+        let mut by = String::new();
+        let mut model = 0;
+        let mut rest = vectors.iter();
+        for position in basis.fallback.split(' ') {
+            let Some(Vector { model: name, data }) = rest.next() else { break };
+            // What has no direction gets none.
+            let Some(embedding) = Embedding::new(name, data) else { continue };
+            if by.is_empty() {
+                model = embedding.model();
+                push_number(&mut by, u64::from(model));
+                by.push(' ');
+                push_number(&mut by, embedding.dimensions() as u64);
+                by.push(' ');
+                by.push_str(up_to(name, NAME_BYTES, usize::MAX));
+            }
+            if embedding.model() == model {
+                texts.push((position, embedding.write()));
+            }
+        }
+        if texts.is_empty() || basis.fallback.split(' ').count() != vectors.len() {
             self.write_back(bucket, job, basis, &[], &[])?;
             return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
-        };
-        let by = format!("{} {} {}", first.model(), first.dimensions(), up_to(name, NAME_BYTES, usize::MAX));
+        }
         let (_, before) = embedded(basis);
-        let is_oldest = positions.first().and_then(|position| integer(position)).is_none_or(|at| at <= basis.total);
+        let is_oldest = basis.fallback.split(' ').next().and_then(integer).is_none_or(|at| at <= basis.total);
         if !before.is_empty() && before != by && !is_oldest {
             let anew = Basis { to: basis.total, ..basis.clone() };
             return self.write_vectors(bucket, job, &anew, &by, &[]);
         }
-        let of_model = |embedding: &&Embedding| embedding.model() == first.model();
-        let texts: Vec<(&str, String)> = positions
-            .iter()
-            .zip(&found)
-            .filter_map(|(position, found)| Some((*position, found.as_ref().filter(of_model)?.write())))
-            .collect();
         self.write_vectors(bucket, job, basis, &by, &texts)
     }
 
@@ -203,8 +229,13 @@ impl<H: Host> Filter<H> {
         by: &str,
         vectors: &[(&str, String)],
     ) -> Result<Progress, Failure> {
-        let text = format!("{} {by}", basis.to);
-        let entries: Vec<(&str, &str)> = vectors.iter().map(|(position, text)| (*position, &**text)).collect();
+        let mut text = basis.to.to_string();
+        text.push(' ');
+        text.push_str(by);
+        let mut entries: Vec<(&str, &str)> = Vec::with_capacity(vectors.len());
+        for (position, text) in vectors {
+            entries.push((position, text));
+        }
         let operations = [
             Operation::PutSome { map: VECTORS, entries: &entries },
             Operation::Put { map: SESSION, key: EMBEDDED, text: &text },
