@@ -60,6 +60,7 @@
 //! | `recall` | `"off"`, `"session"`: what the window shows no more is attached where the question bears on it; needs a store with indexes. After each answer, the task `recall` | `"off"` |
 //! | `recall_tokens` | integer, 64 to 32768: of what is recalled, beside the window | 2000 |
 //! | `recall_hints` | boolean: speakers, dates and times that the question names count for more than words | true |
+//! | `recall_vectors` | boolean: whether passages get embeddings, by the task `vectors`, and questions come with one | false |
 //! | `recall_exclude` | list of `"tool"`, `"import"`: what comes from there is not recalled | `[]` |
 //!
 //! # Metadata
@@ -77,7 +78,7 @@
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `title`; `untitled`, until
-//! deferred work has settled the title; `revision`; `recalled`, how far recall has read; for the rest see `recall`),
+//! deferred work has settled the title; `revision`; `recalled` and `embedded`, how far recall has read and has had embedded; for the rest see `recall`),
 //! `messages` (key of a message id → position), `branches` (position where one begins → `{"after", "total"}`), `results`
 //! (whole tool results), `nodes` (name → `{"app_id", "node_id"}`). A weight is tokens by the estimate `bytes-1`:
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),
