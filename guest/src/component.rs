@@ -29,7 +29,7 @@ use crate::conversation::desk::Transcript;
 use crate::conversation::lines::{Line, LineQuery};
 use crate::conversation::messages::MessageQuery;
 use crate::conversation::settings::Settings;
-use crate::conversation::upkeep::{Job, Need, NeedResult, Purpose, Step};
+use crate::conversation::upkeep::{Job, Need, NeedResult, Purpose, Step, Vector};
 use crate::store::Capabilities;
 use crate::{
     AnswerEntry, Config, Effect, Filter, Problem, QuestionEntry, SessionProblem, SessionProblemCode as Code, Sessions,
@@ -71,7 +71,7 @@ impl lanes::Guest for Component {
             Ok(config) => {
                 let configured = lanes::Configured {
                     effective: config.effective(),
-                    wants_vectors: false,
+                    wants_vectors: config.conversation.as_ref().is_some_and(|options| options.wants_vectors()),
                     wants_tokens: config.conversation.is_some(),
                     wants_turns: config.conversation.is_some(),
                 };
@@ -90,6 +90,7 @@ impl lanes::Guest for Component {
             text: &entry.text,
             metadata: &entry.metadata,
             message_id: entry.message_id.as_deref(),
+            vector: entry.vector.as_ref().map(|vector| (&*vector.model, &*vector.data)),
         });
         lanes::QuestionReply {
             metadata: reply.metadata,
@@ -140,7 +141,11 @@ impl maintenance::Guest for Component {
         // No step needs more than one thing.
         let result = job.results.into_iter().next().map(|result| match result {
             maintenance::NeedResult::Completion(found) => NeedResult::Text(found.text),
-            maintenance::NeedResult::Vectors(_) | maintenance::NeedResult::Missing(_) => NeedResult::Missing,
+            maintenance::NeedResult::Vectors(found) => {
+                let vectors = found.vectors.into_iter();
+                NeedResult::Vectors(vectors.map(|of| Vector { model: of.model, data: of.data }).collect())
+            }
+            maintenance::NeedResult::Missing(_) => NeedResult::Missing,
             maintenance::NeedResult::Failed(_) => NeedResult::Failed,
         });
         let mut task = job.task;
@@ -198,16 +203,19 @@ impl From<Step> for maintenance::Step {
 
 impl From<Need> for maintenance::Need {
     fn from(need: Need) -> Self {
-        Self::Completion(maintenance::CompletionNeed {
-            id: need.id,
-            purpose: match need.purpose {
-                Purpose::Summary => maintenance::Purpose::Summary,
-                Purpose::Title => maintenance::Purpose::Title,
-            },
-            instructions: need.instructions,
-            input: need.input,
-            max_tokens: need.max_tokens,
-        })
+        match need {
+            Need::Completion(need) => Self::Completion(maintenance::CompletionNeed {
+                id: need.id,
+                purpose: match need.purpose {
+                    Purpose::Summary => maintenance::Purpose::Summary,
+                    Purpose::Title => maintenance::Purpose::Title,
+                },
+                instructions: need.instructions,
+                input: need.input,
+                max_tokens: need.max_tokens,
+            }),
+            Need::Vectors(need) => Self::Vectors(maintenance::VectorsNeed { id: need.id, texts: need.texts }),
+        }
     }
 }
 

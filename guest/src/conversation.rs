@@ -61,6 +61,7 @@
 //! | `recall` | `"off"`, `"session"`, `"user"`: what the window shows no more, or what any session of the user has said, is attached where the question bears on it; needs a store with indexes. After each answer, the task `recall` | `"off"` |
 //! | `recall_tokens` | integer, 64 to 32768: of what is recalled, beside the window | 2000 |
 //! | `recall_hints` | boolean: speakers, dates and times that the question names count for more than words | true |
+//! | `recall_vectors` | boolean: whether passages get embeddings, by the task `vectors`, and questions come with one | false |
 //! | `recall_ttl_hours` | number, 0 (for ever) to 876000, from when it was said | 0 |
 //! | `recall_life` | `"user"`, `"session"`: copies of a session's messages outlive its expiry, or end with it | `"user"` |
 //! | `recall_exclude` | list of `"tool"`, `"import"`: what comes from there is not recalled | `[]` |
@@ -83,7 +84,8 @@
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `settings`,
 //! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `untitled`, until
-//! deferred work has settled the title; `revision`; `recalled`, how far recall has read; for the rest see `recall`),
+//! deferred work has settled the title; `revision`; `recalled` and `embedded`, how far recall has read and has had
+//! embedded; for the rest see `recall`),
 //! `messages` (key of a message id → position), `branches` (position where one begins → `{"after", "total"}`), `results`
 //! (whole tool results), `nodes` (name → `{"app_id", "node_id"}`). A weight is tokens by the estimate `bytes-1`:
 //! ⌈⌈bytes / 4⌉ · 5 / 4⌉, and 4 for each message. Of a user: maps `values`, `sessions` (name → `{"incarnation", "at"}`),

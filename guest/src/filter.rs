@@ -76,6 +76,8 @@ pub struct QuestionEntry<'a> {
     pub metadata: &'a str,
     /// None: that of the metadata.
     pub message_id: Option<&'a str>,
+    /// The text's embedding: the model's name, and base64 of 32-bit little-endian floats.
+    pub vector: Option<(&'a str, &'a str)>,
 }
 
 /// What a tool was asked for, what it gave, or both. Paired by `call_id`.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
-    pipe::{Answer, Effect, Passed, Question},
+    pipe::{Answer, Effect, Passed, Question, Vector},
     sessions::{Message, MessageQuery, Transcript},
 };
 use serde::Serialize;
@@ -281,8 +281,9 @@ pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Pas
     }
     metadata.insert("memory".to_owned(), switches.into());
     let metadata = Value::from(metadata).to_string();
-    let passed =
-        keepline.pipe().ask(Question { text: query, metadata: &metadata, ..Question::default() }, None).await?;
+    let vector = vector_of(keepline, query).await;
+    let question = Question { text: query, metadata: &metadata, vector: vector.as_ref(), ..Question::default() };
+    let passed = keepline.pipe().ask(question, None).await?;
     match (passed.effect, &passed.problem) {
         (Effect::Foreign, _) => {
             let message = format!("session '{}' belongs to another user", transcript.session);
@@ -293,6 +294,20 @@ pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Pas
             Err(Coded { code: "failed", message }.into())
         }
         _ => Ok(passed),
+    }
+}
+
+/// Of a question that may wait for its embedding.
+async fn vector_of(keepline: &Keepline, query: &str) -> Option<Vector> {
+    if !keepline.wants_vectors() || query.trim().is_empty() {
+        return None;
+    }
+    match keepline.embed(&[query.to_owned()]).await {
+        Ok(made) => made.and_then(|mut made| made.pop()),
+        Err(error) => {
+            terminal::warning(&format!("the question has no embedding: {error}"));
+            None
+        }
     }
 }
 

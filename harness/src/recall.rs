@@ -7,7 +7,7 @@ mod evaluate;
 mod haystack;
 mod rebuild;
 
-pub use drive::MAKE;
+pub use drive::{EMBED, MAKE};
 
 use std::process::ExitCode;
 

@@ -29,7 +29,7 @@ use crate::{
     error::Coded,
     json_text::{self, Stored, json_value},
     moving,
-    recall::{MAKE, Scope},
+    recall::{EMBED, MAKE, Scope},
     run::members::decoded,
     runtime, setup, terminal,
 };
@@ -167,9 +167,11 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         let mut rows = Vec::new();
         for name in TASKS {
             let subject = match recall {
-                _ if name != MAKE => format!("session/{session}"),
-                Some(scope) => scope.subject(session, owner.as_deref()),
-                None => continue,
+                _ if name != MAKE && name != EMBED => format!("session/{session}"),
+                Some(scope) if name == MAKE || self.keepline.wants_vectors() => {
+                    scope.subject(session, owner.as_deref())
+                }
+                _ => continue,
             };
             let task = Task { subject, name: name.to_owned(), state: String::new() };
             let outcome = match maintenance.run(task).await {

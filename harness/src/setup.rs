@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use keepline::{
-    Keepline, KeeplineError, Plugin, Sandbox,
+    Keepline, KeeplineError, Options, Plugin, Sandbox,
     config::{Config, FIELDS, Origin, Sources},
     maintenance::Maintenance,
     plugin::Compiler,
@@ -18,8 +18,8 @@ use tokio::runtime::Runtime;
 use crate::{
     cli::{COMPILE_COMMAND, Global, MigrateArguments},
     error::Usage,
-    model,
     moving::archive,
+    openai::{completions, embeddings},
     terminal, tokens,
 };
 
@@ -118,15 +118,22 @@ pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
 
 /// What does its deferred work, on that runtime.
 pub fn maintenance(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
-    let (model, mut options) = (model::configured(config)?, config.maintenance_options());
+    let (model, mut options) = (completions::configured(config)?, config.maintenance_options());
     options.archive = archive::configured(config)?;
     Ok(Maintenance::new(keepline.clone(), model, options, runtime.handle().clone()))
 }
 
-/// What is configured, but for its store.
-pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
+/// What is configured of all that entries need beside the store and the plugin.
+pub fn options(config: &Config) -> Result<Options> {
     let mut options = config.options();
     options.token_counter = tokens::configured(config);
+    options.embedder = embeddings::configured(config)?;
+    Ok(options)
+}
+
+/// What is configured, but for its store.
+pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
+    let options = options(config)?;
     let made = Keepline::new(plugin.clone(), store, options).await;
     match made {
         Err(KeeplineError::Config { field, message }) => Err(explained(plugin, config, field, message).await.into()),

@@ -193,6 +193,10 @@ conversation_options! {
     recall_tokens: u64;
     /// Whether speakers, dates and times that a question names count for more than words. Default true.
     recall_hints: bool;
+    /// Whether embeddings help to find what is recalled: questions should come with one, as
+    /// [`Options::embedder`](crate::Options::embedder) makes them, and passages get theirs by the task `vectors`. Default
+    /// false.
+    recall_vectors: bool;
     /// What is not recalled. Default none.
     recall_exclude: Vec<RecallSource>;
     /// Hours after which what was said is not recalled any more, 0 (never) to 876,000. Default 0.

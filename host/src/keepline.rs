@@ -6,9 +6,11 @@ use tokio::time::Instant;
 
 use crate::{
     contract::filter::ConfigProblem,
+    contract::filter::Vector,
     counters::{Counters, Tally},
+    embedding::{Desk, EmbeddingMetrics},
     lend::{LogLevel, MAX_MESSAGE, MAX_NAME, RateLimitedLog, tame},
-    maintenance::{Job, Progress},
+    maintenance::{Job, ModelError, Progress},
     memories::RememberOutcome,
     metrics::Metrics,
     options::Options,
@@ -89,6 +91,7 @@ impl Keepline {
             breaker: options.plugin_breaker,
         };
         let due = Due::within(Instant::now(), options.entry_timeout);
+        let embeddings = options.embedder.map(|embedder| Desk::new(embedder, options.embedding_wait, lent.log.clone()));
         let shared = Shared {
             pool: Pool::new(plugin.program().clone(), lent, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
@@ -97,6 +100,7 @@ impl Keepline {
             tally,
             token_counter: options.token_counter,
             file_resolver: options.file_resolver,
+            embeddings,
         };
         if options.require_store
             && let Some(problem) = store.check(Deadline::after(options.entry_timeout)).await.problem
@@ -151,6 +155,18 @@ impl Keepline {
             .call(&self.store, &mut writer, due, call)
             .await
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
+    }
+
+    /// What [`Options::embedder`] makes of these texts, one for each, however long it takes: for those who run tasks by
+    /// themselves, and for questions that may wait. None: there is no embedder.
+    ///
+    /// # Errors
+    /// When it fails, or what it makes is of no use.
+    pub async fn embed(&self, texts: &[String]) -> Result<Option<Vec<Vector>>, ModelError> {
+        match &self.shared.embeddings {
+            Some(desk) => desk.embed(texts).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// How long a call may take that has no deadline of its own.
@@ -231,6 +247,7 @@ impl Keepline {
             instances_bytes: self.shared.pool.held_bytes(),
             is_plugin_left_alone: self.shared.pool.is_left_alone(),
             calls_waiting,
+            embeddings: self.shared.embeddings.as_ref().map_or_else(EmbeddingMetrics::default, |desk| desk.metrics()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     counters::{Counters, MemoryCounters},
+    embedding::EmbeddingMetrics,
     store::{Latencies, StoreCounters},
 };
 
@@ -31,4 +32,6 @@ pub struct Metrics {
     pub is_plugin_left_alone: bool,
     /// Calls that wait for an instance.
     pub calls_waiting: usize,
+    /// What has become of calls for embeddings.
+    pub embeddings: EmbeddingMetrics,
 }

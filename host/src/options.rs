@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    embedding::Embedder,
     files::FileResolver,
     lend::{Clock, Log, SystemClock, TracingLog},
     store::BreakerOptions,
@@ -74,6 +75,11 @@ pub struct Options {
     /// Who counts the tokens of what is said in conversations. Counts that an entry comes with are kept. Default none: they
     /// are estimated.
     pub token_counter: Option<Arc<dyn TokenCounter>>,
+    /// Who makes embeddings, if the filter wants them. Default none: questions and passages go without.
+    pub embedder: Option<Arc<dyn Embedder>>,
+    /// How long a question may wait for its embedding; then it goes without. What comes later is kept for the next time.
+    /// It is part of [`Self::entry_timeout`]. Default 150 ms; zero: questions always go without.
+    pub embedding_wait: Duration,
     /// Who knows where the files are that messages refer to. Default none: references are attached as they were given.
     pub file_resolver: Option<Arc<dyn FileResolver>>,
 }
@@ -95,6 +101,8 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             log: Arc::new(TracingLog),
             token_counter: None,
+            embedder: None,
+            embedding_wait: Duration::from_millis(150),
             file_resolver: None,
         }
     }

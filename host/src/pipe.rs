@@ -107,6 +107,11 @@ impl Pipe {
             self.staged.question_text = Some(question.text.to_owned());
             self.staged.question_tokens = question.tokens;
         }
+        let vector = match question.vector {
+            None => self.shared.vector_of(&owner, question.text, due).await,
+            Some(_) => None,
+        };
+        let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
         let call = async |instance: &mut Instance, writer, due| {
             let called = instance.question(writer, due, Scope::Entry(owner.clone()), question).await?;
             if let Some(returned) = &called.0.metadata {

@@ -6,11 +6,13 @@ use keepline_json as json;
 use tokio::time::Instant;
 
 use crate::{
+    contract::filter::Vector,
     counters::Tally,
+    embedding::Desk,
     files::{FileResolver, resolved},
     lend::LogLevel,
     options::OnStoreError,
-    runtime::{Due, Fault, Instance, Pool, Refusal, Taken},
+    runtime::{Due, Fault, Instance, Owner, Pool, Refusal, Taken},
     store::{Deadline, Guard, Writer},
     tokens::TokenCounter,
 };
@@ -23,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) tally: Tally,
     pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
     pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
+    pub(crate) embeddings: Option<Arc<Desk>>,
 }
 
 impl Shared {
@@ -52,6 +55,16 @@ impl Shared {
 
     fn counter(&self) -> Option<&dyn TokenCounter> {
         self.token_counter.as_deref().filter(|_| self.pool.wants_turns())
+    }
+
+    /// The embedding of a question, if it is wanted, and there in time.
+    pub(crate) async fn vector_of(&self, owner: &Owner, text: &str, due: Due) -> Option<Arc<Vector>> {
+        let desk = self.embeddings.as_ref()?;
+        let session = owner.session.as_ref()?;
+        if text.trim().is_empty() || !self.pool.told().wants_vectors {
+            return None;
+        }
+        desk.of_question(owner.user.as_ref().unwrap_or(session), text, due.deadline.left()).await
     }
 
     /// What a question gets, with what its files are. When that takes too long, as it is.

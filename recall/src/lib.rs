@@ -6,7 +6,8 @@
 //! 2. [`Document::posting`] makes numbers of a passage, for an index that knows terms and positions only.
 //! 3. [`Query::new`] tells which terms to ask the index for.
 //! 4. [`rank`] scores what the index found.
-//! 5. [`select`] fills a budget of tokens with the best.
+//! 5. [`fuse`] puts those in another order by embeddings, if there are any, and adds some.
+//! 6. [`select`] fills a budget of tokens with the best.
 //!
 //! Nothing here knows a language, but for the hints: English names of months and words of time.
 
@@ -18,6 +19,7 @@ mod rank;
 mod select;
 mod terms;
 mod time;
+mod vectors;
 
 use std::collections::BinaryHeap;
 
@@ -28,6 +30,7 @@ pub use rank::{Candidate, Found, Why, rank};
 pub use select::select;
 pub use terms::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, key, terms};
 pub use time::Date;
+pub use vectors::{DIMENSIONS, Embedding, Similar, fuse};
 
 /// Numbers in ascending order. One kind of sort for all, for the component's size.
 fn ascending(numbers: Vec<u64>) -> Vec<u64> {

@@ -49,6 +49,13 @@ impl Why {
     pub const DATE: Self = Self(4);
     /// The question asks when, and it has a word of time.
     pub const TIME: Self = Self(8);
+    /// Its vector is more like the question's than those of others.
+    pub const VECTOR: Self = Self(16);
+
+    /// All that is in one of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
 
     /// Whether all of `other` are in it.
     pub fn contains(self, other: Self) -> bool {

@@ -1,4 +1,4 @@
-//! A model on a server of its own: what chat completions are asked for, and whatever a test has it answer.
+//! A model on a server of its own: what chat completions and embeddings are asked for, and whatever a test has it answer.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -20,6 +20,8 @@ use crate::programs::until;
 pub enum Reply {
     /// The model says this.
     Say(String),
+    /// Embeddings, in that order.
+    Embed(Vec<Vec<f32>>),
     /// The server answers so, with headers that end a line each.
     Raw(u16, &'static str, Vec<u8>),
     /// Nothing, until whoever asked gives up.
@@ -44,6 +46,11 @@ impl Asked {
     pub fn content(&self, role: &str) -> &str {
         let messages = self.body["messages"].as_array().unwrap();
         messages.iter().find(|message| message["role"] == role).unwrap()["content"].as_str().unwrap()
+    }
+
+    /// The texts that embeddings are wanted of.
+    pub fn texts(&self) -> Vec<&str> {
+        self.body["input"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
     }
 
     /// Whether it is for a title, not for a summary.
@@ -127,6 +134,11 @@ fn serve(mut connection: TcpStream, seen: &Mutex<Vec<Asked>>, answer: &dyn Fn(&A
         Reply::Say(text) => {
             let body = json!({"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]});
             (200, "", body.to_string().into_bytes())
+        }
+        Reply::Embed(all) => {
+            let datum = |(index, values)| json!({"object": "embedding", "index": index, "embedding": values});
+            let data: Vec<Value> = all.into_iter().enumerate().map(datum).collect();
+            (200, "", json!({"object": "list", "data": data, "model": "?"}).to_string().into_bytes())
         }
         Reply::Raw(status, headers, body) => (status, headers, body),
         Reply::Hang => {

@@ -26,6 +26,8 @@ mod coprocess;
 mod deferred;
 #[path = "cli/directory.rs"]
 mod directory;
+#[path = "cli/embeddings.rs"]
+mod embeddings;
 #[path = "cli/eviction.rs"]
 mod eviction;
 #[path = "cli/exit_codes.rs"]

@@ -171,6 +171,7 @@ impl<H: Host> Filter<H> {
                 }
                 _ => upkeep::subject(bucket),
             }),
+            vectors: options.recall_vectors,
             activity,
         };
         let is_untitled = asked.is_some() && state.is_new;

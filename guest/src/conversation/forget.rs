@@ -57,13 +57,14 @@ impl<H: Host> Sessions<H> {
         let stamp = history::timestamp(self.host().now_micros());
         let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
         // What the index has of them are numbers, which go in the end.
-        let [passages, terms] = recall::remove::ANEW;
+        let [passages, terms, vectors] = recall::remove::ANEW;
         let operations = [
             Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
             Operation::ResetMap { map: VALUES, entries: &[] },
             Operation::ResetLog { log: ACTIVITY, records: &[] },
             passages,
             terms,
+            vectors,
             page(NODES),
             page(SESSIONS),
         ];
@@ -77,6 +78,7 @@ impl<H: Host> Sessions<H> {
         for _ in 0..2 {
             outcomes.extent()?;
         }
+        outcomes.changed()?;
         let (mut nodes, mut sessions) = (outcomes.keys()?.keys, outcomes.keys()?.keys);
         // Stores give about as many as they are asked for.
         nodes.truncate(BATCH);

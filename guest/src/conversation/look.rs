@@ -100,7 +100,9 @@ impl<H: Host> Filter<H> {
             operations.push(pin);
         }
         let of_user = user.is_some_and(|_| recall.is_some_and(|wanted| wanted.is_of_user));
-        operations.extend(recall.iter().filter(|_| !of_user).flat_map(|wanted| wanted.operations()));
+        if let Some(wanted) = recall.filter(|_| !of_user) {
+            wanted.read(&mut operations);
+        }
         // A node has its session's owner. That is opened, too, so that the node can be registered in it.
         let is_node = bucket.kind != BucketKind::Session;
         let mine = user.map(owner::owned_by);
@@ -114,7 +116,9 @@ impl<H: Host> Filter<H> {
             transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
         }
         let mut reads = owner::reads(max_keys, max_context_bytes).to_vec();
-        reads.extend(recall.iter().filter(|_| of_user).flat_map(|wanted| wanted.operations()));
+        if let Some(wanted) = recall.filter(|_| of_user) {
+            wanted.read(&mut reads);
+        }
         if let Some(name) = user {
             let (bucket, opening) = (owner::bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
             transactions.push(Transaction { bucket, opening, expectations: &[], operations: &reads });
@@ -134,8 +138,8 @@ impl<H: Host> Filter<H> {
         let theirs = match user {
             Some(_) => next().and_then(|receipt| {
                 let (seen, mut rest) = owner::Seen::of(receipt)?;
-                if let Some(rest) = rest.as_mut().filter(|_| of_user) {
-                    found = Some(recall::find::Seen::of(rest)?);
+                if let (Some(rest), Some(wanted), true) = (&mut rest, recall, of_user) {
+                    found = Some(recall::find::Seen::of(wanted, rest)?);
                 }
                 Ok(seen)
             }),
@@ -180,7 +184,7 @@ impl<H: Host> Filter<H> {
         }
         let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
         let recall = match recall {
-            Some(_) if !of_user => Some(recall::find::Seen::of(&mut outcomes)?),
+            Some(wanted) if !of_user => Some(recall::find::Seen::of(wanted, &mut outcomes)?),
             _ => found,
         };
         let total = total.as_deref().and_then(integer).unwrap_or(0);

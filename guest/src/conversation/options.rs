@@ -111,6 +111,8 @@ pub struct Options {
     pub recall_tokens: u64,
     /// Whether names, dates and times in a question count for more than words.
     pub recall_hints: bool,
+    /// Whether passages get embeddings, and questions come with one.
+    pub recall_vectors: bool,
     /// Sources of passages that are not recalled: `tool`, `import`.
     pub recall_exclude: Vec<String>,
     /// What was said longer ago is not recalled. 0: whatever is kept is.
@@ -156,6 +158,7 @@ impl Default for Options {
             recall: Recall::Off,
             recall_tokens: 2000,
             recall_hints: true,
+            recall_vectors: false,
             recall_exclude: Vec::new(),
             recall_ttl_hours: 0.0,
             recall_ends_with_session: false,
@@ -188,7 +191,7 @@ pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window
                                 node_ttl_hours, max_session_messages, max_session_bytes, summaries, \
                                 summary_max_tokens, summary_prompt, auto_generate_titles, title_max_length, \
                                 title_from_first_message, update_existing_titles, title_prompt, recall, recall_tokens, \
-                                recall_hints, recall_exclude, recall_ttl_hours, recall_life";
+                                recall_hints, recall_vectors, recall_exclude, recall_ttl_hours, recall_life";
 
 impl Options {
     /// Set one. Whether there is one of this name.
@@ -271,6 +274,7 @@ impl Options {
             }
             "recall_tokens" => reader.integer(&mut self.recall_tokens, default.recall_tokens, 64, 32_768),
             "recall_hints" => reader.boolean(&mut self.recall_hints, default.recall_hints),
+            "recall_vectors" => reader.boolean(&mut self.recall_vectors, default.recall_vectors),
             "recall_exclude" => {
                 texts(reader, &mut self.recall_exclude, &default.recall_exclude)?;
                 match self.recall_exclude.iter().all(|source| SOURCES.contains(&&**source)) {
@@ -322,6 +326,7 @@ impl Options {
             ("title_from_first_message", self.title_from_first_message),
             ("update_existing_titles", self.update_existing_titles),
             ("recall_hints", self.recall_hints),
+            ("recall_vectors", self.recall_vectors),
         ] {
             let _ = write!(out, ", \"{name}\": {is_on}");
         }
@@ -358,6 +363,11 @@ impl Options {
         for (name, hours) in [("node_ttl_hours", self.node_ttl_hours), ("recall_ttl_hours", self.recall_ttl_hours)] {
             let _ = write!(out, ", \"{name}\": {}", crate::config::in_decimal(hours));
         }
+    }
+
+    /// Whether embeddings are of any use.
+    pub fn wants_vectors(&self) -> bool {
+        self.recall_vectors && self.recall != Recall::Off
     }
 
     /// The tokens that a question gets at most.
@@ -445,9 +455,8 @@ mod tests {
             "require_node": true, "node_ttl_hours": 0.5, "max_session_messages": 10, "max_session_bytes": 1024,
             "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
             "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
-            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false,
-            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160,
-            "recall_life": "session"}"#;
+            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false, "recall_vectors": true,
+            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160, "recall_life": "session"}"#;
         let config = Config::parse(given).unwrap();
         let told = config.effective();
         assert_eq!(Config::parse(&told).unwrap(), config, "{told}");

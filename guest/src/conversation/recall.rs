@@ -21,6 +21,7 @@
 //! | `remove` | how passages are found that have to go |
 //! | `correct` | what corrections take out |
 //! | `find` | what a question gets |
+//! | `vectors` | embeddings of passages, if a host has a model for them |
 
 pub(super) mod correct;
 pub(super) mod find;
@@ -30,6 +31,7 @@ pub(super) mod post;
 mod posted;
 mod reading;
 pub(super) mod remove;
+pub(super) mod vectors;
 
 use crate::store::{LogEnd, Operation};
 

@@ -71,7 +71,7 @@ impl<H: Host> Sessions<H> {
             let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
             let revision = of(REVISION);
             self.withdrawn(at.session, &life, of(OWNER), number(revision), Fate::Replaced)?;
-            let operations = [
+            let mut operations = vec![
                 WHERE_IT_STANDS,
                 Operation::ResetLog { log: TRANSCRIPT, records: &[] },
                 Operation::ResetMap { map: MESSAGES, entries: &[] },
@@ -82,9 +82,8 @@ impl<H: Host> Sessions<H> {
                     keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::correct::ONCE],
                 },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
-                recall::remove::ANEW[0],
-                recall::remove::ANEW[1],
             ];
+            operations.extend(recall::remove::ANEW);
             let (bucket, opening) = (at.bucket(), Opening::life(&life));
             let expectations = [unchanged(REVISION, revision)];
             let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
@@ -201,6 +200,7 @@ impl<H: Host> Sessions<H> {
             self.withdrawn(at.session, &life, owner, number(revision), fate)?;
             let recalled = of(recall::correct::ONCE);
             let recalled = self.recalled(at, &life, recalled, &changed, content.is_some())?;
+            let vectors = recalled.vectors();
             let mut operations = vec![
                 Operation::Rewrite { log: TRANSCRIPT, records: &records },
                 Operation::Remove { map: RESULTS, keys: &results },
@@ -208,7 +208,7 @@ impl<H: Host> Sessions<H> {
                 Operation::Increment { map: SESSION, key: BYTES, amount },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
             ];
-            operations.extend(recalled.operations());
+            operations.extend(recalled.operations(&vectors));
             let mut expectations = vec![
                 unchanged(REVISION, revision),
                 unchanged(SUMMARY, summary),

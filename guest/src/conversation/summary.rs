@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::thread::{Branches, Read, Thread};
 use super::tokens;
 use super::turns::{Turn, turns};
-use super::upkeep::{Basis, Job, Need, NeedResult, Progress, Purpose, Step};
+use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use super::{BRANCHES, REVISION, SESSION, SETTINGS, SUMMARY, TOTAL, TRANSCRIPT};
 use crate::filter::Filter;
 use crate::log;
@@ -57,7 +57,7 @@ impl<H: Host> Filter<H> {
                 let most = basis.max_tokens.min(options.summary_max_tokens);
                 up_to(text.trim(), tokens::bytes_of(most) * 3 / 2, usize::MAX)
             }
-            NeedResult::Missing | NeedResult::Failed => &basis.fallback,
+            NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => &basis.fallback,
         };
         let mut entry = String::from("{\"text\":");
         push_string(&mut entry, text);
@@ -138,14 +138,14 @@ impl<H: Host> Filter<H> {
         basis.max_tokens = options.summary_max_tokens.min(budget / 4);
         basis.fallback = digest(earlier, &records, tokens::bytes_of(basis.max_tokens));
         let prompt = if options.summary_prompt.is_empty() { PROMPT } else { &options.summary_prompt };
-        let need = Need {
+        let need = CompletionNeed {
             id: 1,
             purpose: Purpose::Summary,
             instructions: prompt.to_owned(),
             input: input(earlier, &records),
             max_tokens: u32::try_from(basis.max_tokens).unwrap_or(u32::MAX),
         };
-        Ok(Progress::needs(basis.write(), need))
+        Ok(Progress::needs(basis.write(), Need::Completion(need)))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::options::Options;
 use super::record::{Kind, Record, Role};
-use super::upkeep::{Basis, Job, Need, NeedResult, Progress, Purpose};
+use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose};
 use super::{SESSION, TITLE, TRANSCRIPT, UNTITLED};
 use crate::filter::Filter;
 use crate::store::{Bucket, Failure, Host, LogEnd, Operation};
@@ -65,7 +65,7 @@ impl<H: Host> Filter<H> {
         if let Some(result) = job.result {
             let title = match result {
                 NeedResult::Text(text) => cleaned(text, options.title_max_length),
-                NeedResult::Missing | NeedResult::Failed => None,
+                NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => None,
             };
             // One that is of no use will not be better next time.
             let mut operations = vec![SETTLED];
@@ -98,14 +98,14 @@ impl<H: Host> Filter<H> {
         };
         let text = super::cuts::up_to(&first.content, SHOWN, usize::MAX);
         let prompt = if options.title_prompt.is_empty() { PROMPT } else { &options.title_prompt };
-        let need = Need {
+        let need = CompletionNeed {
             id: 1,
             purpose: Purpose::Title,
             instructions: prompt.to_owned(),
             input: super::summary::fenced(text),
             max_tokens: 32,
         };
-        Ok(Progress::needs(basis.write(), need))
+        Ok(Progress::needs(basis.write(), Need::Completion(need)))
     }
 }
 

@@ -26,9 +26,18 @@ pub enum Purpose {
     Title,
 }
 
+/// What is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A text of a model's.
+    Completion(CompletionNeed),
+    /// Embeddings of texts.
+    Vectors(VectorsNeed),
+}
+
 /// A completion that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct CompletionNeed {
     /// Comes back with the result.
     pub id: u32,
     /// What for.
@@ -41,11 +50,31 @@ pub struct Need {
     pub max_tokens: u32,
 }
 
+/// Embeddings that are needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VectorsNeed {
+    /// Comes back with the result.
+    pub id: u32,
+    /// Of what, in order.
+    pub texts: Vec<String>,
+}
+
+/// An embedding as a model has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vector {
+    /// The model.
+    pub model: String,
+    /// Base64 of 32-bit little-endian floats.
+    pub data: String,
+}
+
 /// What came of a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NeedResult {
     /// The completion.
     Text(String),
+    /// A vector for each text, in order.
+    Vectors(Vec<Vector>),
     /// The host has nobody to ask.
     Missing,
     /// The host could not get it this time.
@@ -270,6 +299,7 @@ impl<H: Host> Filter<H> {
             retention::TASK => self.retain(options, bucket, job, basis),
             recall::keep::TASK => self.recollect(options, bucket, job, basis),
             recall::keep::RESET => self.reset_recall(bucket, job, basis),
+            recall::vectors::TASK => self.embed(options, bucket, None, job, basis),
             _ => return unknown(job),
         };
         done.unwrap_or_else(failed)
@@ -284,13 +314,14 @@ impl<H: Host> Filter<H> {
         let done = match job.name {
             recall::keep::TASK => self.post(options, session, user, job, basis),
             recall::keep::RESET => self.reset_posted(session, user),
+            recall::vectors::TASK => self.embed(options, session, Some(user), job, basis),
             _ => return unknown(job),
         };
         done.unwrap_or_else(failed)
     }
 
     /// Everything stays as it was, and the next one need not wait for the lease to run out.
-    fn leave(&self, bucket: Bucket<'_>, job: &Job<'_>, basis: &Basis) -> Result<Progress, Failure> {
+    pub(super) fn leave(&self, bucket: Bucket<'_>, job: &Job<'_>, basis: &Basis) -> Result<Progress, Failure> {
         self.write_back(bucket, job, basis, &[], &[])?;
         Ok(Progress::failed(FailureCode::Other.as_str(), "What is needed could not be had".to_owned()))
     }

@@ -71,6 +71,8 @@ pub(super) struct Due {
     pub max_bytes: u64,
     /// Of which buckets, if it is not off.
     pub recall: Option<String>,
+    /// Whether passages get vectors.
+    pub vectors: bool,
     /// Of the user's, whatever becomes of the rest.
     pub activity: Option<Task>,
 }
@@ -99,8 +101,11 @@ impl Due {
         ];
         let due = due.into_iter().filter(|(is_due, _)| *is_due);
         let mut due: Vec<Task> = due.map(|(_, name)| upkeep::task(bucket, name, incarnation)).collect();
-        let state = || upkeep::state(incarnation);
-        due.extend(self.recall.clone().map(|subject| Task { subject, name: recall::keep::TASK, state: state() }));
+        // Passages are embedded once they are there.
+        let tasks = [recall::keep::TASK, recall::vectors::TASK].into_iter().take(1 + usize::from(self.vectors));
+        if let Some(subject) = &self.recall {
+            due.extend(tasks.map(|name| Task { subject: subject.clone(), name, state: upkeep::state(incarnation) }));
+        }
         due.extend(self.activity.clone());
         due
     }

@@ -89,7 +89,17 @@ impl Collector for Moment {
         let instances = instances.map(|(state, count)| (state, as_u64(count)));
         families.gauges("plugin_instances", "Instances of the plugin.", "state", instances)?;
         families.bytes("plugin_memory", "What all instances hold.", as_u64(metrics.instances_bytes))?;
-        families.gauge("waiting_calls", "Calls that wait for an instance.", as_u64(metrics.calls_waiting))
+        families.gauge("waiting_calls", "Calls that wait for an instance.", as_u64(metrics.calls_waiting))?;
+
+        let embeddings = &metrics.embeddings;
+        let took = "How long calls for embeddings took.";
+        families.histogram("embedding_duration", took, &embeddings.requests)?;
+        families.counter("embedding_failures", "Calls for embeddings that failed.", embeddings.failures)?;
+        let hits = "Questions whose embedding was there already.";
+        families.counter("embedding_cache_hits", hits, embeddings.cache_hits)?;
+        let without = [("late", embeddings.late), ("left_alone", embeddings.left_alone)];
+        let help = "Questions that went without their embedding, by why.";
+        families.counters("questions_without_embedding", help, "reason", without)
     }
 }
 

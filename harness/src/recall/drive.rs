@@ -5,16 +5,17 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use keepline::{
     Deadline, Keepline,
-    maintenance::{Job, Step, Task},
+    maintenance::{Job, Need, NeedResult, Step, Task, VectorsNeed, VectorsResult},
 };
 
-/// The task that makes the index, and the one that forgets it.
+/// The task that makes the index, the one that has passages embedded, and the one that forgets it all.
 pub const MAKE: &str = "recall";
+pub const EMBED: &str = "vectors";
 pub const FORGET: &str = "recall-reset";
 /// What a step may take.
 const STEP: Duration = Duration::from_secs(30);
 /// What others keep from their work, should this process be killed.
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_mins(2);
 /// How often to try again when others are at work, and after what time.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(50);
@@ -29,6 +30,7 @@ pub async fn drive(keepline: &Keepline, subject: &str, task: &str, mut told: imp
     loop {
         let progress = keepline.advance(&job, Some(Deadline::after(STEP))).await;
         job.task = progress.task;
+        job.results = Vec::new();
         told();
         match progress.step {
             Step::Again => tries = 0,
@@ -39,11 +41,25 @@ pub async fn drive(keepline: &Keepline, subject: &str, task: &str, mut told: imp
                 tokio::time::sleep(PAUSE).await;
             }
             Step::Taken => bail!("others are at work on {subject}: run the same command again"),
-            Step::Needs => bail!("{}: it needs a model", job.task.name),
+            Step::Needs => {
+                for need in progress.needs {
+                    job.results.push(got(keepline, need).await?);
+                }
+            }
             Step::Failed => {
                 let message = progress.problem.map_or_else(|| "it failed".to_owned(), |problem| problem.message);
                 bail!("{} of {subject}: {message}", job.task.name)
             }
         }
+    }
+}
+
+/// What a step needs.
+async fn got(keepline: &Keepline, need: Need) -> Result<NeedResult> {
+    let Need::Vectors(VectorsNeed { id, texts }) = need else { bail!("the task needs a model") };
+    match keepline.embed(&texts).await {
+        Ok(Some(vectors)) => Ok(NeedResult::Vectors(VectorsResult { id, vectors })),
+        Ok(None) => bail!("there is no embedding model: set embedding"),
+        Err(error) => bail!("passages can't be embedded: {error}"),
     }
 }

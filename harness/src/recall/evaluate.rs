@@ -8,14 +8,14 @@ use std::{collections::HashMap, process::ExitCode, time::Duration};
 use anyhow::{Result, anyhow, bail};
 use keepline::{
     Deadline, Keepline,
-    pipe::{Effect, Question},
+    pipe::{Effect, Question, Vector},
 };
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{
     MEMBER, Scope,
-    drive::{MAKE, drive},
+    drive::{EMBED, MAKE, drive},
     haystack::{Asked, Haystack, read, size},
 };
 use crate::{
@@ -65,8 +65,9 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         budgets.dedup();
         let mut all = Vec::with_capacity(budgets.len());
         for tokens in budgets {
-            let mut options = config.options();
-            options.filter = filter_options(&options.filter, tokens, arguments)?;
+            let mut options = setup::options(&config)?;
+            let has_vectors = options.embedder.is_some();
+            options.filter = filter_options(&options.filter, tokens, arguments, has_vectors)?;
             let keepline = Keepline::new(plugin.clone(), store.clone(), options).await?;
             all.push((keepline, Sums { tokens, ..Sums::default() }));
         }
@@ -90,15 +91,17 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
 }
 
 /// Those that are configured, but for what is measured.
-fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments) -> Result<String> {
+fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, has_vectors: bool) -> Result<String> {
     let recall = if arguments.user { "user" } else { "session" };
     let mut options: Map<String, Value> = serde_json::from_str(configured)?;
     let measured = json!({
         "conversation": true, "recall": recall, "recall_tokens": tokens, "recall_hints": !arguments.no_hints,
         "max_context_tokens": WINDOW, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
-        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24, "recall_ttl_hours": 0, "recall_life": "user",
+        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24,
+        "recall_ttl_hours": 0, "recall_life": "user",
     });
     options.extend(measured.as_object().cloned().unwrap_or_default());
+    options.entry("recall_vectors").or_insert(has_vectors.into());
     Ok(Value::from(options).to_string())
 }
 
@@ -172,6 +175,9 @@ async fn fill(keepline: &Keepline, session: &str, user: Option<&str>, messages: 
     if !drive(keepline, &subject, MAKE, || ()).await? {
         bail!("the session was deleted by somebody else");
     }
+    if keepline.wants_vectors() {
+        drive(keepline, &subject, EMBED, || ()).await?;
+    }
     Ok(())
 }
 
@@ -181,8 +187,10 @@ async fn measure(at: &Place, haystack: &Haystack, all: &mut [(Keepline, Sums)], 
     at.fill(keepline, haystack).await?;
     let metadata = at.metadata();
     for asked in &haystack.asked {
+        let vector = vector_of(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
         for (keepline, sums) in &mut *all {
-            let question = Question { text: &asked.question, metadata: &metadata, ..Question::default() };
+            let (text, vector) = (&*asked.question, vector.as_ref());
+            let question = Question { text, metadata: &metadata, vector, ..Question::default() };
             let mut pipe = keepline.pipe();
             let begun = Instant::now();
             let passed = pipe.ask(question, Some(Deadline::after(LIMIT))).await?;
@@ -197,6 +205,14 @@ async fn measure(at: &Place, haystack: &Haystack, all: &mut [(Keepline, Sums)], 
         }
     }
     Ok(())
+}
+
+/// Of a question, if there are vectors. It is there before the time is taken.
+async fn vector_of(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
+    match keepline.filter(|keepline| keepline.wants_vectors()) {
+        Some(keepline) => Ok(keepline.embed(&[question.to_owned()]).await?.and_then(|mut made| made.pop())),
+        None => Ok(None),
+    }
 }
 
 impl Sums {

@@ -1,4 +1,4 @@
-//! `keepline recall rebuild`: the index of sessions and their nodes, made anew from what was said.
+//! `keepline recall rebuild`: the index of sessions and their nodes, and the vectors, made anew from what was said.
 //!
 //! Promises that nothing that was said is touched; that others may ask, answer and correct meanwhile; and that one that
 //! was interrupted can be called again. Until it is done, less is recalled than there is.
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{
     Scope,
-    drive::{FORGET, MAKE, drive},
+    drive::{EMBED, FORGET, MAKE, drive},
     is_on,
 };
 use crate::{
@@ -53,6 +53,9 @@ pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result
                 is_there &= drive(&keepline, &subject, FORGET, || bar.tick()).await?;
             }
             is_there = is_there && drive(&keepline, &subject, MAKE, || bar.tick()).await?;
+            if is_there && keepline.wants_vectors() {
+                is_there = drive(&keepline, &subject, EMBED, || bar.tick()).await?;
+            }
             let count = if *kind == BucketKind::Session { &mut sessions } else { &mut nodes };
             *count += u64::from(is_there);
             bar.inc(1);

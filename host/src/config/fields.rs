@@ -169,6 +169,22 @@ host_fields! {
     model_timeout_ms: u64 = Preset::Number(60_000), Kind::Number { min: 1, max: HOUR_MS };
     /// Model "openai": how many times a request is repeated that failed in a way that may pass by itself.
     model_retries: u64 = Preset::Number(2), Kind::Number { min: 0, max: 100 };
+    /// Who makes embeddings, by which recall finds what shares no word with a question: nobody, or an OpenAI-compatible server.
+    embedding: String = Preset::Text("none"), Kind::Choice(&["none", "openai"]);
+    /// Embedding "openai": the base URL of the API, for example http://localhost:11434/v1.
+    embedding_url: String = Preset::Text(""), Kind::Text;
+    /// Embedding "openai": the name that the server knows the model by.
+    embedding_name: String = Preset::Text(""), Kind::Text;
+    /// Embedding "openai": the API key. Best given as KEEPLINE_EMBEDDING_KEY in the environment. Empty: none.
+    embedding_key: Secret = Preset::Text(""), Kind::Secret;
+    /// Embedding "openai": how long it may take for up to 64 passages, retries included (ms).
+    embedding_timeout_ms: u64 = Preset::Number(30_000), Kind::Number { min: 1, max: HOUR_MS };
+    /// Embedding "openai": how many times a request is repeated that failed in a way that may pass by itself.
+    embedding_retries: u64 = Preset::Number(2), Kind::Number { min: 0, max: 100 };
+    /// How long a question waits for its embedding before it goes on without (ms); 0: not at all.
+    embedding_wait_ms: u64 = Preset::Number(150), Kind::Number { min: 0, max: 300_000 };
+    /// Embedding "openai": how many dimensions the server is asked for; 0: the model's own. The first 256 are kept.
+    embedding_dimensions: u64 = Preset::Number(0), Kind::Number { min: 0, max: 4096 };
     /// Deferred work: a directory to which a session is exported before its oldest turns are removed. Empty: they are not kept.
     archive_dir: String = Preset::Text(""), Kind::Text;
     /// Deferred work: summaries, titles and the like that are done at a time.

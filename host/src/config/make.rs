@@ -95,6 +95,7 @@ impl Config {
             max_wait: Duration::from_millis(host.max_wait_ms),
             entry_timeout: Duration::from_millis(host.store_timeout_ms),
             require_store: host.require_store,
+            embedding_wait: Duration::from_millis(host.embedding_wait_ms),
             probe_interval: (host.probe_interval_ms > 0).then(|| Duration::from_millis(host.probe_interval_ms)),
             plugin_breaker: BreakerOptions {
                 failures: count(host.plugin_breaker_failures),
@@ -107,10 +108,11 @@ impl Config {
     /// How deferred work is done.
     pub fn maintenance_options(&self) -> MaintenanceOptions {
         let host = &self.host;
+        let embedding_timeout_ms = if host.embedding == "none" { 0 } else { host.embedding_timeout_ms };
         MaintenanceOptions {
             concurrency: size(host.maintenance_concurrency),
             max_tasks: size(host.maintenance_max_tasks),
-            model_timeout: Duration::from_millis(host.model_timeout_ms),
+            model_timeout: Duration::from_millis(host.model_timeout_ms.max(embedding_timeout_ms)),
             ..MaintenanceOptions::default()
         }
     }

@@ -78,10 +78,15 @@ impl Config {
         Self::resolve(Sources { document: Some(("configuration".to_owned(), value)), ..Sources::default() })
     }
 
-    /// What goes to the filter's `configure`: a JSON object of everything that is not the host's.
+    /// What goes to the filter's `configure`: a JSON object of everything that is not the host's. Where there are
+    /// embeddings, recall uses them, unless `recall_vectors` says otherwise.
     pub fn filter_options(&self) -> String {
-        let object: Map<String, Value> =
+        let mut object: Map<String, Value> =
             self.filter.iter().map(|(name, (value, _))| (name.clone(), value.clone())).collect();
+        let recalls = object.get("recall").is_some_and(|recall| recall != "off");
+        if recalls && self.host.embedding != "none" {
+            object.entry("recall_vectors").or_insert(true.into());
+        }
         Value::Object(object).to_string()
     }
 

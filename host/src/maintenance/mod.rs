@@ -60,8 +60,8 @@ use crate::{
 
 /// The bundled filter's tasks for a session, in the order in which they are best done. Each may be done at any time, with an
 /// empty state: it finds out whether there is anything to do. (Those for a user, called `activity`, only answers name.)
-/// `recall` is for those who have that option on.
-pub const TASKS: [&str; 4] = ["title", "summary", "retention", "recall"];
+/// `recall` and `vectors` are for those who have these options on.
+pub const TASKS: [&str; 5] = ["title", "summary", "retention", "recall", "vectors"];
 
 /// What the bundled filter's task `recall` is about where it takes the user's bucket, too: with `recall: "user"`, of a
 /// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names.

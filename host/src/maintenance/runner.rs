@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MissingResult, Model, ModelError, Need,
-    NeedResult, Step, Task, counters::Tally,
+    NeedResult, Step, Task, VectorsNeed, VectorsResult, counters::Tally,
 };
 use crate::{
     Keepline,
@@ -35,7 +35,9 @@ use crate::{
 const MAX_STEPS: usize = 1000;
 /// Completions for one task: a model costs, and a plugin is not trusted with that. The bundled filter asks for one.
 const MAX_COMPLETIONS: usize = 16;
-/// And of each, tokens that are asked for, and bytes that are taken.
+/// Calls for embeddings of one task. The bundled filter's asks for 64 texts at a time.
+const MAX_EMBEDDINGS: usize = 512;
+/// And of each completion, tokens that are asked for, and bytes that are taken.
 const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
 /// The bundled filter's task that removes what was said, from its second step on.
@@ -50,7 +52,7 @@ pub struct MaintenanceOptions {
     /// Tasks that are at work or wait. One more is dropped, and is due again at the next answer of its session. Default
     /// 256.
     pub max_tasks: usize,
-    /// How long the model may take for one completion, whatever it does to get it. Default 60 s. The lease of a step is
+    /// How long the model may take for one completion, or the embedder for one call, whatever it does to get it. Default 60 s. The lease of a step is
     /// that long and a little longer: who is killed keeps others from its session's task until it has run out.
     pub model_timeout: Duration,
     /// Who keeps what is about to be removed because a transcript is too long. Default: nobody.
@@ -255,7 +257,7 @@ impl Inner {
         let lease_milliseconds = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
         let holder = format!("{:032x}", fastrand::u128(..));
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
-        let mut completions = 0;
+        let mut asked = Asked::default();
         let mut archive = self.options.archive.as_ref().filter(|_| name == RETENTION);
         let mut problem = None;
         for _ in 0..MAX_STEPS {
@@ -275,7 +277,7 @@ impl Inner {
                         break;
                     }
                 }
-                Step::Needs => match self.get(progress.needs, &mut completions).await {
+                Step::Needs => match self.get(progress.needs, &mut asked).await {
                     Ok(results) => job.results = results,
                     Err((id, failed)) => {
                         problem = Some(self.leave(&mut job, id, failed).await);
@@ -310,13 +312,13 @@ impl Inner {
     }
 
     /// All that a step needs, one after the other.
-    async fn get(&self, needs: Vec<Need>, completions: &mut usize) -> Result<Vec<NeedResult>, (u32, Problem)> {
+    async fn get(&self, needs: Vec<Need>, asked: &mut Asked) -> Result<Vec<NeedResult>, (u32, Problem)> {
         let mut results = Vec::with_capacity(needs.len());
         for need in needs {
             results.push(match need {
                 Need::Completion(mut need) => {
-                    *completions += 1;
-                    if *completions > MAX_COMPLETIONS {
+                    asked.completions += 1;
+                    if asked.completions > MAX_COMPLETIONS {
                         return Err((need.id, over(format!("it needs more than {MAX_COMPLETIONS} completions"))));
                     }
                     need.max_tokens = need.max_tokens.min(MAX_TOKENS);
@@ -336,11 +338,30 @@ impl Inner {
                         Err(error) => return Err((id, of_model(error.0))),
                     }
                 }
-                Need::Vectors(need) => nobody(need.id, "there is no embedding model"),
+                Need::Vectors(VectorsNeed { id, texts }) => {
+                    asked.embeddings += 1;
+                    if asked.embeddings > MAX_EMBEDDINGS {
+                        return Err((id, over(format!("it needs embeddings more than {MAX_EMBEDDINGS} times"))));
+                    }
+                    let limit = self.options.model_timeout;
+                    let late = |_| ModelError(format!("there are no embeddings within {} ms", limit.as_millis()));
+                    match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
+                        Ok(Some(vectors)) => NeedResult::Vectors(VectorsResult { id, vectors }),
+                        Ok(None) => nobody(id, "there is no embedding model"),
+                        Err(error) => return Err((id, of_model(error.0))),
+                    }
+                }
             });
         }
         Ok(results)
     }
+}
+
+/// What a task has asked for so far.
+#[derive(Default)]
+struct Asked {
+    completions: usize,
+    embeddings: usize,
 }
 
 fn nobody(id: u32, message: &str) -> NeedResult {

@@ -30,9 +30,14 @@ pub(in super::super) struct Correction {
 }
 
 impl Correction {
+    /// The keys of the vectors that go.
+    pub(in super::super) fn vectors(&self) -> Vec<&str> {
+        self.removal.vectors()
+    }
+
     /// To be done with it.
-    pub(in super::super) fn operations(&self) -> Vec<Operation<'_>> {
-        let mut operations = self.removal.operations();
+    pub(in super::super) fn operations<'a>(&'a self, vectors: &'a [&'a str]) -> Vec<Operation<'a>> {
+        let mut operations = self.removal.operations(vectors);
         if let Some(text) = &self.again {
             operations.push(Operation::Put { map: SESSION, key: RECALLED, text });
         }
@@ -94,7 +99,8 @@ impl<H: Host> Sessions<H> {
             }
             // More than one transaction can take out: some go before. Should the rest not come about, they are read again.
             let first = Correction { removal, recalled: Some(recalled), again: Some(again.clone()) };
-            let (expectations, operations) = (first.expectations(), first.operations());
+            let vectors = first.vectors();
+            let (expectations, operations) = (first.expectations(), first.operations(&vectors));
             let some = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
             let receipt = self.told(at.session, reply::transact(self.host(), &some))?;
             if receipt.status == Status::Unmet || first.removal.is_empty() {
@@ -168,7 +174,8 @@ impl<H: Host> Sessions<H> {
             // Without a bucket of theirs nothing is copied.
             let Some(removal) = copies(self.host(), bucket, session, of_life, positions)? else { return Ok(true) };
             let text = after.write();
-            let mut operations = removal.operations();
+            let vectors = removal.vectors();
+            let mut operations = removal.operations(&vectors);
             operations.push(CHANGED);
             operations.push(Operation::Put { map: POSTED, key: session, text: &text });
             let mut expectations = removal.expectations().to_vec();

@@ -5,7 +5,7 @@
 //! the window, in another branch or no more in the transcript, and what an option excludes.
 
 use keepline_json::{push_digits, push_number, push_string};
-use keepline_recall::{Candidate, Date, Found, Hints, Query, Why, rank, select, tokens};
+use keepline_recall::{Candidate, Date, Embedding, Found, Hints, Mark, Query, Why, rank, select, tokens};
 
 use super::super::options::{Options, Recall};
 use super::super::owner;
@@ -13,8 +13,9 @@ use super::super::thread::Branches;
 use super::keep::is_before;
 use super::passage::{Origin, Passage, milliseconds, read_terms, speaker};
 use super::posted::Posted;
+use super::vectors::{self, Near};
 use super::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
-use crate::filter::Filter;
+use crate::filter::{Filter, QuestionEntry};
 use crate::reply::{self, Outcomes};
 use crate::store::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
 
@@ -34,13 +35,15 @@ pub(in super::super) struct Wanted {
     terms: Vec<u32>,
     /// Among all that the user's sessions have, and not in the transcript that asks.
     pub(in super::super) is_of_user: bool,
+    /// Of the question.
+    embedding: Option<Embedding>,
 }
 
 impl Wanted {
     /// None: nothing can be found, or is to be. `now` in milliseconds.
     pub(in super::super) fn of(
         options: &Options,
-        text: &str,
+        entry: &QuestionEntry<'_>,
         is_of_user: bool,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
@@ -48,15 +51,20 @@ impl Wanted {
             return None;
         }
         let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
-        let query = Query::new(text, now(), hints);
+        let query = Query::new(entry.text, now(), hints);
         let terms = query.terms();
-        (!terms.is_empty()).then_some(Self { query, terms, is_of_user })
+        let vector = entry.vector.filter(|_| options.recall_vectors);
+        let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
+        (!terms.is_empty() || embedding.is_some()).then_some(Self { query, terms, is_of_user, embedding })
     }
 
     /// To be read with the rest of what the question needs.
-    pub(in super::super) fn operations(&self) -> [Operation<'_>; 2] {
-        let find = Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES };
-        [find, TAIL_READ]
+    pub(in super::super) fn read<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
+        operations.push(Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES });
+        operations.push(TAIL_READ);
+        if self.embedding.is_some() {
+            operations.push(vectors::ALL);
+        }
     }
 }
 
@@ -64,15 +72,18 @@ impl Wanted {
 pub(in super::super) struct Seen {
     found: FoundMatches,
     tail: LogRecords,
+    near: Near,
 }
 
 impl Seen {
-    pub(in super::super) fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        Ok(Self { found: outcomes.matches()?, tail: outcomes.records()? })
+    pub(in super::super) fn of(wanted: &Wanted, outcomes: &mut Outcomes) -> Result<Self, Failure> {
+        let (found, tail) = (outcomes.matches()?, outcomes.records()?);
+        let near = if wanted.embedding.is_some() { Near::of(outcomes)? } else { Near::Unasked };
+        Ok(Self { found, tail, near })
     }
 
     /// The best first.
-    fn candidates(mut self, wanted: &Wanted) -> Vec<Candidate> {
+    fn candidates(&mut self, wanted: &Wanted) -> Vec<Candidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
         let marks = &mut self.found.marks;
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
@@ -89,7 +100,13 @@ impl Seen {
                 }
             }
         }
-        rank(&wanted.query, Found { first, marks, rows: &self.found.terms }, &[], CANDIDATES)
+        let candidates = rank(&wanted.query, Found { first, marks, rows: &self.found.terms }, &[], CANDIDATES);
+        let (Near::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
+        let mark = |position: u64| {
+            let offset = usize::try_from(position.checked_sub(first)?).ok()?;
+            Mark::decode(*marks.get(offset)?)
+        };
+        vectors::reordered(&candidates, embedding, all, &mark)
     }
 }
 
@@ -119,14 +136,18 @@ impl<H: Host> Filter<H> {
         &self,
         options: &Options,
         wanted: &Wanted,
-        seen: Seen,
+        mut seen: Seen,
         asking: &Asking<'_>,
     ) -> Result<Option<String>, Failure> {
-        let candidates = seen.candidates(wanted);
+        let mut candidates = seen.candidates(wanted);
+        let keys = seen.near.keys(&candidates);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let budget =
             u32::try_from(options.recall_tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
         let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
-        let most = budget.saturating_add(spare);
+        // Where the order is not known yet, there is a choice.
+        let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
+        let most = budget.saturating_add(spare).saturating_add(choice);
         let read = select(&candidates, most, HEADER);
         let mut spans: Vec<Span> = Vec::new();
         for candidate in &read {
@@ -139,15 +160,19 @@ impl<H: Host> Filter<H> {
             return Ok(None);
         }
         let max_bytes = u64::from(most.saturating_mul(TOKEN_BYTES)) + (32 << 10);
-        let operation = Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes };
+        let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
         let (bucket, opening) = match asking.user {
             Some(user) => (owner::bucket(user), Opening::LOOK),
             None => (asking.bucket, Opening::life(asking.incarnation)),
         };
         let of_life = asking.user.is_some() && options.recall_ends_with_session;
-        let operations = [operation, ALL_POSTED];
-        let operations = if of_life { &operations[..] } else { &operations[..1] };
-        let look = Transaction { bucket, opening, expectations: &[], operations };
+        if of_life {
+            operations.push(ALL_POSTED);
+        }
+        if !keys.is_empty() {
+            operations.push(vectors::some(&keys));
+        }
+        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
         let receipt = reply::transact(&self.host, &look)?;
         if !receipt.is_applied() {
             return Ok(None);
@@ -155,6 +180,9 @@ impl<H: Host> Filter<H> {
         let mut outcomes = Outcomes::of(receipt);
         let runs = outcomes.spans()?;
         let posted = if of_life { Some(outcomes.readable()?) } else { None };
+        if let Some(embedding) = wanted.embedding.as_ref().filter(|_| !keys.is_empty()) {
+            candidates = vectors::reordered(&candidates, embedding, &outcomes.readable()?, &|_| None);
+        }
         let mut passages: Vec<(u64, Passage<'_>)> = Vec::with_capacity(read.len());
         for run in &runs {
             for (position, text) in (run.first..).zip(&run.records) {
@@ -292,7 +320,13 @@ fn write(session: &str, text: &str, taken: &[Taken<'_>], best: f32) -> String {
         out.push_str(",\"score\":");
         push_share(&mut out, candidate.score, best);
         out.push_str(",\"why\":[");
-        let reasons = [(Why::TERMS, "terms"), (Why::SPEAKER, "speaker"), (Why::DATE, "date"), (Why::TIME, "time")];
+        let reasons = [
+            (Why::TERMS, "terms"),
+            (Why::SPEAKER, "speaker"),
+            (Why::DATE, "date"),
+            (Why::TIME, "time"),
+            (Why::VECTOR, "vector"),
+        ];
         for (index, (_, name)) in reasons.iter().filter(|(why, _)| candidate.why.contains(*why)).enumerate() {
             out.push_str(if index > 0 { ",\"" } else { "\"" });
             out.push_str(name);

@@ -10,6 +10,7 @@ use super::super::{OWNER, REVISION, SESSION};
 use super::passage::{Cut, Passage, milliseconds, read_terms};
 use super::reading::{self, Passages, Read, Stretch};
 use super::remove::{ANEW, ORPHANS, orphans};
+use super::vectors::{VECTORS, keys};
 use super::{FOLD, INDEX, KEPT, OLDEST, PASSAGES, RECALLED, RUN, TERMS, WHERE_TERMS_ARE};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
@@ -121,8 +122,8 @@ impl<H: Host> Filter<H> {
         };
         let positions = orphans(&mut outcomes)?;
         let step = if !is_begun {
-            let [passages, terms] = ANEW;
-            let operations = [passages, terms, Operation::Remove { map: SESSION, keys: &[RECALLED] }];
+            let mut operations = ANEW.to_vec();
+            operations.push(Operation::Remove { map: SESSION, keys: &[RECALLED] });
             basis.to = 1;
             self.write_back(bucket, job, &basis, &[], &operations)?
         } else if positions.is_empty() {
@@ -223,7 +224,10 @@ impl<H: Host> Filter<H> {
         let count = gone.max(surplus.min(run.records.len() as u64));
         let positions: Vec<u64> = (run.first..run.first + count).collect();
         let tail = (run.first + count).saturating_sub(terms.first).min(terms.length);
+        let keys = keys(&positions);
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let operations = [
+            Operation::Remove { map: VECTORS, keys: &keys },
             Operation::ReplaceOldest { log: PASSAGES, count, records: &[] },
             Operation::ReplaceOldest { log: TERMS, count: tail, records: &[] },
             Operation::Unpost { index: INDEX, positions: &positions },
@@ -232,7 +236,7 @@ impl<H: Host> Filter<H> {
         self.write_home(home, job, basis, &expectations, &operations)
     }
 
-    fn read_on(
+    pub(super) fn read_on(
         &self,
         bucket: Bucket<'_>,
         opening: Opening<'_>,

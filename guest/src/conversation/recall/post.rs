@@ -142,7 +142,8 @@ impl<H: Host> Filter<H> {
         let Some(removal) = copies(&self.host, bucket, session.name, None, None)? else {
             return Ok(Progress::of(Step::Ended));
         };
-        let mut operations = removal.operations();
+        let vectors = removal.vectors();
+        let mut operations = removal.operations(&vectors);
         operations.push(CHANGED);
         let keys = [session.name];
         if removal.is_whole {
@@ -168,7 +169,8 @@ impl<H: Host> Filter<H> {
         let Some(removal) = copies(&self.host, home.bucket, origin.session, Some(origin.life), None)? else {
             return Ok(Step::Ended);
         };
-        let mut operations = removal.operations();
+        let vectors = removal.vectors();
+        let mut operations = removal.operations(&vectors);
         operations.push(CHANGED);
         let keys = [origin.session];
         match anew {

@@ -1,10 +1,11 @@
-//! Passages that have to go, text and terms.
+//! Passages that have to go: texts, terms and vectors.
 //!
 //! Promises that all of them are found: by terms that the passages of a message, and of a session, have and few others,
 //! and compared. Positions stay taken. Refuses to take out more in one transaction than stores can: what is left is found
 //! again.
 
 use super::passage::{Passage, read_terms};
+use super::vectors::{NONE, VECTORS, keys};
 use super::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
 use crate::reply::{self, Outcomes};
 use crate::store::{
@@ -28,6 +29,8 @@ pub(super) struct Removal {
     /// With nothing in their place.
     passages: Vec<(u64, &'static str)>,
     terms: Vec<(u64, &'static str)>,
+    /// Keys of their vectors.
+    vectors: Vec<String>,
     /// Where both logs began.
     first: [u64; 2],
     /// Whether there are no more of them.
@@ -105,6 +108,7 @@ impl Removal {
             }
         }
         removal.positions = cut.positions;
+        removal.vectors = keys(&removal.positions);
         removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
         removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= first[1]));
         Ok(Some(removal))
@@ -114,10 +118,16 @@ impl Removal {
         self.positions.is_empty()
     }
 
-    /// To take them out.
-    pub(super) fn operations(&self) -> Vec<Operation<'_>> {
+    /// The keys of the vectors that go.
+    pub(super) fn vectors(&self) -> Vec<&str> {
+        self.vectors.iter().map(String::as_str).collect()
+    }
+
+    /// To take them out, with their vectors.
+    pub(super) fn operations<'a>(&'a self, vectors: &'a [&'a str]) -> Vec<Operation<'a>> {
         let mut operations = Vec::with_capacity(8);
         if !self.is_empty() {
+            operations.push(Operation::Remove { map: VECTORS, keys: vectors });
             operations.push(Operation::Rewrite { log: PASSAGES, records: &self.passages });
             operations.push(Operation::Rewrite { log: TERMS, records: &self.terms });
             operations.push(Operation::Unpost { index: INDEX, positions: &self.positions });
@@ -174,8 +184,8 @@ pub(super) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
 }
 
 /// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
-pub(in super::super) const ANEW: [Operation<'static>; 2] =
-    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }];
+pub(in super::super) const ANEW: [Operation<'static>; 3] =
+    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }, NONE];
 
 /// Take out of the index what no passage is left of.
 pub(in super::super) fn drop_orphans(host: &impl Host, bucket: Bucket<'_>) -> Result<(), Failure> {

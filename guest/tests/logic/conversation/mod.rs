@@ -10,6 +10,7 @@ mod tools;
 mod transcript;
 mod upkeep;
 mod users;
+mod vectors;
 mod windows;
 
 use keepline_filter::{

@@ -91,7 +91,7 @@ fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
         let (_, mut work) = until_due(&filter, 0);
         let weight: u64 = transcript(&fake, "s").iter().map(|record| record["weight"].as_u64().unwrap()).sum();
         assert!((set..set + 100).contains(&weight), "{weight}");
-        let need = work.step(&filter, "h", None).need.unwrap();
+        let need = super::upkeep::completion(work.step(&filter, "h", None));
         assert_eq!(u64::from(need.max_tokens), set / 4);
         let told = "word ".repeat(2000);
         work.step(&filter, "h", Some(&told));

@@ -1,6 +1,6 @@
 //! Deferred work: summaries, titles, retention.
 
-use keepline_filter::conversation::upkeep::{Job, NeedResult, Progress, Purpose, Step};
+use keepline_filter::conversation::upkeep::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use keepline_filter::{Effect, Filter, Host};
 use serde_json::{Value, json};
 
@@ -26,6 +26,10 @@ impl Work {
             "" => NeedResult::Missing,
             text => NeedResult::Text(text.to_owned()),
         });
+        self.go_on(filter, holder, result)
+    }
+
+    pub fn go_on(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<NeedResult>) -> Progress {
         let progress = filter.advance(&Job {
             subject: &self.subject,
             name: self.name,
@@ -39,6 +43,13 @@ impl Work {
             self.state.clone_from(state);
         }
         progress
+    }
+}
+
+pub fn completion(asked: Progress) -> CompletionNeed {
+    match asked.need {
+        Some(Need::Completion(need)) => need,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -67,7 +78,7 @@ fn what_no_longer_fits_is_summarized_by_pointer() {
     let before = transcript(&fake, "s");
     let asked = work.step(&filter, "h", None);
     assert_eq!(asked.step, Step::Needs);
-    let need = asked.need.unwrap();
+    let need = completion(asked);
     assert_eq!((need.purpose, need.id, need.max_tokens), (Purpose::Summary, 1, 125));
     assert!(need.input.starts_with("User:\n```\nquestion 0: what"), "{}", need.input);
     assert!(!need.input.contains(&format!("about {last}.")), "the newest stay");
@@ -90,7 +101,7 @@ fn what_no_longer_fits_is_summarized_by_pointer() {
 
     // It is not due again before there is as much anew, and the next one is made of it.
     let (_, mut work) = until_due(&filter, last + 1);
-    let need = work.step(&filter, "h", None).need.unwrap();
+    let need = completion(work.step(&filter, "h", None));
     assert!(need.input.starts_with("Earlier summary:\n```\nAll about numbers.\n```\nUser:\n"), "{}", need.input);
     assert!(need.input.contains(&format!("question {first}:")) && !need.input.contains("question 0:"));
     assert_eq!(work.step(&filter, "h", Some("More numbers.")).step, Step::Done);
@@ -203,7 +214,7 @@ fn a_conversation_gets_its_title_with_the_first_turn() {
     let stored = reply(&filter, question, "In Leipzig.", &asked.turn);
     assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is my parcel? I have waited for it since...");
     let mut work = Work::of(&stored.due, "title");
-    let need = work.step(&filter, "h", None).need.unwrap();
+    let need = completion(work.step(&filter, "h", None));
     assert_eq!((need.purpose, &*need.input), (Purpose::Title, &*format!("```\n{question}\n```\n")));
     assert_eq!(work.step(&filter, "h", Some("Title: \"Lost Parcel\".")).step, Step::Done);
     assert_eq!(entry(&fake, "session", "title").unwrap(), "Lost Parcel");

@@ -1,0 +1,237 @@
+//! Embeddings: how they are kept, compared, and what they add to what words have found.
+//!
+//! An embedding is cut to its first dimensions and kept with 8 bits for each, which is enough to compare it by its angle.
+//! Those of different models are never compared. Fusing goes by ranks, so that it does not matter how a model's
+//! similarities are spread; what has no vector keeps the rank that its words give it.
+
+use crate::ascending;
+use crate::mark::Mark;
+use crate::rank::{Candidate, Why};
+
+/// Dimensions that are kept: the first ones, which models that are made to be cut put the most into.
+pub const DIMENSIONS: usize = 256;
+/// More than any model has.
+const DIMENSIONS_MAX: usize = 4096;
+/// By how much ranks are evened out: the first is worth no more than twice the twentieth.
+const EVENNESS: f32 = 20.0;
+/// What a rank by vectors counts, beside one by words.
+const WEIGHT: f32 = 0.5;
+/// So many standard deviations above the mean, a similarity stands out. Of three passages, none does.
+const STANDS_OUT: f32 = 1.25;
+/// Passages at most that vectors alone add.
+const ADDED: usize = 64;
+/// Candidates are numbered in so many bits; positions are below 2^53.
+const NUMBER_BITS: u32 = 10;
+/// Bytes that tell models apart.
+const MODEL_BYTES: usize = 4;
+
+/// An embedding as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Embedding {
+    /// What stands for the model, then a byte for each dimension: at most [`DIMENSIONS`], at least one of which is not 0.
+    bytes: Vec<u8>,
+    /// The model's own.
+    dimensions: usize,
+}
+
+impl Embedding {
+    /// Of a model's own: base64 of 32-bit little-endian floats. None: it is not that, or has no direction.
+    pub fn new(model: &str, data: &str) -> Option<Self> {
+        let bytes = decode(data)?;
+        let (floats, rest) = bytes.as_chunks::<4>();
+        let dimensions = floats.len();
+        let floats = floats.get(..DIMENSIONS).unwrap_or(floats);
+        let mut most = 0.0_f32;
+        for bytes in floats {
+            // Of what is no number, the maximum is none either.
+            most = most.max(f32::from_le_bytes(*bytes).abs());
+            if f32::from_le_bytes(*bytes).is_nan() {
+                return None;
+            }
+        }
+        if !rest.is_empty() || dimensions > DIMENSIONS_MAX || !most.is_normal() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(MODEL_BYTES + floats.len());
+        bytes.extend_from_slice(&identity(model, dimensions));
+        for float in floats {
+            let value = (f32::from_le_bytes(*float) / most * 127.0).round_ties_even() as i8;
+            bytes.push(value.cast_unsigned());
+        }
+        Some(Self { bytes, dimensions })
+    }
+
+    /// Stands for the model, with its number of dimensions.
+    pub fn model(&self) -> u32 {
+        self.bytes.first_chunk().map_or(0, |model| u32::from_le_bytes(*model))
+    }
+
+    /// The model's own.
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// As text.
+    pub fn write(&self) -> String {
+        encode(&self.bytes)
+    }
+
+    /// How alike it is to one that [`Embedding::write`] wrote: the cosine, from -1 to 1. None: that is of another model, or
+    /// can't be read.
+    pub fn similarity(&self, written: &str) -> Option<f32> {
+        let written = decode(written)?;
+        let (model, values) = self.bytes.split_first_chunk::<MODEL_BYTES>()?;
+        let (other_model, others) = written.split_first_chunk::<MODEL_BYTES>()?;
+        if model != other_model || values.len() != others.len() {
+            return None;
+        }
+        let (mut product, mut one, mut other) = (0_i32, 0_i32, 0_i32);
+        for (a, b) in values.iter().zip(others) {
+            let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
+            product += a * b;
+            one += a * a;
+            other += b * b;
+        }
+        let lengths = (one as f32).sqrt() * (other as f32).sqrt();
+        (lengths > 0.0).then(|| product as f32 / lengths)
+    }
+}
+
+/// FNV-1a.
+fn identity(model: &str, dimensions: usize) -> [u8; MODEL_BYTES] {
+    let mut hash = dimensions as u32 ^ 0x811c_9dc5;
+    for byte in model.as_bytes() {
+        hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    }
+    hash.to_le_bytes()
+}
+
+/// The digits of base64.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Base64 without padding.
+fn encode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    let (mut number, mut bits) = (0_u32, 0);
+    for byte in bytes {
+        number = number << 8 | u32::from(*byte);
+        bits += 8;
+        while bits >= 6 {
+            bits -= 6;
+            push_digit(&mut out, number >> bits);
+        }
+    }
+    if bits > 0 {
+        push_digit(&mut out, number << (6 - bits));
+    }
+    out
+}
+
+fn push_digit(out: &mut String, number: u32) {
+    out.push(char::from(DIGITS.get((number & 63) as usize).copied().unwrap_or_default()));
+}
+
+/// Base64, padded or not. None: it is something else.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    let (mut number, mut bits) = (0_u32, 0);
+    for digit in text.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => break,
+            _ => return None,
+        };
+        number = number << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((number >> bits) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+/// What vectors say of a passage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Similar {
+    /// Its position in the index.
+    pub position: u64,
+    /// To the question; finite.
+    pub similarity: f32,
+}
+
+/// What words have found (the best first), with what vectors say of the passages that have one: of those, in any order.
+/// `mark` tells of a passage that words have not found; none, and it is not added. The best first; of more than 1,024 that
+/// words have found, these.
+///
+/// Each rank r counts 1 / (20 + r) by words, and half of that by vectors. A passage that has no vector counts as if its
+/// vector gave it the rank that words do; so without vectors nothing changes. Those are added whose similarity stands out
+/// among all that are known.
+///
+/// Cost: linear in both, times the logarithm of their number.
+pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
+    let least = standing_out(similar);
+    let mut fused = candidates.get(..1 << NUMBER_BITS).unwrap_or(candidates).to_vec();
+    let mut places: Vec<u64> = Vec::with_capacity(fused.len());
+    for (rank, candidate) in fused.iter_mut().enumerate() {
+        places.push(candidate.position << NUMBER_BITS | rank as u64);
+        candidate.score = (1.0 + WEIGHT) * worth(rank);
+    }
+    let places = ascending(places);
+    let mut order: Vec<u64> = Vec::with_capacity(similar.len());
+    for (index, one) in similar.iter().enumerate() {
+        order.push(key(one.similarity + 1.0, index));
+    }
+    for (rank, key) in ascending(order).into_iter().enumerate() {
+        let Some(one) = similar.get(key as u32 as usize) else { continue };
+        let stands_out = rank < ADDED && one.similarity > least && one.similarity > 0.0;
+        let at = places.binary_search(&(one.position << NUMBER_BITS)).unwrap_or_else(|at| at);
+        let place = places.get(at).filter(|place| **place >> NUMBER_BITS == one.position);
+        if let Some(place) = place {
+            let place = (*place & ((1 << NUMBER_BITS) - 1)) as usize;
+            let Some(candidate) = fused.get_mut(place) else { continue };
+            candidate.score = worth(place) + WEIGHT * worth(rank);
+            if stands_out {
+                candidate.why = candidate.why.and(Why::VECTOR);
+            }
+        } else if stands_out && let Some(mark) = mark(one.position) {
+            fused.push(Candidate { position: one.position, score: WEIGHT * worth(rank), mark, why: Why::VECTOR });
+        }
+    }
+    let mut order: Vec<u64> = Vec::with_capacity(fused.len());
+    for (index, candidate) in fused.iter().enumerate() {
+        order.push(key(candidate.score, index));
+    }
+    let mut best = Vec::with_capacity(fused.len());
+    for key in ascending(order) {
+        best.extend(fused.get(key as u32 as usize));
+    }
+    best
+}
+
+/// The least similarity that stands out.
+fn standing_out(similar: &[Similar]) -> f32 {
+    let (mut sum, mut squares) = (0.0_f32, 0.0_f32);
+    for one in similar {
+        sum += one.similarity;
+        squares += one.similarity * one.similarity;
+    }
+    let count = similar.len().max(1) as f32;
+    let mean = sum / count;
+    mean + STANDS_OUT * (squares / count - mean * mean).max(0.0).sqrt()
+}
+
+/// What a rank is worth, from 0 on.
+fn worth(rank: usize) -> f32 {
+    1.0 / (EVENNESS + 1.0 + rank as f32)
+}
+
+/// Puts scores from 0 on in order, the highest first, and equal ones as they come.
+fn key(score: f32, index: usize) -> u64 {
+    // Floats from 0 on are ordered as their bits are.
+    u64::from(!score.max(0.0).to_bits()) << 32 | index as u64
+}

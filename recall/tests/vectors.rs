@@ -1,0 +1,157 @@
+//! Embeddings are kept small, compared by their angle, and fused by ranks.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use keepline_recall::{Candidate, DIMENSIONS, Embedding, Mark, Similar, Why, fuse};
+use proptest::prelude::*;
+
+/// Base64 as a server writes it.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for chunk in bytes.chunks(3) {
+        let mut all = [0; 3];
+        all[..chunk.len()].copy_from_slice(chunk);
+        let number = u32::from_be_bytes([0, all[0], all[1], all[2]]);
+        for place in 0..4 {
+            let is_padding = place > chunk.len();
+            out.push(if is_padding { '=' } else { DIGITS[(number >> (18 - 6 * place) & 63) as usize].into() });
+        }
+    }
+    out
+}
+
+fn data(values: &[f32]) -> String {
+    base64(&values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>())
+}
+
+fn embedding(values: &[f32]) -> Embedding {
+    Embedding::new("small", &data(values)).unwrap()
+}
+
+fn cosine(one: &[f32], other: &[f32]) -> f64 {
+    let product = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    product(one, other) / (product(one, one) * product(other, other)).sqrt()
+}
+
+fn candidates(positions: &[u64]) -> Vec<Candidate> {
+    let mark = Mark::new(5, 10, false);
+    let scores = (0..positions.len()).map(|at| 100.0 - at as f32);
+    positions
+        .iter()
+        .zip(scores)
+        .map(|(&position, score)| Candidate { position, score, mark, why: Why::TERMS })
+        .collect()
+}
+
+fn positions(found: &[Candidate]) -> Vec<u64> {
+    found.iter().map(|candidate| candidate.position).collect()
+}
+
+#[test]
+fn what_is_no_embedding_is_none() {
+    for data in ["", "AAAA", "AAAAAA==", "no base64!", &data(&[f32::NAN, 1.0]), &data(&[1.0, f32::INFINITY])] {
+        assert_eq!(Embedding::new("m", data), None, "{data}");
+    }
+    assert_eq!(Embedding::new("m", &data(&[0.0; 4])), None);
+    assert_eq!(Embedding::new("m", &data(&[1.0; 4097])), None);
+    assert!(Embedding::new("m", &data(&[1.0; 4096])).is_some());
+}
+
+#[test]
+fn models_are_never_compared() {
+    let written = embedding(&[1.0, 2.0]).write();
+    assert!(embedding(&[1.0, 2.0]).similarity(&written).unwrap() > 0.999);
+    assert_eq!(Embedding::new("large", &data(&[1.0, 2.0])).unwrap().similarity(&written), None);
+    // Also of one model in another size, though what is kept of it is as long.
+    let (one, other) = (embedding(&[1.0; 300]), embedding(&[1.0; 400]));
+    assert_eq!(one.similarity(&other.write()), None);
+    assert_ne!(one.model(), other.model());
+    for broken in ["", "AAA", "?", &written[..written.len() - 1], "AAAAAAAA"] {
+        assert_eq!(embedding(&[1.0, 2.0]).similarity(broken), None, "{broken}");
+    }
+}
+
+#[test]
+fn it_is_cut_to_its_first_dimensions() {
+    let mut values = vec![0.5; DIMENSIONS];
+    let one = embedding(&[&values[..], &[9.0; 100]].concat());
+    values[0] = 0.25;
+    let other = embedding(&[&values[..], &[-9.0; 100]].concat());
+    assert!(one.similarity(&other.write()).unwrap() > 0.99);
+    assert!(one.write().len() < 350);
+}
+
+#[test]
+fn a_vector_adds_what_words_did_not_find_and_moves_what_they_did() {
+    let found = candidates(&[10, 11, 12]);
+    let similar = |position, similarity| Similar { position, similarity };
+    let all = [
+        similar(10, 0.1),
+        similar(11, 0.1),
+        similar(12, 0.9),
+        similar(20, 0.9),
+        similar(21, 0.1),
+        similar(22, 0.0),
+        similar(23, 0.1),
+        similar(24, 0.12),
+    ];
+    let mark = |position| (position != 21).then(|| Mark::new(1, 1, true));
+    let fused = fuse(&found, &all, &mark);
+    assert_eq!(positions(&fused), [10, 12, 11, 20]);
+    assert!(fused[1].why.contains(Why::VECTOR) && fused[1].why.contains(Why::TERMS));
+    assert!(!fused[0].why.contains(Why::VECTOR));
+    assert_eq!((fused[3].why, fused[3].mark), (Why::VECTOR, Mark::new(1, 1, true)));
+    // What nobody knows of is not added.
+    assert_eq!(positions(&fuse(&found, &all, &|_| None)), [10, 12, 11]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn eight_bits_are_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 8..300)) {
+        let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        let kept = one.len().min(DIMENSIONS);
+        let expected = cosine(&one[..kept], &other[..kept]);
+        if let (Some(one), Some(other)) = (Embedding::new("m", &data(&one)), Embedding::new("m", &data(&other))) {
+            let found = f64::from(one.similarity(&other.write()).unwrap());
+            prop_assert!((found - expected).abs() < 0.02, "{found} {expected}");
+            prop_assert_eq!(one.similarity(&other.write()), other.similarity(&one.write()));
+        }
+    }
+
+    #[test]
+    fn whatever_is_read_is_no_reason_to_fail(text in ".{0,40}|[A-Za-z0-9+/=]{0,40}", stored in ".{0,20}|[A-Za-z0-9+/]{0,20}") {
+        Embedding::new(&text, &text);
+        embedding(&[1.0, 0.0, 0.5]).similarity(&stored);
+    }
+
+    #[test]
+    fn without_vectors_nothing_changes(set in prop::collection::btree_set(0_u64..1 << 53, 0..100)) {
+        let order: Vec<u64> = set.into_iter().rev().collect();
+        let fused = fuse(&candidates(&order), &[], &|_| None);
+        prop_assert_eq!(positions(&fused), order);
+        prop_assert!(fused.is_sorted_by(|one, other| one.score >= other.score));
+        prop_assert!(fused.iter().all(|candidate| candidate.why == Why::TERMS));
+    }
+
+    #[test]
+    fn everything_that_was_found_stays_and_comes_once(
+        found in prop::collection::btree_set(0_u64..200, 0..60), known in prop::collection::btree_map(0_u64..200, -1.0_f32..1.0, 0..120),
+    ) {
+        let found: Vec<u64> = found.into_iter().collect();
+        let similar: Vec<Similar> = known.iter().map(|(&position, &similarity)| Similar { position, similarity }).collect();
+        let fused = fuse(&candidates(&found), &similar, &|_| Some(Mark::new(1, 1, false)));
+        let mut all = positions(&fused);
+        all.sort_unstable();
+        prop_assert!(all.is_sorted_by(|one, other| one < other));
+        prop_assert!(found.iter().all(|position| all.binary_search(position).is_ok()));
+        prop_assert!(fused.is_sorted_by(|one, other| one.score >= other.score));
+        for candidate in &fused {
+            let is_new = found.binary_search(&candidate.position).is_err();
+            prop_assert!(candidate.score > 0.0);
+            prop_assert_eq!(is_new, candidate.why == Why::VECTOR);
+        }
+    }
+}
