@@ -348,8 +348,8 @@ pub fn text_of(object: &Value, name: &str) -> String {
 }
 
 /// The beginning of a text, as a table has room for it.
-fn short(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+pub fn short(mut text: String, most: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(most) {
         text.truncate(end);
         text.push('…');
     }
@@ -359,8 +359,9 @@ fn short(mut text: String) -> String {
 /// What a record says, in short: of a call, what was called.
 pub fn said(record: &Value) -> String {
     let tool = record.get("tool").unwrap_or(&Value::Null);
-    short(match record.get("kind").and_then(Value::as_str) {
+    let text = match record.get("kind").and_then(Value::as_str) {
         Some("tool_call") => format!("{} {}", text_of(tool, "name"), text_of(tool, "arguments")),
         _ => text_of(record, "content"),
-    })
+    };
+    short(text, SHOWN)
 }

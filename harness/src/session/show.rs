@@ -14,7 +14,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{answer, cell};
-use crate::{conversation::settings, json_text::Stored, terminal};
+use crate::{
+    conversation::{settings, short},
+    json_text::Stored,
+    terminal,
+};
 
 /// Characters of a summary that people see.
 const SHOWN: usize = 300;
@@ -63,10 +67,6 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
     }
     let expiry = state.expires_in.map_or("never".to_owned(), |left| terminal::rough(Duration::from_millis(left)));
     let mut rows = vec![["session".to_owned(), state.session]];
-    let short = |text: String| match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    };
     let told = [
         ("title", transcript.title),
         ("owner", transcript.owner),
@@ -74,7 +74,7 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
         ("last message", transcript.last_at.map(ago)),
         ("messages", Some(messages).filter(|count| *count > 0).map(|count| count.to_string())),
         ("tokens", Some(transcript.weight).filter(|count| *count > 0).map(|count| count.to_string())),
-        ("summary", transcript.summary.map(short)),
+        ("summary", transcript.summary.map(|text| short(text, SHOWN))),
     ];
     // Of a session without a conversation there is none of it.
     rows.extend(told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));

@@ -101,6 +101,20 @@ fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
 }
 
 #[test]
+fn a_budget_for_one_entry_makes_no_summary_due_for_the_others() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    for number in 0..20 {
+        let question = format!("What is the weather like on day {number}?");
+        let asked = ask(&filter, &question, &json!({"session_id": "s", "memory": {"max_context_tokens": 64}}));
+        assert!(messages(&asked).len() <= 4);
+        let due = reply(&filter, &question, "As on the day before.", &asked.turn).due;
+        assert!(due.iter().all(|task| task.name != "summary"), "{due:?}");
+    }
+    assert_eq!(messages(&ask(&filter, "?", &s())).len(), 40);
+}
+
+#[test]
 fn a_result_is_cut_by_the_budget_of_the_session() {
     let long = "x".repeat(10_000);
     for (set, is_cut) in [(None, false), (Some(4000), true), (Some(200_000), false)] {
