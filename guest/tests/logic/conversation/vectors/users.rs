@@ -1,0 +1,95 @@
+//! Embeddings with recall over all of a user's sessions, where the work takes both buckets.
+
+use super::*;
+
+const OPTIONS: &str = r#""recall": "user", "summaries": false, "recall_vectors": true"#;
+
+fn of(session: &str) -> Value {
+    json!({"session_id": session, "user_id": "anna"})
+}
+
+/// A turn, and what it makes due.
+fn talk(filter: &Filter<impl Host>, session: &str, text: &str, model: &str) {
+    let asked = ask(filter, text, &of(session));
+    let due = reply(filter, text, "Well.", &asked.turn).due;
+    for name in ["recall", "vectors"] {
+        let (mut work, mut result) = (Work::of(&due, name), None);
+        assert_eq!(work.subject, format!("session/{session} user/anna"));
+        loop {
+            let asked = work.go_on(filter, "h", result.take());
+            match asked.step {
+                Step::Again => {}
+                Step::Needs => result = Some(vectors(model, &texts(&asked))),
+                step => {
+                    assert_eq!(step, Step::Done, "{asked:?}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn recalled(filter: &Filter<impl Host>, question: &str, model: &str) -> Value {
+    let (metadata, Vector { model, data }) = (of("another").to_string(), vector(model, question));
+    let vector = Some((&*model, &*data));
+    let entry = QuestionEntry { text: question, metadata: &metadata, vector, ..QuestionEntry::default() };
+    attached(&filter.question(&entry), "memory_recall")
+}
+
+fn stored(fake: &Fake) -> usize {
+    fake.buckets.borrow()["User/anna"].maps.get("vectors").map_or(0, std::collections::BTreeMap::len)
+}
+
+#[test]
+fn what_shares_no_word_is_found_in_another_session_and_goes_with_its_message() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "one", "Our dog is called Bello.", "m");
+    for number in 0..12 {
+        talk(&filter, "two", &format!("remark {number} about nothing much"), "m");
+    }
+    assert_eq!(stored(&fake), 26);
+    let found = recalled(&filter, PARAPHRASE, "m");
+    let first = &found["passages"][0];
+    assert_eq!((&first["text"], &first["session"]), (&json!("Our dog is called Bello."), &json!("one")), "{found}");
+    assert_eq!(first["why"], json!(["vector"]));
+    // By another model nothing is like it; and then everything is made anew.
+    assert_eq!(recalled(&filter, PARAPHRASE, "n"), Value::Null);
+    talk(&filter, "two", "one thing more", "n");
+    assert_eq!(recalled(&filter, PARAPHRASE, "n")["passages"][0]["text"], "Our dog is called Bello.");
+
+    let sessions = Sessions::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    let before = stored(&fake);
+    let one = Transcript { session: "one", ..Transcript::default() };
+    sessions.rewrite(&one, 0, None).unwrap();
+    assert_eq!(stored(&fake), before - 1);
+    assert_eq!(recalled(&filter, PARAPHRASE, "n"), Value::Null);
+    sessions.delete("two").unwrap();
+    assert_eq!(stored(&fake), 1);
+    while sessions.forget_user("anna").unwrap().remaining > 0 {}
+    assert_eq!(stored(&fake), 0);
+}
+
+#[test]
+fn a_vector_of_what_is_removed_meanwhile_is_not_kept() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    let asked = ask(&filter, "Our dog is called Bello.", &of("one"));
+    let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
+    let mut work = Work::of(&due, "vectors");
+    // It cuts what nobody has cut before.
+    let asked = begin(&filter, &mut work);
+    assert_eq!(texts(&asked), ["Our dog is called Bello.", "Well."]);
+    let sessions = Sessions::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    sessions.rewrite(&Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
+    let late = work.go_on(&filter, "h", Some(vectors("m", &texts(&asked))));
+    assert_eq!((late.step, stored(&fake)), (Step::Taken, 0));
+    // Nobody to ask, and a model that fails, leave no lease behind.
+    for result in [NeedResult::Missing, NeedResult::Failed] {
+        let mut work = Work { subject: "session/one user/anna".into(), name: "vectors", state: String::new() };
+        assert_eq!(begin(&filter, &mut work).step, Step::Needs);
+        work.go_on(&filter, "h", Some(result));
+        let now = fake.micros.get() / 1000;
+        assert!(fake.buckets.borrow()["User/anna"].leases.values().all(|(_, until)| *until <= now));
+    }
+}
