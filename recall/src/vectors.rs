@@ -12,6 +12,9 @@ use crate::rank::{Candidate, Why};
 pub const DIMENSIONS: usize = 256;
 /// More than any model has.
 const DIMENSIONS_MAX: usize = 4096;
+/// What a neighbour counts, beside the passage itself, and how many do on each side.
+const NEIGHBOUR: f32 = 0.5;
+const RADIUS: usize = 3;
 /// By how much ranks are evened out: the first is worth no more than twice the twentieth.
 const EVENNESS: f32 = 20.0;
 /// What a rank by vectors counts, beside one by words.
@@ -164,17 +167,18 @@ pub struct Similar {
     pub similarity: f32,
 }
 
-/// What words have found (the best first), with what vectors say of the passages that have one: of those, in any order.
-/// `mark` tells of a passage that words have not found; none, and it is not added. The best first; of more than 1,024 that
-/// words have found, these.
+/// What words have found (the best first), with what vectors say of the passages that have one: of those, in any order and
+/// each once, at most 1,024. `mark` tells of a position; none: there is no passage, or nobody knows. The best first; of more
+/// than 1,024 that words have found, these.
 ///
-/// Each rank r counts 1 / (20 + r) by words, and half of that by vectors. A passage that has no vector counts as if its
-/// vector gave it the rank that words do; so without vectors nothing changes. Those are added whose similarity stands out
-/// among all that are known.
+/// A passage's neighbours in its session count with it, half as much at each step. Each rank r counts 1 / (20 + r) by words,
+/// and half of that by vectors. A passage that has no vector counts as if its vector gave it the rank that words do; so
+/// without vectors nothing changes. Those are added whose similarity stands out among all that are known.
 ///
 /// Cost: linear in both, times the logarithm of their number.
 pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<Candidate> {
     let least = standing_out(similar);
+    let smoothed = smoothed(similar, mark);
     let mut fused = candidates.get(..1 << NUMBER_BITS).unwrap_or(candidates).to_vec();
     let mut places: Vec<u64> = Vec::with_capacity(fused.len());
     for (rank, candidate) in fused.iter_mut().enumerate() {
@@ -183,17 +187,13 @@ pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) ->
     }
     let places = ascending(places);
     let mut order: Vec<u64> = Vec::with_capacity(similar.len());
-    for (index, one) in similar.iter().enumerate() {
-        order.push(key(one.similarity + 1.0, index));
+    for (index, similarity) in smoothed.iter().enumerate() {
+        order.push(key(similarity + 1.0, index));
     }
     for (rank, key) in ascending(order).into_iter().enumerate() {
         let Some(one) = similar.get(key as u32 as usize) else { continue };
         let stands_out = rank < ADDED && one.similarity > least && one.similarity > 0.0;
-        let at = places.binary_search(&(one.position << NUMBER_BITS)).unwrap_or_else(|at| at);
-        let place = places.get(at).filter(|place| **place >> NUMBER_BITS == one.position);
-        if let Some(place) = place {
-            let place = (*place & ((1 << NUMBER_BITS) - 1)) as usize;
-            let Some(candidate) = fused.get_mut(place) else { continue };
+        if let Some((place, candidate)) = find(&places, one.position).and_then(|at| Some((at, fused.get_mut(at)?))) {
             candidate.score = worth(place) + WEIGHT * worth(rank);
             if stands_out {
                 candidate.why = candidate.why.and(Why::VECTOR);
@@ -211,6 +211,48 @@ pub fn fuse(candidates: &[Candidate], similar: &[Similar], mark: &dyn Fn(u64) ->
         best.extend(fused.get(key as u32 as usize));
     }
     best
+}
+
+/// The similarity of each with its neighbours.
+fn smoothed(similar: &[Similar], mark: &dyn Fn(u64) -> Option<Mark>) -> Vec<f32> {
+    let mut order: Vec<u64> = Vec::with_capacity(similar.len());
+    for (index, one) in similar.iter().enumerate().take(1 << NUMBER_BITS) {
+        order.push(one.position << NUMBER_BITS | index as u64);
+    }
+    let order = ascending(order);
+    let mut smoothed = Vec::with_capacity(similar.len());
+    for Similar { position, .. } in similar {
+        let (mut sum, mut whole) = (0.0, 0.0);
+        let mut add = |position, share| {
+            if let Some(one) = find(&order, position).and_then(|at| similar.get(at)) {
+                sum += share * one.similarity;
+                whole += share;
+            }
+        };
+        add(*position, 1.0);
+        for step in [-1, 1] {
+            let (mut here, mut share) = (*position, 1.0);
+            for _ in 0..RADIUS {
+                let next = here.wrapping_add_signed(step);
+                // A session begins with the later of both, or one of them is no passage.
+                let is_border = mark(here.max(next)).is_none_or(|mark| mark.first) || mark(here.min(next)).is_none();
+                if is_border {
+                    break;
+                }
+                (here, share) = (next, share * NEIGHBOUR);
+                add(here, share);
+            }
+        }
+        smoothed.push(if whole > 0.0 { sum / whole } else { 0.0 });
+    }
+    smoothed
+}
+
+/// The number that stands with a position, among those in order.
+fn find(order: &[u64], position: u64) -> Option<usize> {
+    let at = order.binary_search(&(position << NUMBER_BITS)).unwrap_or_else(|at| at);
+    let found = order.get(at).filter(|found| **found >> NUMBER_BITS == position)?;
+    Some((found & ((1 << NUMBER_BITS) - 1)) as usize)
 }
 
 /// The least similarity that stands out.

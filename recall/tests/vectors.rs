@@ -106,6 +106,29 @@ fn a_vector_adds_what_words_did_not_find_and_moves_what_they_did() {
     assert_eq!(positions(&fuse(&found, &all, &|_| None)), [10, 12, 11]);
 }
 
+#[test]
+fn neighbours_in_the_session_count_with_a_passage() {
+    let found = candidates(&[30, 10, 20]);
+    let similar = |(position, similarity)| Similar { position, similarity };
+    // Two are as like the question, but what stands beside one of them is not.
+    let near = [(20, 0.5), (9, 0.1), (21, 0.9), (10, 0.5), (19, 0.9), (11, 0.1)];
+    let all: Vec<Similar> = near.into_iter().chain((50..60).map(|at| (2 * at, 0.4))).map(similar).collect();
+    let order = |first: u64| {
+        let mark = |position| (position != 30).then(|| Mark::new(1, 1, position % 10 == first));
+        let fused = fuse(&found, &all, &mark);
+        positions(&fused)
+            .into_iter()
+            .filter(|position| *position < 30 && position.is_multiple_of(10))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(order(5), [20, 10]);
+    // Nothing that another session says.
+    let alone = |position| (position != 30).then(|| Mark::new(1, 1, true));
+    let fused = fuse(&found, &all, &alone);
+    let kept: Vec<u64> = positions(&fused).into_iter().filter(|position| [10, 20].contains(position)).collect();
+    assert_eq!(kept, [10, 20]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

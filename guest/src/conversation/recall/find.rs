@@ -85,6 +85,7 @@ impl Seen {
     /// The best first.
     fn candidates(&mut self, wanted: &Wanted) -> Vec<Candidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
+        self.found.first = first;
         let marks = &mut self.found.marks;
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
             let Some(posting) = read_terms(text) else { continue };
@@ -102,11 +103,13 @@ impl Seen {
         }
         let candidates = rank(&wanted.query, Found { first, marks, rows: &self.found.terms }, &[], CANDIDATES);
         let (Near::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
-        let mark = |position: u64| {
-            let offset = usize::try_from(position.checked_sub(first)?).ok()?;
-            Mark::decode(*marks.get(offset)?)
-        };
-        vectors::reordered(&candidates, embedding, all, &mark)
+        vectors::reordered(&candidates, embedding, all, &|position| self.mark(position))
+    }
+
+    /// Of a position, once candidates were found.
+    fn mark(&self, position: u64) -> Option<Mark> {
+        let offset = usize::try_from(position.checked_sub(self.found.first)?).ok()?;
+        Mark::decode(*self.found.marks.get(offset)?)
     }
 }
 
@@ -181,7 +184,8 @@ impl<H: Host> Filter<H> {
         let runs = outcomes.spans()?;
         let posted = if of_life { Some(outcomes.readable()?) } else { None };
         if let Some(embedding) = wanted.embedding.as_ref().filter(|_| !keys.is_empty()) {
-            candidates = vectors::reordered(&candidates, embedding, &outcomes.readable()?, &|_| None);
+            candidates =
+                vectors::reordered(&candidates, embedding, &outcomes.readable()?, &|position| seen.mark(position));
         }
         let mut passages: Vec<(u64, Passage<'_>)> = Vec::with_capacity(read.len());
         for run in &runs {
