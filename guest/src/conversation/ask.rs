@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use keepline_json as json;
 
 use super::look::{Seen, Wanted};
-use super::options::{BUDGET_MIN, Form, Options, Recall};
+use super::options::{BUDGET_MIN, Form, Options};
+use super::recall::options::Recall;
 use super::record::{Record, integer};
 use super::render;
 use super::scope::{self, Said};
@@ -81,7 +82,7 @@ impl<H: Host> Filter<H> {
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
-        let is_of_user = options.recall == Recall::User && user.is_some() && node.is_none();
+        let is_of_user = options.recall.scope == Recall::User && user.is_some() && node.is_none();
         let recall = recall::find::Wanted::of(options, entry, is_of_user, now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,

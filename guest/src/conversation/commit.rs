@@ -8,8 +8,9 @@
 use super::activity;
 use super::ask::{self, own_key, turn_id};
 use super::intake::{self, Skip};
-use super::options::{Options, Recall};
+use super::options::Options;
 use super::owner::{self, Registered};
+use super::recall::options::Recall;
 use super::scope::{self, Said};
 use super::state::State;
 use super::step::{self, About, Step};
@@ -156,7 +157,7 @@ impl<H: Host> Filter<H> {
         // Of a node, nobody reads a title.
         let is_titled = options.auto_generate_titles && state.wants_title && state.node.is_none();
         let asked = about.question.filter(|_| is_titled);
-        let recalls = options.recall != Recall::Off && self.host.capabilities().indexes;
+        let recalls = options.recall.scope != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
             summarized: Some(state.summarized).filter(|_| is_paired),
             threshold: budget,
@@ -166,12 +167,12 @@ impl<H: Host> Filter<H> {
             max_records: options.max_session_messages,
             max_bytes: options.max_session_bytes,
             recall: recalls.then(|| match owner {
-                Some(user) if options.recall == Recall::User && state.node.is_none() => {
+                Some(user) if options.recall.scope == Recall::User && state.node.is_none() => {
                     upkeep::subject_of_two(bucket, owner::bucket(user))
                 }
                 _ => upkeep::subject(bucket),
             }),
-            vectors: options.recall_vectors,
+            vectors: options.recall.vectors,
             activity,
         };
         let is_untitled = asked.is_some() && state.is_new;

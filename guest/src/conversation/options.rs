@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use keepline_json as json;
 
+use super::recall::options::RecallOptions;
 use super::redact::Pattern;
 use crate::config::{ConfigProblem, Reader};
 use crate::names;
@@ -27,17 +28,6 @@ pub enum Mode {
     Conversation,
     /// That of the node that the entry names.
     Node,
-}
-
-/// What is recalled of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recall {
-    /// Nothing.
-    Off,
-    /// The session, or the node.
-    Session,
-    /// All sessions of the user whom an entry names.
-    User,
 }
 
 /// The options in force.
@@ -105,20 +95,8 @@ pub struct Options {
     pub title_prompt: String,
     /// Hours that an unused node's transcript lives; 0: for ever.
     pub node_ttl_hours: f64,
-    /// See [`Recall`].
-    pub recall: Recall,
-    /// The tokens that a question gets of what is recalled, at most; beside its window.
-    pub recall_tokens: u64,
-    /// Whether names, dates and times in a question count for more than words.
-    pub recall_hints: bool,
-    /// Whether passages get embeddings, and questions come with one.
-    pub recall_vectors: bool,
-    /// Sources of passages that are not recalled: `tool`, `import`.
-    pub recall_exclude: Vec<String>,
-    /// What was said longer ago is not recalled. 0: whatever is kept is.
-    pub recall_ttl_hours: f64,
-    /// Whether the copies of a session's messages end with it.
-    pub recall_ends_with_session: bool,
+    /// What is recalled of what the window does not show.
+    pub recall: RecallOptions,
 }
 
 impl Default for Options {
@@ -155,13 +133,7 @@ impl Default for Options {
             update_existing_titles: false,
             title_prompt: String::new(),
             node_ttl_hours: 720.0,
-            recall: Recall::Off,
-            recall_tokens: 2000,
-            recall_hints: true,
-            recall_vectors: false,
-            recall_exclude: Vec::new(),
-            recall_ttl_hours: 0.0,
-            recall_ends_with_session: false,
+            recall: RecallOptions::default(),
         }
     }
 }
@@ -180,8 +152,6 @@ const TEMPLATE_MAX: usize = 16 << 10;
 /// A store's log can hold more, but nobody reads it.
 const SESSION_MAX: u64 = 1 << 40;
 const LIST_MAX: usize = 64;
-/// What passages may come from, beside who speaks.
-const SOURCES: [&str; 2] = ["tool", "import"];
 
 /// The names of all of them.
 pub(crate) const NAMES: &str = "conversation, max_context_tokens, context_window, reserve_tokens, \
@@ -268,27 +238,8 @@ impl Options {
                 reader.boolean(&mut self.update_existing_titles, default.update_existing_titles)
             }
             "title_prompt" => text(reader, &mut self.title_prompt, &default.title_prompt, TEMPLATE_MAX),
-            "recall" => {
-                let choices = [("off", Recall::Off), ("session", Recall::Session), ("user", Recall::User)];
-                reader.choice(&mut self.recall, default.recall, &choices)
-            }
-            "recall_tokens" => reader.integer(&mut self.recall_tokens, default.recall_tokens, 64, 32_768),
-            "recall_hints" => reader.boolean(&mut self.recall_hints, default.recall_hints),
-            "recall_vectors" => reader.boolean(&mut self.recall_vectors, default.recall_vectors),
-            "recall_exclude" => {
-                texts(reader, &mut self.recall_exclude, &default.recall_exclude)?;
-                match self.recall_exclude.iter().all(|source| SOURCES.contains(&&**source)) {
-                    true => Ok(()),
-                    false => Err(reader.problem("a list of \"tool\" and \"import\"")),
-                }
-            }
-            "recall_life" => {
-                let choices = [("user", false), ("session", true)];
-                reader.choice(&mut self.recall_ends_with_session, default.recall_ends_with_session, &choices)
-            }
-            "recall_ttl_hours" => reader.hours(&mut self.recall_ttl_hours, default.recall_ttl_hours),
             "node_ttl_hours" => reader.hours(&mut self.node_ttl_hours, default.node_ttl_hours),
-            _ => return Ok(false),
+            _ => return self.recall.set(reader),
         };
         read.map(|()| true)
     }
@@ -312,7 +263,7 @@ impl Options {
             ("max_session_bytes", self.max_session_bytes),
             ("summary_max_tokens", self.summary_max_tokens),
             ("title_max_length", self.title_max_length),
-            ("recall_tokens", self.recall_tokens),
+            ("recall_tokens", self.recall.tokens),
         ] {
             let _ = write!(out, ", \"{name}\": {number}");
         }
@@ -325,19 +276,14 @@ impl Options {
             ("auto_generate_titles", self.auto_generate_titles),
             ("title_from_first_message", self.title_from_first_message),
             ("update_existing_titles", self.update_existing_titles),
-            ("recall_hints", self.recall_hints),
-            ("recall_vectors", self.recall_vectors),
+            ("recall_hints", self.recall.hints),
+            ("recall_vectors", self.recall.vectors),
         ] {
             let _ = write!(out, ", \"{name}\": {is_on}");
         }
-        let recall = match self.recall {
-            Recall::Off => "off",
-            Recall::Session => "session",
-            Recall::User => "user",
-        };
         for (name, text) in [
-            ("recall", recall),
-            ("recall_life", if self.recall_ends_with_session { "session" } else { "user" }),
+            ("recall", self.recall.scope.as_str()),
+            ("recall_life", if self.recall.ends_with_session { "session" } else { "user" }),
             ("window_form", form),
             ("memory_mode", mode),
             ("human_prefix", &*self.human_prefix),
@@ -351,7 +297,7 @@ impl Options {
         }
         let patterns: Vec<&str> = self.redact.iter().map(Pattern::as_str).collect();
         let markers: Vec<&str> = self.skip_markers.iter().map(String::as_str).collect();
-        let excluded: Vec<&str> = self.recall_exclude.iter().map(String::as_str).collect();
+        let excluded: Vec<&str> = self.recall.exclude.iter().map(String::as_str).collect();
         for (name, list) in [("skip_markers", markers), ("redact", patterns), ("recall_exclude", excluded)] {
             let _ = write!(out, ", \"{name}\": [");
             for (index, text) in list.iter().enumerate() {
@@ -360,14 +306,9 @@ impl Options {
             }
             out.push(']');
         }
-        for (name, hours) in [("node_ttl_hours", self.node_ttl_hours), ("recall_ttl_hours", self.recall_ttl_hours)] {
+        for (name, hours) in [("node_ttl_hours", self.node_ttl_hours), ("recall_ttl_hours", self.recall.ttl_hours)] {
             let _ = write!(out, ", \"{name}\": {}", crate::config::in_decimal(hours));
         }
-    }
-
-    /// Whether embeddings are of any use.
-    pub fn wants_vectors(&self) -> bool {
-        self.recall_vectors && self.recall != Recall::Off
     }
 
     /// The tokens that a question gets at most.
@@ -416,7 +357,7 @@ fn text(reader: &Reader<'_>, option: &mut String, default: &str, max: usize) -> 
 }
 
 /// A list of texts, none of them empty.
-fn texts(reader: &Reader<'_>, option: &mut Vec<String>, default: &[String]) -> Result<(), ConfigProblem> {
+pub(super) fn texts(reader: &Reader<'_>, option: &mut Vec<String>, default: &[String]) -> Result<(), ConfigProblem> {
     if reader.raw == "null" {
         *option = default.to_vec();
         return Ok(());
@@ -435,72 +376,4 @@ fn texts(reader: &Reader<'_>, option: &mut Vec<String>, default: &[String]) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::Config;
-
-    fn options(text: &str) -> Options {
-        let config = Config::parse(&format!("{{\"conversation\": true, {text}}}")).unwrap();
-        Options::clone(config.conversation.as_ref().unwrap())
-    }
-
-    #[test]
-    fn what_is_in_force_is_read_as_the_same() {
-        let given = r#"{"conversation": true, "max_context_tokens": 4000, "context_window": 8000, "reserve_tokens": 9,
-            "message_limit": 20, "max_window_bytes": 1024, "window_keep": 30, "pin_first_turn": true, "tool_result_tokens": 7,
-            "window_form": "text", "human_prefix": "Mensch \"x\"", "assistant_prefix": "", "memory_trace": true,
-            "query_prompt_template": "{{history}}\n{{query}}", "min_message_length": 2, "max_message_length": 0,
-            "strip_thinking": true, "skip_markers": [], "redact": ["sk-{w+}", "a\\{"], "memory_mode": "node",
-            "require_node": true, "node_ttl_hours": 0.5, "max_session_messages": 10, "max_session_bytes": 1024,
-            "summaries": false, "summary_max_tokens": 32, "summary_prompt": "a", "auto_generate_titles": false,
-            "title_max_length": 10, "title_from_first_message": false, "update_existing_titles": true,
-            "title_prompt": "b", "recall": "session", "recall_tokens": 64, "recall_hints": false, "recall_vectors": true,
-            "recall_exclude": ["import", "tool"], "recall_ttl_hours": 2160, "recall_life": "session"}"#;
-        let config = Config::parse(given).unwrap();
-        let told = config.effective();
-        assert_eq!(Config::parse(&told).unwrap(), config, "{told}");
-        let mut names = Vec::new();
-        json::members(&told, |key, _| names.push(json::string(key).unwrap().into_owned())).unwrap();
-        for name in NAMES.split(", ") {
-            assert!(names.iter().any(|told| told == name), "{name}");
-        }
-        let default = Config::parse(r#"{"conversation": true}"#).unwrap();
-        assert_eq!(Config::parse(&default.effective()).unwrap(), default);
-    }
-
-    #[test]
-    fn mistakes_name_what_is_allowed() {
-        for (text, allowed) in [
-            (r#""max_context_tokens": 63"#, "0 or an integer from 64 to 2000000"),
-            (r#""window_keep": 0.5"#, "an integer from 10 to 90"),
-            (r#""human_prefix": 1"#, "a text of at most 64 bytes"),
-            (r#""skip_markers": "x""#, "a list of at most 64 texts"),
-            (r#""redact": ["{"]"#, "redact must be"),
-            (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),
-            (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
-            (r#""memory_mode": "graph""#, "\"conversation\" or \"node\""),
-            (r#""recall": "all""#, "\"off\", \"session\" or \"user\""),
-            (r#""recall_life": "ever""#, "\"user\" or \"session\""),
-            (r#""recall_exclude": ["user"]"#, "a list of \"tool\" and \"import\""),
-            (r#""conversation": 1"#, "true or false"),
-        ] {
-            let problem = Config::parse(&format!("{{{text}}}")).unwrap_err();
-            assert!(problem.message.contains(allowed), "{}", problem.message);
-        }
-    }
-
-    #[test]
-    fn a_budget_is_given_or_derived() {
-        for (text, budget) in [
-            (r#""max_context_tokens": 4000, "context_window": 9999"#, 4000),
-            (r#""max_context_tokens": null"#, 50_000),
-            (r#""context_window": 200000"#, 108_800),
-            (r#""context_window": 128000"#, 66_560),
-            (r#""context_window": 8000, "reserve_tokens": 1000"#, 5600),
-            (r#""context_window": 8000, "reserve_tokens": 8000"#, 64),
-        ] {
-            assert_eq!(options(text).budget(), budget, "{text}");
-        }
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `options` | what can be set |
 //! | `passage` | what is stored of a passage |
 //! | `reading` | how far a transcript was read, and what is next |
 //! | `keep` | the deferred work: cut, append, fold, drop |
@@ -26,6 +27,7 @@
 pub(super) mod correct;
 pub(super) mod find;
 pub(super) mod keep;
+pub mod options;
 pub(super) mod passage;
 pub(super) mod post;
 mod posted;

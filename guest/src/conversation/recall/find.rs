@@ -7,10 +7,11 @@
 use keepline_json::{push_digits, push_number, push_string};
 use keepline_recall::{Candidate, Date, Embedding, Found, Hints, Mark, Query, Why, rank, select, tokens};
 
-use super::super::options::{Options, Recall};
+use super::super::options::Options;
 use super::super::owner;
 use super::super::thread::Branches;
 use super::keep::is_before;
+use super::options::Recall;
 use super::passage::{Origin, Passage, milliseconds, read_terms, speaker};
 use super::posted::Posted;
 use super::vectors::{self, Near};
@@ -47,13 +48,13 @@ impl Wanted {
         is_of_user: bool,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
-        if options.recall == Recall::Off {
+        if options.recall.scope == Recall::Off {
             return None;
         }
-        let hints = Hints { speaker: options.recall_hints, time: options.recall_hints };
+        let hints = Hints { speaker: options.recall.hints, time: options.recall.hints };
         let query = Query::new(entry.text, now(), hints);
         let terms = query.terms();
-        let vector = entry.vector.filter(|_| options.recall_vectors);
+        let vector = entry.vector.filter(|_| options.recall.vectors);
         let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
         (!terms.is_empty() || embedding.is_some()).then_some(Self { query, terms, is_of_user, embedding })
     }
@@ -146,7 +147,7 @@ impl<H: Host> Filter<H> {
         let keys = seen.near.keys(&candidates);
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let budget =
-            u32::try_from(options.recall_tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
+            u32::try_from(options.recall.tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
         let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
         // Where the order is not known yet, there is a choice.
         let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
@@ -168,7 +169,7 @@ impl<H: Host> Filter<H> {
             Some(user) => (owner::bucket(user), Opening::LOOK),
             None => (asking.bucket, Opening::life(asking.incarnation)),
         };
-        let of_life = asking.user.is_some() && options.recall_ends_with_session;
+        let of_life = asking.user.is_some() && options.recall.ends_with_session;
         if of_life {
             operations.push(ALL_POSTED);
         }
@@ -212,7 +213,7 @@ impl<H: Host> Filter<H> {
             .collect();
         let mut text = as_text(&taken);
         // Counted one by one, tokens are rounded: all together may be a few more, or take a line more.
-        while tokens(&text) as u64 > options.recall_tokens
+        while tokens(&text) as u64 > options.recall.tokens
             && let Some(last) = least(&taken)
         {
             taken.remove(last);
@@ -245,11 +246,11 @@ impl Asking<'_> {
             && !passage
                 .source
                 .as_deref()
-                .is_some_and(|source| options.recall_exclude.iter().any(|other| other == source))
+                .is_some_and(|source| options.recall.exclude.iter().any(|other| other == source))
     }
 
     fn is_too_old(&self, options: &Options, passage: &Passage<'_>) -> bool {
-        let kept = crate::config::milliseconds(options.recall_ttl_hours);
+        let kept = crate::config::milliseconds(options.recall.ttl_hours);
         kept.is_some_and(|kept| is_before(passage, self.now.saturating_sub(kept)))
     }
 }

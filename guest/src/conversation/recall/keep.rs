@@ -4,9 +4,10 @@
 //! expected by the transaction that appends its passages. What the transcript holds no more goes, text and terms. One
 //! step does one of these things, and the next step the next.
 
-use super::super::options::{Options, Recall};
+use super::super::options::Options;
 use super::super::upkeep::{self, Basis, Job, Progress, Step};
 use super::super::{OWNER, REVISION, SESSION};
+use super::options::Recall;
 use super::passage::{Cut, Passage, milliseconds, read_terms};
 use super::reading::{self, Passages, Read, Stretch};
 use super::remove::{ANEW, ORPHANS, orphans};
@@ -81,7 +82,7 @@ impl<H: Host> Filter<H> {
             *place = Some(entry.text);
         }
         // It is kept with the user, whenever an entry names them.
-        if options.recall == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
+        if options.recall.scope == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
             return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
         }
         let kept = Kept {
@@ -274,7 +275,7 @@ impl<H: Host> Filter<H> {
 
     /// What was said before that is not kept: milliseconds since 1970.
     pub(super) fn oldest_at(&self, options: &Options) -> u64 {
-        let kept = crate::config::milliseconds(options.recall_ttl_hours).unwrap_or(u64::MAX);
+        let kept = crate::config::milliseconds(options.recall.ttl_hours).unwrap_or(u64::MAX);
         (self.host.now_micros() / 1000).saturating_sub(kept)
     }
 }

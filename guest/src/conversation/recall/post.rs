@@ -55,7 +55,7 @@ impl<H: Host> Filter<H> {
         let theirs = [
             Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
             Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
-            if options.recall_ends_with_session { ALL_POSTED } else { WHERE_TERMS_ARE },
+            if options.recall.ends_with_session { ALL_POSTED } else { WHERE_TERMS_ARE },
             Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
             WHERE_TERMS_ARE,
             OLDEST,
@@ -80,7 +80,7 @@ impl<H: Host> Filter<H> {
         }
         let mut outcomes = Outcomes::of(receipt);
         let theirs = Theirs::of(&mut outcomes)?;
-        let ended = if options.recall_ends_with_session {
+        let ended = if options.recall.ends_with_session {
             ended(&outcomes.readable()?, session.name, now)
         } else {
             outcomes.records()?;
