@@ -40,11 +40,13 @@
 mod pair;
 mod remember;
 mod search;
+mod skip;
 mod text;
 mod transcripts;
 
 pub use self::{
-    remember::{MemorySkip, Remember, RememberOutcome, Remembered},
+    remember::{Remember, RememberOutcome, Remembered},
     search::{FoundMemory, Memories, MemorySearch, Method},
+    skip::MemorySkip,
     text::{display_title, format_for_prompt, preview},
 };

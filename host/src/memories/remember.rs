@@ -3,13 +3,11 @@
 //! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
 //! not worth it, the filter decides.
 
-use std::fmt;
-
 use keepline_json::{self as json, push_base32};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::pair::Pair;
+use super::{MemorySkip, pair::Pair};
 use crate::{
     Keepline,
     entry::{Answer, Effect, Problem, ProblemCode, Task},
@@ -77,68 +75,6 @@ pub enum RememberOutcome {
     Skipped(MemorySkip),
     /// The store, the plugin or a limit kept it from being stored. It was logged; the caller goes on.
     Failed(Problem),
-}
-
-/// Why nothing was stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MemorySkip {
-    /// Nobody is known, or by an id of more than 1,024 bytes.
-    NoUser,
-    /// Less than two messages.
-    TooFewMessages,
-    /// No message of a user that was answered, or the newest one is still being answered.
-    NoPair,
-    /// The user's or the assistant's text is blank.
-    Empty,
-    /// Conversations are off.
-    NoConversations,
-    /// No session, and recall's scope is not the user.
-    NoSession,
-    /// This can't be a session's id.
-    InvalidSession,
-    /// The session belongs to another user.
-    Foreign,
-    /// The session ended meanwhile, or the user was forgotten less than a day ago.
-    Ended,
-    /// The filter's rules: `too-short`, `marker`, …
-    Filter(Problem),
-}
-
-impl MemorySkip {
-    /// For scripts, in one word.
-    pub fn code(&self) -> String {
-        match self {
-            Self::NoUser => "no-user".into(),
-            Self::TooFewMessages => "too-few-messages".into(),
-            Self::NoPair => "no-pair".into(),
-            Self::Empty => "empty".into(),
-            Self::NoConversations => "no-conversations".into(),
-            Self::NoSession => "no-session".into(),
-            Self::InvalidSession => "invalid-session".into(),
-            Self::Foreign => "foreign".into(),
-            Self::Ended => "ended".into(),
-            Self::Filter(problem) => problem.code.to_string(),
-        }
-    }
-}
-
-/// One sentence without a full stop.
-impl fmt::Display for MemorySkip {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::NoUser => "there is no user id of 1 to 1024 bytes",
-            Self::TooFewMessages => "there are less than two messages",
-            Self::NoPair => "the newest question has no answer yet, or there is none",
-            Self::Empty => "the question or the answer is empty",
-            Self::NoConversations => "conversations are off: set conversation=true",
-            Self::NoSession => "there is no session, and recall is not \"user\"",
-            Self::InvalidSession => "the session's id is not valid",
-            Self::Foreign => "the session belongs to another user",
-            Self::Ended => "the session ended meanwhile, or its user was forgotten less than a day ago",
-            Self::Filter(problem) => &problem.message,
-        })
-    }
 }
 
 impl Keepline {
