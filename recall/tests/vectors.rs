@@ -65,7 +65,7 @@ fn models_are_never_compared() {
     assert_eq!(Embedding::new("large", &data(&[1.0, 2.0])).unwrap().similarity(&written), None);
     // Also of one model in another size, though what is kept of it is as long.
     let (one, other) = (embedding(&[1.0; 300]), embedding(&[1.0; 400]));
-    assert_eq!(one.similarity(&other.as_str()), None);
+    assert_eq!(one.similarity(other.as_str()), None);
     assert_ne!(one.model(), other.model());
     for broken in ["", "AAA", "? ?", &written[..written.len() - 1], &written.replace(' ', "")] {
         assert_eq!(embedding(&[1.0, 2.0]).similarity(broken), None, "{broken}");
@@ -78,7 +78,7 @@ fn it_is_cut_to_its_first_dimensions() {
     let one = embedding(&[&values[..], &[9.0; 100]].concat());
     values[0] = 0.25;
     let other = embedding(&[&values[..], &[-9.0; 100]].concat());
-    assert!(one.similarity(&other.as_str()).unwrap() > 0.99);
+    assert!(one.similarity(other.as_str()).unwrap() > 0.99);
     assert!(one.as_str().len() <= 267 && !one.as_str().contains(['"', '\\']));
 }
 
@@ -138,9 +138,9 @@ proptest! {
         let kept = one.len().min(DIMENSIONS);
         let expected = cosine(&one[..kept], &other[..kept]);
         if let (Some(one), Some(other)) = (Embedding::new("m", &data(&one)), Embedding::new("m", &data(&other))) {
-            let found = f64::from(one.similarity(&other.as_str()).unwrap());
+            let found = f64::from(one.similarity(other.as_str()).unwrap());
             prop_assert!((found - expected).abs() < 0.02, "{found} {expected}");
-            prop_assert_eq!(one.similarity(&other.as_str()), other.similarity(&one.as_str()));
+            prop_assert_eq!(one.similarity(other.as_str()), other.similarity(one.as_str()));
         }
     }
 
