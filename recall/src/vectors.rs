@@ -1,6 +1,7 @@
 //! Embeddings: how they are kept, compared, and what they add to what words have found.
 //!
-//! An embedding is cut to its first dimensions and kept with 8 bits for each, which is enough to compare it by its angle.
+//! An embedding is cut to its first dimensions and kept as a character for each, of 57 steps: that is enough to compare it by
+//! its angle, and nothing has to be decoded for that.
 //! Those of different models are never compared. Fusing goes by ranks, so that it does not matter how a model's
 //! similarities are spread; what has no vector keeps the rank that its words give it.
 
@@ -25,14 +26,18 @@ const STANDS_OUT: f32 = 1.25;
 const ADDED: usize = 64;
 /// Candidates are numbered in so many bits; positions are below 2^53.
 const NUMBER_BITS: u32 = 10;
-/// Bytes that tell models apart.
-const MODEL_BYTES: usize = 4;
+/// A dimension's steps on each side of 0, and the character that stands for 0: all of them are printable, and none has to be
+/// escaped.
+const STEPS: f32 = 28.0;
+const ZERO: u8 = b'?';
 
 /// An embedding as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedding {
-    /// What stands for the model, then a byte for each dimension: at most [`DIMENSIONS`], at least one of which is not 0.
-    bytes: Vec<u8>,
+    /// The number that stands for the model, a blank, then a character for each dimension: at most [`DIMENSIONS`], at least
+    /// one of which is not 0.
+    text: String,
+    model: u32,
     /// The model's own.
     dimensions: usize,
 }
@@ -46,27 +51,28 @@ impl Embedding {
         let floats = floats.get(..DIMENSIONS).unwrap_or(floats);
         let mut most = 0.0_f32;
         for bytes in floats {
-            // Of what is no number, the maximum is none either.
-            most = most.max(f32::from_le_bytes(*bytes).abs());
-            if f32::from_le_bytes(*bytes).is_nan() {
+            let value = f32::from_le_bytes(*bytes);
+            if value.is_nan() {
                 return None;
             }
+            most = most.max(value.abs());
         }
         if !rest.is_empty() || dimensions > DIMENSIONS_MAX || !most.is_normal() {
             return None;
         }
-        let mut bytes = Vec::with_capacity(MODEL_BYTES + floats.len());
-        bytes.extend_from_slice(&identity(model, dimensions));
-        for float in floats {
-            let value = (f32::from_le_bytes(*float) / most * 127.0).round_ties_even() as i8;
-            bytes.push(value.cast_unsigned());
+        let model = identity(model, dimensions);
+        let mut text = model.to_string();
+        text.push(' ');
+        for bytes in floats {
+            let step = (f32::from_le_bytes(*bytes) / most * STEPS).round_ties_even() as i8;
+            text.push(char::from(ZERO.wrapping_add_signed(step)));
         }
-        Some(Self { bytes, dimensions })
+        Some(Self { text, model, dimensions })
     }
 
     /// Stands for the model, with its number of dimensions.
     pub fn model(&self) -> u32 {
-        self.bytes.first_chunk().map_or(0, |model| u32::from_le_bytes(*model))
+        self.model
     }
 
     /// The model's own.
@@ -74,23 +80,21 @@ impl Embedding {
         self.dimensions
     }
 
-    /// As text.
-    pub fn write(&self) -> String {
-        encode(&self.bytes)
+    /// As it is kept.
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
-    /// How alike it is to one that [`Embedding::write`] wrote: the cosine, from -1 to 1. None: that is of another model, or
-    /// can't be read.
-    pub fn similarity(&self, written: &str) -> Option<f32> {
-        let written = decode(written)?;
-        let (model, values) = self.bytes.split_first_chunk::<MODEL_BYTES>()?;
-        let (other_model, others) = written.split_first_chunk::<MODEL_BYTES>()?;
+    /// How alike it is to one that is kept ([`Embedding::as_str`]): the cosine, from -1 to 1. None: that is of another model,
+    /// or can't be read.
+    pub fn similarity(&self, kept: &str) -> Option<f32> {
+        let ((model, values), (other_model, others)) = (self.text.split_once(' ')?, kept.split_once(' ')?);
         if model != other_model || values.len() != others.len() {
             return None;
         }
         let (mut product, mut one, mut other) = (0_i32, 0_i32, 0_i32);
-        for (a, b) in values.iter().zip(others) {
-            let (a, b) = (i32::from(a.cast_signed()), i32::from(b.cast_signed()));
+        for (a, b) in values.as_bytes().iter().zip(others.as_bytes()) {
+            let (a, b) = (i32::from(*a) - i32::from(ZERO), i32::from(*b) - i32::from(ZERO));
             product += a * b;
             one += a * a;
             other += b * b;
@@ -101,37 +105,12 @@ impl Embedding {
 }
 
 /// FNV-1a.
-fn identity(model: &str, dimensions: usize) -> [u8; MODEL_BYTES] {
+fn identity(model: &str, dimensions: usize) -> u32 {
     let mut hash = dimensions as u32 ^ 0x811c_9dc5;
     for byte in model.as_bytes() {
         hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     }
-    hash.to_le_bytes()
-}
-
-/// The digits of base64.
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Base64 without padding.
-fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    let (mut number, mut bits) = (0_u32, 0);
-    for byte in bytes {
-        number = number << 8 | u32::from(*byte);
-        bits += 8;
-        while bits >= 6 {
-            bits -= 6;
-            push_digit(&mut out, number >> bits);
-        }
-    }
-    if bits > 0 {
-        push_digit(&mut out, number << (6 - bits));
-    }
-    out
-}
-
-fn push_digit(out: &mut String, number: u32) {
-    out.push(char::from(DIGITS.get((number & 63) as usize).copied().unwrap_or_default()));
+    hash
 }
 
 /// Base64, padded or not. None: it is something else.

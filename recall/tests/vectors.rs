@@ -60,14 +60,14 @@ fn what_is_no_embedding_is_none() {
 
 #[test]
 fn models_are_never_compared() {
-    let written = embedding(&[1.0, 2.0]).write();
+    let written = embedding(&[1.0, 2.0]).as_str().to_owned();
     assert!(embedding(&[1.0, 2.0]).similarity(&written).unwrap() > 0.999);
     assert_eq!(Embedding::new("large", &data(&[1.0, 2.0])).unwrap().similarity(&written), None);
     // Also of one model in another size, though what is kept of it is as long.
     let (one, other) = (embedding(&[1.0; 300]), embedding(&[1.0; 400]));
-    assert_eq!(one.similarity(&other.write()), None);
+    assert_eq!(one.similarity(other.as_str()), None);
     assert_ne!(one.model(), other.model());
-    for broken in ["", "AAA", "?", &written[..written.len() - 1], "AAAAAAAA"] {
+    for broken in ["", "AAA", "? ?", &written[..written.len() - 1], &written.replace(' ', "")] {
         assert_eq!(embedding(&[1.0, 2.0]).similarity(broken), None, "{broken}");
     }
 }
@@ -78,8 +78,8 @@ fn it_is_cut_to_its_first_dimensions() {
     let one = embedding(&[&values[..], &[9.0; 100]].concat());
     values[0] = 0.25;
     let other = embedding(&[&values[..], &[-9.0; 100]].concat());
-    assert!(one.similarity(&other.write()).unwrap() > 0.99);
-    assert!(one.write().len() < 350);
+    assert!(one.similarity(other.as_str()).unwrap() > 0.99);
+    assert!(one.as_str().len() <= 267 && !one.as_str().contains(['"', '\\']));
 }
 
 #[test]
@@ -133,19 +133,19 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn eight_bits_are_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 8..300)) {
+    fn what_is_kept_is_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 8..300)) {
         let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
         let kept = one.len().min(DIMENSIONS);
         let expected = cosine(&one[..kept], &other[..kept]);
         if let (Some(one), Some(other)) = (Embedding::new("m", &data(&one)), Embedding::new("m", &data(&other))) {
-            let found = f64::from(one.similarity(&other.write()).unwrap());
+            let found = f64::from(one.similarity(other.as_str()).unwrap());
             prop_assert!((found - expected).abs() < 0.02, "{found} {expected}");
-            prop_assert_eq!(one.similarity(&other.write()), other.similarity(&one.write()));
+            prop_assert_eq!(one.similarity(other.as_str()), other.similarity(one.as_str()));
         }
     }
 
     #[test]
-    fn whatever_is_read_is_no_reason_to_fail(text in ".{0,40}|[A-Za-z0-9+/=]{0,40}", stored in ".{0,20}|[A-Za-z0-9+/]{0,20}") {
+    fn whatever_is_read_is_no_reason_to_fail(text in ".{0,40}|[A-Za-z0-9+/=]{0,40}", stored in ".{0,20}|[0-9]{0,9} .{0,9}") {
         Embedding::new(&text, &text);
         embedding(&[1.0, 0.0, 0.5]).similarity(&stored);
     }

@@ -36,7 +36,7 @@ const BATCH: u64 = 64;
 const BATCH_BYTES: u64 = 1 << 20;
 /// Where there are no more than so many, a question looks at all of them; otherwise at those of the best candidates.
 const SMALL: u64 = 512;
-const SMALL_BYTES: u64 = SMALL * 400;
+const SMALL_BYTES: u64 = SMALL * 300;
 const LOOKED_AT: usize = 256;
 /// Of a model's name.
 const NAME_BYTES: usize = 256;
@@ -209,7 +209,7 @@ impl<H: Host> Filter<H> {
         basis: &Basis,
         vectors: &[Vector],
     ) -> Result<Progress, Failure> {
-        let mut texts: Vec<(&str, String)> = Vec::with_capacity(vectors.len());
+        let mut texts: Vec<(&str, Embedding)> = Vec::with_capacity(vectors.len());
         let mut by = String::new();
         let mut model = 0;
         let mut rest = vectors.iter();
@@ -226,7 +226,7 @@ impl<H: Host> Filter<H> {
                 by.push_str(up_to(name, NAME_BYTES, usize::MAX));
             }
             if embedding.model() == model {
-                texts.push((position, embedding.write()));
+                texts.push((position, embedding));
             }
         }
         if texts.is_empty() || basis.fallback.split(' ').count() != vectors.len() {
@@ -249,14 +249,14 @@ impl<H: Host> Filter<H> {
         job: &Job<'_>,
         basis: &Basis,
         by: &str,
-        vectors: &[(&str, String)],
+        vectors: &[(&str, Embedding)],
     ) -> Result<Progress, Failure> {
         let mut text = basis.to.to_string();
         text.push(' ');
         text.push_str(by);
         let mut entries: Vec<(&str, &str)> = Vec::with_capacity(vectors.len());
-        for (position, text) in vectors {
-            entries.push((position, text));
+        for (position, embedding) in vectors {
+            entries.push((position, embedding.as_str()));
         }
         let map = once(bucket);
         let operations = [
