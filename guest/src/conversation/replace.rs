@@ -184,7 +184,7 @@ impl<H: Host> Sessions<H> {
             return Err(self.too_many(records.len()));
         }
 
-        let fate = if is_added { Fate::Kept(&[]) } else { Fate::Replaced };
+        let fate = if is_added { Fate::Changed(&[]) } else { Fate::Replaced };
         let owner = basis.owner.as_deref();
         self.withdrawn(at.session, &basis.life, owner, number(basis.revision.as_deref()), fate)?;
         let before = if is_added { basis.total } else { 0 };

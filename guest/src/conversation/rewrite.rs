@@ -195,27 +195,23 @@ impl<H: Host> Sessions<H> {
             let gone = [(is_covered, SUMMARY), (is_title, TITLE)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
             let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
-            let fate = if content.is_some() { Fate::Kept(&changed) } else { Fate::Removed(&changed) };
             let owner = of(OWNER).filter(|_| at.node.is_none());
-            self.withdrawn(at.session, &life, owner, number(revision), fate)?;
-            let recalled = of(recall::correct::ONCE);
-            let recalled = self.recalled(at, &life, recalled, &changed, content.is_some())?;
-            let vectors = recalled.vectors();
-            let mut operations = vec![
+            self.withdrawn(at.session, &life, owner, number(revision), Fate::Changed(&changed))?;
+            let recalled = self.recalled(at, &life, of(recall::correct::ONCE), &changed)?;
+            let operations = [
                 Operation::Rewrite { log: TRANSCRIPT, records: &records },
                 Operation::Remove { map: RESULTS, keys: &results },
                 Operation::Remove { map: SESSION, keys: &gone },
                 Operation::Increment { map: SESSION, key: BYTES, amount },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
             ];
-            operations.extend(recalled.operations(&vectors));
-            let mut expectations = vec![
+            let expectations = [
                 unchanged(REVISION, revision),
+                unchanged(recall::correct::ONCE, recalled.as_deref()),
                 unchanged(SUMMARY, summary),
                 unchanged(TITLE, title),
                 Expectation::Log { log: TRANSCRIPT, first: Some(extent.first), next: None },
             ];
-            expectations.extend(recalled.expectations());
             let (bucket, opening) = (at.bucket(), Opening::life(&life));
             let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
             let receipt = reply::transact(self.host(), &transaction);

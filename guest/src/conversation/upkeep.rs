@@ -10,7 +10,7 @@ use super::options::Options;
 use super::record::integer;
 use super::{SESSION, activity, recall, retention, summary, title};
 use crate::filter::{Filter, Problem, Task};
-use crate::names::{is_session, repr};
+use crate::names::{self, is_session, repr};
 use crate::reply::{self, Outcomes, is_incarnation};
 use crate::store::{
     Bucket, BucketKind, Expectation, Failure, FailureCode, Host, Opening, Operation, Outcome, Receipt, Status,
@@ -268,7 +268,7 @@ pub(super) fn subject_of_two(bucket: Bucket<'_>, other: Bucket<'_>) -> String {
 impl<H: Host> Filter<H> {
     /// One step of deferred work: at most three waits for the store.
     pub fn advance(&self, job: &Job<'_>) -> Progress {
-        let (subject, user) = match job.subject.split_once(" user/") {
+        let (subject, user) = match names::split_once(job.subject, " user/") {
             Some((subject, user)) => (subject, Some(user)),
             None => (job.subject, None),
         };

@@ -268,7 +268,7 @@ mod tests {
         // One that takes two buckets reaches both, and an entry has to reach both to name it.
         let both = task("session/a user/b");
         assert!(both.holds(&a(BucketKind::Session)) && !both.holds(&a(BucketKind::User)));
-        assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, true, true]);
+        assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, false, false]);
         let entry = Scope::Entry(owner("a", "b", "", ""));
         let foreign = ["session/a user/c", "session/c user/b", "session/a  user/b", "session/a ", " session/a"];
         assert_eq!(reaches(&entry, &["session/a user/b"]), [true]);

@@ -13,7 +13,7 @@ use super::keep::{Home, Kept, is_before};
 use super::passage::{Cut, Origin, Passage, facet_of};
 use super::posted::{Posted, prefix};
 use super::reading;
-use super::remove::Removal;
+use super::remove::{Removing, Taken};
 use super::{ALL_POSTED, OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
 use crate::filter::Filter;
 use crate::reply::{self, Outcomes};
@@ -110,7 +110,7 @@ impl<H: Host> Filter<H> {
                 self.catch_up(session, job, &basis, ahead - revision)?
             }
             Some(Posted::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
-                self.withdraw(&home, job, &basis, &origin, Some(&Posted::none(life, revision).write()))?
+                self.withdraw(user, &expectations, session.name, life, Some(&Posted::none(life, revision).write()))?
             }
             posted => {
                 let read = match posted {
@@ -118,8 +118,7 @@ impl<H: Host> Filter<H> {
                     _ => reading::Read::default(),
                 };
                 if let Some((session, life)) = &ended {
-                    let other = Origin { session, life };
-                    let step = self.withdraw(&home, job, &basis, &other, None)?;
+                    let step = self.withdraw(user, &expectations, session, life, None)?;
                     return Ok(Progress { state: Some(upkeep::state(&basis.incarnation)), ..Progress::of(step) });
                 }
                 let prefix = prefix(life, revision, until);
@@ -137,50 +136,34 @@ impl<H: Host> Filter<H> {
 
     /// Forget what was copied of a session, of all its lives, whether it is still there or not.
     pub(in super::super) fn reset_posted(&self, session: Bucket<'_>, user: &str) -> Result<Progress, Failure> {
-        let bucket = owner::bucket(user);
-        let posted = reply::text_of(&self.host, bucket, POSTED, session.name)?;
-        let Some(removal) = copies(&self.host, bucket, session.name, None, None)? else {
-            return Ok(Progress::of(Step::Ended));
-        };
-        let vectors = removal.vectors();
-        let mut operations = removal.operations(&vectors);
-        operations.push(CHANGED);
-        let keys = [session.name];
-        if removal.is_whole {
-            operations.push(Operation::Remove { map: POSTED, keys: &keys });
-        }
-        let entry = same(POSTED, session.name, posted.as_deref());
-        let expectations = [&removal.expectations()[..], &[entry]].concat();
-        let opening = Opening::LOOK;
-        let done = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
-        let is_done = reply::transact(&self.host, &done)?.is_applied() && removal.is_whole;
-        Ok(Progress::of(if is_done { Step::Done } else { Step::Again }))
+        let posted = reply::text_of(&self.host, owner::bucket(user), POSTED, session.name)?;
+        let forgotten = Operation::Remove { map: POSTED, keys: &[session.name] };
+        let entry = [same(POSTED, session.name, posted.as_deref())];
+        let copies = Copies { user, session: session.name, life: None, positions: None };
+        Ok(Progress::of(match copies.take_out(&self.host, &entry, &[CHANGED], Some(forgotten))? {
+            Taken::Whole => Step::Done,
+            Taken::Some | Taken::Unmet => Step::Again,
+            Taken::Nowhere => Step::Ended,
+        }))
     }
 
     /// All copies of a session's life go: of one that was changed without them, to be made `anew`, or has ended.
     fn withdraw(
         &self,
-        home: &Home<'_>,
-        job: &Job<'_>,
-        basis: &Basis,
-        origin: &Origin<'_>,
+        user: &str,
+        unchanged: &[Expectation<'_>],
+        session: &str,
+        life: &str,
         anew: Option<&str>,
     ) -> Result<Step, Failure> {
-        let Some(removal) = copies(&self.host, home.bucket, origin.session, Some(origin.life), None)? else {
-            return Ok(Step::Ended);
+        let keys = [session];
+        let last = match anew {
+            Some(text) => Operation::Put { map: POSTED, key: session, text },
+            None => Operation::Remove { map: POSTED, keys: &keys },
         };
-        let vectors = removal.vectors();
-        let mut operations = removal.operations(&vectors);
-        operations.push(CHANGED);
-        let keys = [origin.session];
-        match anew {
-            _ if !removal.is_whole => {}
-            Some(text) => operations.push(Operation::Put { map: POSTED, key: origin.session, text }),
-            None => operations.push(Operation::Remove { map: POSTED, keys: &keys }),
-        }
-        let expectations = [home.unchanged, &removal.expectations()].concat();
-        let step = self.write_home(home, job, basis, &expectations, &operations)?;
-        Ok(if step == Step::Done { Step::Again } else { step })
+        let copies = Copies { user, session, life: Some(life), positions: None };
+        copies.take_out(&self.host, unchanged, &[CHANGED], Some(last))?;
+        Ok(Step::Again)
     }
 
     /// A correction is under way, or was given up: it begins anew, or never.
@@ -220,25 +203,43 @@ fn ended(posted: &[Entry], but: &str, now: u64) -> Option<(String, String)> {
     })
 }
 
-/// Copies of a session's messages, or of these of them; of one life, or of all. None: the user's bucket is not there.
-pub(super) fn copies(
-    host: &impl Host,
-    user: Bucket<'_>,
-    session: &str,
-    life: Option<&str>,
-    positions: Option<&[u64]>,
-) -> Result<Option<Removal>, Failure> {
-    let mut facets: Vec<u32> = match positions {
-        Some(positions) => positions.iter().map(|&position| facet_of(session, Some(position))).collect(),
-        None => vec![facet_of(session, None)],
-    };
-    facets.sort_unstable();
-    facets.dedup();
-    Removal::find(host, user, Opening::LOOK, &facets, &|passage| {
-        passage.session.as_deref() == Some(session)
-            && life.is_none_or(|life| passage.life.as_deref() == Some(life))
-            && positions.is_none_or(|positions| positions.contains(&passage.position))
-    })
+/// Copies in a user's bucket: of a session's messages, or of these of them; of one life, or of all.
+#[derive(Clone, Copy)]
+pub(super) struct Copies<'a> {
+    pub user: &'a str,
+    pub session: &'a str,
+    pub life: Option<&'a str>,
+    pub positions: Option<&'a [u64]>,
+}
+
+impl Copies<'_> {
+    /// See [`Removing::take_out`].
+    pub(super) fn take_out(
+        &self,
+        host: &impl Host,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+        last: Option<Operation<'_>>,
+    ) -> Result<Taken, Failure> {
+        let Self { user, session, life, positions } = *self;
+        let mut facets = Vec::new();
+        match positions {
+            Some(positions) => facets.extend(positions.iter().map(|&position| facet_of(session, Some(position)))),
+            None => facets.push(facet_of(session, None)),
+        }
+        let is_meant = |passage: &Passage<'_>| {
+            passage.session.as_deref() == Some(session)
+                && life.is_none_or(|life| passage.life.as_deref() == Some(life))
+                && positions.is_none_or(|positions| positions.contains(&passage.position))
+        };
+        let (bucket, opening) = (owner::bucket(user), Opening::LOOK);
+        Removing { bucket, opening, facets: &facets, is_meant: &is_meant }.take_out(
+            host,
+            expectations,
+            operations,
+            last,
+        )
+    }
 }
 
 /// Told with each removal of copies: whoever is about to fold their terms begins anew.

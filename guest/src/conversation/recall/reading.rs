@@ -50,9 +50,11 @@ impl Read {
 
     /// Note messages to be read once more, if they were read.
     pub(super) fn repeat(&mut self, positions: &[u64]) {
-        self.again.extend(positions.iter().filter(|&&position| position < self.to));
-        self.again.sort_unstable();
-        self.again.dedup();
+        for position in positions.iter().filter(|&&position| position < self.to) {
+            if let Err(at) = self.again.binary_search(position) {
+                self.again.insert(at, *position);
+            }
+        }
         self.again.truncate(AGAIN_MAX);
     }
 }

@@ -9,7 +9,7 @@ use super::vectors::{NONE, VECTORS, keys};
 use super::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
 use crate::reply::{self, Outcomes};
 use crate::store::{
-    Bucket, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span,
+    Bucket, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
     Transaction,
 };
 
@@ -23,7 +23,7 @@ const DEPTH: u64 = 1 << 20;
 
 /// Some passages.
 #[derive(Default)]
-pub(super) struct Removal {
+struct Removal {
     /// Ascending.
     positions: Vec<u64>,
     /// With nothing in their place.
@@ -34,18 +34,26 @@ pub(super) struct Removal {
     /// Where both logs began.
     first: [u64; 2],
     /// Whether there are no more of them.
-    pub is_whole: bool,
+    is_whole: bool,
 }
 
 impl Removal {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
-    pub(super) fn find(
+    fn find(
         host: &impl Host,
         bucket: Bucket<'_>,
         opening: Opening<'_>,
         facets: &[u32],
         is_meant: &dyn Fn(&Passage<'_>) -> bool,
     ) -> Result<Option<Self>, Failure> {
+        // Two may be the same number, and each is asked for once.
+        let mut once: Vec<u32> = Vec::with_capacity(facets.len());
+        for facet in facets {
+            if !once.contains(facet) {
+                once.push(*facet);
+            }
+        }
+        let facets = &*once;
         let look = |operations: &[Operation<'_>]| -> Result<Option<Outcomes>, Failure> {
             let receipt = reply::transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
             Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
@@ -81,7 +89,7 @@ impl Removal {
             // A store may give less than is asked for.
             is_whole = tail.first + tail.records.len() as u64 == position + u64::from(count);
         }
-        candidates.sort_unstable();
+        let mut candidates = reply::sorted(candidates);
         candidates.dedup();
         let mut removal = Self { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Self::default() };
         candidates.truncate(CANDIDATES);
@@ -113,33 +121,65 @@ impl Removal {
         removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= first[1]));
         Ok(Some(removal))
     }
+}
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.positions.is_empty()
-    }
+/// What became of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All of them are out.
+    Whole,
+    /// Some are.
+    Some,
+    /// It was not as expected.
+    Unmet,
+    /// There is no such bucket.
+    Nowhere,
+}
 
-    /// The keys of the vectors that go.
-    pub(super) fn vectors(&self) -> Vec<&str> {
-        self.vectors.iter().map(String::as_str).collect()
-    }
+/// What is taken out of a bucket: passages that have one of these terms, and are meant.
+pub(super) struct Removing<'a> {
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub facets: &'a [u32],
+    pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
+}
 
-    /// To take them out, with their vectors.
-    pub(super) fn operations<'a>(&'a self, vectors: &'a [&'a str]) -> Vec<Operation<'a>> {
-        let mut operations = Vec::with_capacity(8);
-        if !self.is_empty() {
-            operations.push(Operation::Remove { map: VECTORS, keys: vectors });
-            operations.push(Operation::Rewrite { log: PASSAGES, records: &self.passages });
-            operations.push(Operation::Rewrite { log: TERMS, records: &self.terms });
-            operations.push(Operation::Unpost { index: INDEX, positions: &self.positions });
+impl Removing<'_> {
+    /// Take out as many as one transaction can, with `operations`; with `last`, if these are all. Three waits; two if there
+    /// are none.
+    pub(super) fn take_out(
+        &self,
+        host: &impl Host,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+        last: Option<Operation<'_>>,
+    ) -> Result<Taken, Failure> {
+        let Self { bucket, opening, facets, is_meant } = *self;
+        let Some(removal) = Removal::find(host, bucket, opening, facets, is_meant)? else {
+            return Ok(Taken::Nowhere);
+        };
+        let keys: Vec<&str> = removal.vectors.iter().map(String::as_str).collect();
+        let mut all = operations.to_vec();
+        if !removal.positions.is_empty() {
+            all.push(Operation::Remove { map: VECTORS, keys: &keys });
+            all.push(Operation::Rewrite { log: PASSAGES, records: &removal.passages });
+            all.push(Operation::Rewrite { log: TERMS, records: &removal.terms });
+            all.push(Operation::Unpost { index: INDEX, positions: &removal.positions });
         }
-        operations
-    }
-
-    /// Nothing was folded or dropped meanwhile.
-    pub(super) fn expectations(&self) -> [Expectation<'static>; 2] {
-        let [passages, terms] = self.first;
-        let unmoved = |log, first| Expectation::Log { log, first: Some(first), next: None };
-        [unmoved(PASSAGES, passages), unmoved(TERMS, terms)]
+        all.extend(last.filter(|_| removal.is_whole));
+        // Nothing was folded or dropped meanwhile.
+        let [passages, terms] = removal.first;
+        let mut expected = expectations.to_vec();
+        for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
+            expected.push(Expectation::Log { log, first: Some(first), next: None });
+        }
+        let done = Transaction { bucket, opening, expectations: &expected, operations: &all };
+        Ok(match reply::transact(host, &done)?.status {
+            Status::Applied | Status::Repeated if removal.is_whole => Taken::Whole,
+            Status::Applied | Status::Repeated if !removal.positions.is_empty() => Taken::Some,
+            Status::Applied | Status::Repeated | Status::Unmet => Taken::Unmet,
+            _ => Taken::Nowhere,
+        })
     }
 }
 
