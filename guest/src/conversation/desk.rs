@@ -113,16 +113,14 @@ impl<H: Host> Sessions<H> {
             next: newest.extent.next(),
             ..TranscriptState::default()
         };
-        for entry in self.told(at.session, outcomes.readable())? {
-            match &*entry.key {
-                OWNER => state.owner = Some(entry.text),
-                TITLE => state.title = Some(entry.text),
-                TOTAL => state.weight = integer(&entry.text).unwrap_or(0),
-                SETTINGS => state.settings = Settings::parse(&entry.text),
-                BYTES => state.bytes = integer(&entry.text).unwrap_or(0),
-                _ => state.summary = Summary::parse(&entry.text).map(|found| (found.text.into_owned(), found.to)),
-            }
-        }
+        let mut once = self.told(at.session, outcomes.once())?;
+        let mut number = |key| once.take(key).as_deref().and_then(integer).unwrap_or(0);
+        (state.weight, state.bytes) = (number(TOTAL), number(BYTES));
+        (state.owner, state.title) = (once.take(OWNER), once.take(TITLE));
+        state.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        let summary = once.take(SUMMARY);
+        let summary = summary.as_deref().and_then(Summary::parse);
+        state.summary = summary.map(|found| (found.text.into_owned(), found.to));
         state.answers = self.told(at.session, outcomes.text())?.as_deref().and_then(integer).unwrap_or(0);
         state.expires_in = self.told(at.session, outcomes.described())?.expires_in;
         Ok(state)

@@ -166,15 +166,11 @@ impl<H: Host> Filter<H> {
         let incarnation = std::mem::take(&mut receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
         let values = outcomes.entries()?;
-        let mut once = outcomes.readable()?;
-        let mut take = |key: &str| {
-            let at = once.iter().position(|entry| entry.key == key)?;
-            Some(once.swap_remove(at).text)
-        };
-        let (head, total, summary) = (take(HEAD), take(TOTAL), take(SUMMARY));
-        let owner = if is_node { owner } else { take(OWNER) };
-        let settings = take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
-        let (has_title, is_untitled) = (take(TITLE).is_some(), take(UNTITLED).is_some());
+        let mut once = outcomes.once()?;
+        let (head, total, summary) = (once.take(HEAD), once.take(TOTAL), once.take(SUMMARY));
+        let owner = if is_node { owner } else { once.take(OWNER) };
+        let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        let (has_title, is_untitled) = (once.take(TITLE).is_some(), once.take(UNTITLED).is_some());
         let branches = Branches::of(&outcomes.readable()?);
         let newest = outcomes.records()?;
         let mut position = None;

@@ -101,15 +101,10 @@ impl<H: Host> Sessions<H> {
             basis.life.clone_from(&receipt.incarnation);
             let mut outcomes = Outcomes::of(receipt);
             basis.next = self.told(at.session, outcomes.records())?.extent.next();
-            for entry in self.told(at.session, outcomes.readable())? {
-                match &*entry.key {
-                    HEAD => basis.head = Some(entry.text),
-                    TITLE => basis.title = Some(entry.text),
-                    REVISION => basis.revision = Some(entry.text),
-                    OWNER => basis.owner = Some(entry.text).filter(|_| at.node.is_none()),
-                    _ => basis.total = integer(&entry.text).unwrap_or(0),
-                }
-            }
+            let mut once = self.told(at.session, outcomes.once())?;
+            (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
+            basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
+            basis.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
             let oldest = self.told(at.session, outcomes.records())?.records;
             let mut said = oldest.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
             let first = said.next().map(|record| title::of_message(&record.content, options.title_max_length));

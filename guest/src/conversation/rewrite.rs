@@ -67,10 +67,10 @@ impl<H: Host> Sessions<H> {
         for _ in 0..TRIES {
             let once = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }];
             let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::ANY, &once)?;
-            let once = self.told(at.session, outcomes.readable())?;
-            let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
-            let revision = of(REVISION);
-            self.withdrawn(at.session, &life, of(OWNER), number(revision), Fate::Replaced)?;
+            let mut once = self.told(at.session, outcomes.once())?;
+            let (owner, revision) = (once.take(OWNER), once.take(REVISION));
+            let revision = revision.as_deref();
+            self.withdrawn(at.session, &life, owner.as_deref(), number(revision), Fate::Replaced)?;
             let mut operations = vec![
                 WHERE_IT_STANDS,
                 Operation::ResetLog { log: TRANSCRIPT, records: &[] },

@@ -101,15 +101,10 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        let (mut total, mut settings) = (0, Settings::default());
-        for entry in outcomes.readable()? {
-            match &*entry.key {
-                SUMMARY => basis.before = Some(entry.text),
-                REVISION => basis.revision = Some(entry.text),
-                SETTINGS => settings = Settings::parse(&entry.text),
-                _ => total = integer(&entry.text).unwrap_or(0),
-            }
-        }
+        let mut once = outcomes.once()?;
+        (basis.before, basis.revision) = (once.take(SUMMARY), once.take(REVISION));
+        let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        let total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
         let branches = Branches::of(&outcomes.readable()?);
         let run = outcomes.records()?;
 

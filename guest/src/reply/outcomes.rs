@@ -13,6 +13,18 @@ pub(crate) enum Found {
     Oversize { bytes: u64, entries: u64 },
 }
 
+/// What there is once, by key.
+pub(crate) struct Once(Vec<Entry>);
+
+impl Once {
+    /// The text; none: it is not there, can't be read, or was taken before.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.0.iter().position(|entry| entry.key == key)?;
+        Some(self.0.swap_remove(at).text)
+    }
+}
+
 impl Default for Found {
     fn default() -> Self {
         Self::Entries(FoundEntries::default())
@@ -39,6 +51,11 @@ impl Outcomes {
             Found::Entries(found) => Ok(found.entries),
             Found::Oversize { .. } => Ok(Vec::new()),
         }
+    }
+
+    /// Of `GetSome`, to be taken one by one.
+    pub(crate) fn once(&mut self) -> Result<Once, Failure> {
+        self.readable().map(Once)
     }
 
     /// Of `Get`: the text. None: it is not there, can't be read, or is longer than what was asked for.

@@ -82,6 +82,34 @@ async fn what_is_remembered_once_is_found_by_another_process(given: Given) {
 on_stores!(run on directory, redis, cluster: [what_is_remembered_once_is_found_by_another_process,]);
 
 #[test]
+fn without_a_session_a_memory_is_still_the_users_and_found_in_any() {
+    const USER: &str = "--set=recall=user";
+    let given = Arc::new(StoreUnderTest::directory());
+    let remember = |more: &[&str], said: [&str; 2]| {
+        on(&given, &[&["remember", "--json", USER], more].concat(), &messages(&[said])).ok().json()
+    };
+    let anna = ["--user", "anna"];
+    let own = remember(&anna, DOG);
+    assert!(own["session"].as_str().unwrap().starts_with("memories-") && own["outcome"] == "stored", "{own}");
+    assert_eq!(remember(&anna, DOG)["outcome"], "repeated");
+    remember(&["--user", "anna", "--session", "chat"], TEA);
+    let other = remember(&["--user", "ben"], TEA);
+    assert_ne!(other["session"], own["session"]);
+    let found = |more: &[&str], query: &str| {
+        let told = on(&given, &[&["memories", USER, "--json"], more, &[query]].concat(), "").ok().json();
+        let said = |memory: &Value| memory["user_message"].as_str().unwrap().to_owned();
+        told["memories"].as_array().unwrap().iter().map(said).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&anna, "What did Bruno chase?"), [DOG[0]]);
+    assert_eq!(found(&anna, "green tea"), [TEA[0]]);
+    assert_eq!(found(&["--user", "anna", "--session", "chat"], "Bruno"), [""; 0]);
+    assert_eq!(found(&["--user", "ben"], "Bruno"), [""; 0]);
+    on(&given, &["user", "forget", "anna", "--yes", USER], "").ok();
+    assert_eq!(found(&anna, "Bruno"), [""; 0]);
+    assert_eq!(remember(&anna, DOG)["code"], "ended", "forgotten less than a day ago");
+}
+
+#[test]
 fn what_is_not_remembered_is_told_with_its_reason() {
     let given = Arc::new(StoreUnderTest::directory());
     let (anna, said) = (["--user", "anna", "--session", "a"], messages(&[TEA]));

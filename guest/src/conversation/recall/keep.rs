@@ -71,16 +71,9 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        (basis.before, basis.revision) = (None, None);
-        let mut owner = None;
-        for entry in outcomes.readable()? {
-            let place = match &*entry.key {
-                RECALLED => &mut basis.before,
-                REVISION => &mut basis.revision,
-                _ => &mut owner,
-            };
-            *place = Some(entry.text);
-        }
+        let mut once = outcomes.once()?;
+        (basis.before, basis.revision) = (once.take(RECALLED), once.take(REVISION));
+        let owner = once.take(OWNER);
         // It is kept with the user, whenever an entry names them.
         if options.recall.scope == Recall::User && owner.is_some() && bucket.kind == BucketKind::Session {
             return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));

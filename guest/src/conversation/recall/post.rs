@@ -66,11 +66,9 @@ impl<H: Host> Filter<H> {
             Ok(read) => read,
             Err(progress) => return Ok(progress),
         };
-        let mut owner = None;
-        basis.revision = None;
-        for entry in outcomes.readable()? {
-            *(if entry.key == OWNER { &mut owner } else { &mut basis.revision }) = Some(entry.text);
-        }
+        let mut once = outcomes.once()?;
+        let owner = once.take(OWNER);
+        basis.revision = once.take(REVISION);
         let newest = outcomes.records()?;
         let now = self.host.now_micros() / 1000;
         let until = outcomes.described()?.expires_in.map_or(0, |left| now.saturating_add(left));
@@ -178,11 +176,8 @@ impl<H: Host> Filter<H> {
 
 impl Theirs {
     fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
-        let (mut forgotten, mut revision) = (None, None);
-        for entry in outcomes.readable()? {
-            *(if entry.key == FORGOTTEN { &mut forgotten } else { &mut revision }) = Some(entry.text);
-        }
-        Ok(Self { forgotten, revision, posted: outcomes.text()? })
+        let mut once = outcomes.once()?;
+        Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.text()? })
     }
 
     /// Nothing was corrected or forgotten, and nobody else has copied anything of this session.

@@ -160,11 +160,8 @@ impl<H: Host> Filter<H> {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        (basis.before, basis.revision) = (None, None);
-        for entry in outcomes.readable()? {
-            let place = if entry.key == EMBEDDED { &mut basis.before } else { &mut basis.revision };
-            *place = Some(entry.text);
-        }
+        let mut once = outcomes.once()?;
+        (basis.before, basis.revision) = (once.take(EMBEDDED), once.take(REVISION));
         let mut run = outcomes.records()?;
         let extent = run.extent;
         let (to, by) = embedded(&basis);
