@@ -108,15 +108,17 @@ impl<H: Host> Filter<H> {
                 self.catch_up(session, job, &basis, ahead - revision)?
             }
             Some(Posted::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
-                self.withdraw(user, &expectations, session.name, life, Some(&Posted::none(life, revision).write()))?
+                self.withdraw(user, &expectations, session.name, life, &Posted::none(life, revision))?
             }
             posted => {
                 let read = match posted {
                     Some(Posted::Of { life: of, read, .. }) if of == life => read,
                     _ => reading::Read::default(),
                 };
-                if let Some((session, life)) = &ended {
-                    let step = self.withdraw(user, &expectations, session, life, None)?;
+                if let Some((session, life, revision)) = &ended {
+                    // It stays known which revision its copies have to be of, should it not have ended after all.
+                    let none = Posted::none(life, *revision);
+                    let step = self.withdraw(user, &expectations, session, life, &none)?;
                     return Ok(Progress { state: Some(upkeep::state(&basis.incarnation)), ..Progress::of(step) });
                 }
                 let prefix = prefix(life, revision, until);
@@ -135,30 +137,32 @@ impl<H: Host> Filter<H> {
     /// Forget what was copied of a session, of all its lives, whether it is still there or not.
     pub(in super::super) fn reset_posted(&self, session: Bucket<'_>, user: &str) -> Result<Progress, Failure> {
         let posted = reply::text_of(&self.host, owner::bucket(user), POSTED, session.name)?;
-        let forgotten = Operation::Remove { map: POSTED, keys: &[session.name] };
         let entry = [same(POSTED, session.name, posted.as_deref())];
+        // Which revision copies have to be of stays known: a correction may be under way.
+        let anew = posted.as_deref().and_then(Posted::parse).and_then(|posted| match posted {
+            Posted::Of { life, revision, .. } => Some(Posted::none(&life, revision).write()),
+            Posted::Gone { .. } => None,
+        });
+        let last = anew.as_deref().map(|text| Operation::Put { map: POSTED, key: session.name, text });
         let copies = Copies { user, session: session.name, life: None, positions: None };
-        Ok(Progress::of(match copies.take_out(&self.host, &entry, &[CHANGED], Some(forgotten))? {
+        Ok(Progress::of(match copies.take_out(&self.host, &entry, &[CHANGED], last)? {
             Taken::Whole => Step::Done,
             Taken::Some | Taken::Unmet => Step::Again,
             Taken::Nowhere => Step::Ended,
         }))
     }
 
-    /// All copies of a session's life go: of one that was changed without them, to be made `anew`, or has ended.
+    /// All copies of a session's life go, to be made anew: it was changed without them, or has ended.
     fn withdraw(
         &self,
         user: &str,
         unchanged: &[Expectation<'_>],
         session: &str,
         life: &str,
-        anew: Option<&str>,
+        anew: &Posted,
     ) -> Result<Step, Failure> {
-        let keys = [session];
-        let last = match anew {
-            Some(text) => Operation::Put { map: POSTED, key: session, text },
-            None => Operation::Remove { map: POSTED, keys: &keys },
-        };
+        let text = anew.write();
+        let last = Operation::Put { map: POSTED, key: session, text: &text };
         let copies = Copies { user, session, life: Some(life), positions: None };
         copies.take_out(&self.host, unchanged, &[CHANGED], Some(last))?;
         Ok(Step::Again)
@@ -190,10 +194,12 @@ impl Theirs {
     }
 }
 
-/// A session, and its life, that has ended by now, if there is one; not this one.
-fn ended(posted: &[Entry], but: &str, now: u64) -> Option<(String, String)> {
+/// A session that has ended by now, its life, and the revision of its copies, if there is one; not this one.
+fn ended(posted: &[Entry], but: &str, now: u64) -> Option<(String, String, u64)> {
     posted.iter().filter(|entry| entry.key != but).find_map(|entry| match Posted::parse(&entry.text)? {
-        Posted::Of { life, until, .. } if (1..=now).contains(&until) => Some((entry.key.clone(), life)),
+        Posted::Of { life, until, revision, .. } if (1..=now).contains(&until) => {
+            Some((entry.key.clone(), life, revision))
+        }
         _ => None,
     })
 }

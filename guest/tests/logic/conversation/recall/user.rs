@@ -191,7 +191,10 @@ fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
 
 #[test]
 fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
-    for (what, last) in [("remove", 20), ("clear", 20), ("set", 20), ("delete", 10)] {
+    let corrections = [("remove", 20), ("clear", 20), ("set", 20), ("delete", 10)];
+    for (what, last, resets) in
+        corrections.iter().flat_map(|(what, last)| [(*what, *last, false), (*what, *last, true)])
+    {
         for call in 1..last {
             let fake = Fake::new();
             let filter = filter(&fake, OPTIONS);
@@ -201,6 +204,9 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
             fake.before_each(move |fake, count| {
                 if count == begin + call {
                     let filter = super::super::filter(fake, OPTIONS);
+                    if resets {
+                        finish(&filter, &mut work("one", "recall-reset"));
+                    }
                     finish(&filter, &mut work("one", "recall"));
                     finish(&filter, &mut work("one", "recall"));
                 }
