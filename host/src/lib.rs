@@ -51,11 +51,11 @@
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
+#[cfg(feature = "config")]
 pub mod config;
 mod contract;
 mod conversation_options;
 mod counters;
-#[cfg(feature = "config")]
 pub mod embedding;
 mod entry;
 mod files;
