@@ -9,6 +9,7 @@
 use super::activity;
 use super::owner::{self, ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER};
 use super::profile::valid_user;
+use super::record::integer;
 use super::{OWNER, SESSION, recall};
 use crate::config::{KEYS_BYTES, MAX_KEYS};
 use crate::history;
@@ -54,7 +55,7 @@ impl<H: Host> Sessions<H> {
     }
 
     fn forget(&self, name: &str) -> Result<UserForgotten, Failure> {
-        let stamp = history::timestamp(self.host().now_micros());
+        let (stamp, before) = self.next_stamp(name)?;
         let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
         // What the index has of them are numbers, which go in the end.
         let [passages, terms, vectors] = recall::remove::ANEW;
@@ -68,7 +69,12 @@ impl<H: Host> Sessions<H> {
             page(NODES),
             page(SESSIONS),
         ];
-        let receipt = self.of_bucket(name, Opening::Create { time_to_live: None }, &[], &operations)?;
+        let expectations = [owner::unforgotten(before.as_deref())];
+        let receipt = self.of_bucket(name, Opening::Create { time_to_live: None }, &expectations, &operations)?;
+        if receipt.status == Status::Unmet {
+            // Somebody else has just begun: this one is called again.
+            return Ok(UserForgotten { remaining: 1, ..UserForgotten::default() });
+        }
         let mut outcomes = applied(receipt)?;
         for _ in 0..2 {
             outcomes.changed()?;
@@ -117,6 +123,21 @@ impl<H: Host> Sessions<H> {
             self.of_bucket(name, Opening::Replace, &expected(&stamp, next), &operations)?;
         }
         Ok(done)
+    }
+
+    /// When they are forgotten: later than whoever did that before, whatever the clocks say, for what is expected of a
+    /// tombstone depends on no two being the same. And what the one before says.
+    fn next_stamp(&self, name: &str) -> Result<(String, Option<String>), Failure> {
+        let before = reply::text_of(self.host(), owner::bucket(name), USER, FORGOTTEN)?;
+        let micros = |stamp: &str| {
+            let (whole, part) = stamp.split_once('.')?;
+            // Zeros at its end are left out.
+            let digits = part.bytes().chain(*b"000000").take(6);
+            let part = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit & 0xf));
+            integer(whole)?.checked_mul(1_000_000)?.checked_add(part)
+        };
+        let after = before.as_deref().and_then(micros).map_or(0, |before| before.saturating_add(1));
+        Ok((history::timestamp(self.host().now_micros().max(after)), before))
     }
 
     /// Take what is gone from the user's lists, and count what is left. None: it is not as expected.

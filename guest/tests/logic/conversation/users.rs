@@ -2,6 +2,7 @@
 
 use keepline_filter::Effect;
 use keepline_filter::store::FailureCode;
+use keepline_filter::{Config, Sessions};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
@@ -213,4 +214,33 @@ fn node_mode_without_a_node_is_no_memory_or_an_error() {
         assert_eq!(answered.problem.is_some(), option == "true");
     }
     assert_eq!(fake.transactions.get(), 0);
+}
+
+#[test]
+fn no_two_tombstones_are_the_same_and_a_later_one_is_later() {
+    let fake = Fake::new();
+    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let stamp = || {
+        assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+        String::from_utf8(fake.buckets.borrow()["User/anna"].maps["user"]["forgotten"].clone()).unwrap()
+    };
+    let mut stamps = Vec::new();
+    // In the same microsecond, with decimals that are left out, and by clocks that are behind.
+    for micros in [1_795_186_917_500_000, 1_795_186_917_500_000, 1_795_186_917_499_999, 5, 1_795_186_918_000_000] {
+        fake.micros.set(micros);
+        stamps.push(stamp());
+    }
+    let expected = ["1795186917.5", "1795186917.500001", "1795186917.500002", "1795186917.500003", "1795186918.0"];
+    assert_eq!(stamps, expected);
+    // Whoever begins between another one's look and its tombstone goes first.
+    let begin = fake.transactions.get();
+    fake.before_each(move |fake, count| {
+        if count == begin + 2 {
+            let sessions = Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+            assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+        }
+    });
+    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 1);
+    *fake.hook.borrow_mut() = None;
+    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
 }
