@@ -28,7 +28,16 @@ fn packaged() -> Result<Vec<u8>, String> {
 
 #[cfg(feature = "from-source")]
 fn built() -> Result<Vec<u8>, String> {
-    for input in ["build", "../guest/src", "../guest/Cargo.toml", "../json/src", "../json/Cargo.toml", "../recall/src", "../recall/Cargo.toml", "../wit"] {
+    for input in [
+        "build",
+        "../guest/src",
+        "../guest/Cargo.toml",
+        "../json/src",
+        "../json/Cargo.toml",
+        "../recall/src",
+        "../recall/Cargo.toml",
+        "../wit",
+    ] {
         println!("cargo::rerun-if-changed={input}");
     }
     // Which hold the profile, and the versions.

@@ -7,6 +7,7 @@ use keepline_json::{push_digits, push_number, push_string};
 
 use crate::config::Config;
 use crate::log;
+use crate::names::split_once;
 use crate::reply::{self, Outcomes};
 use crate::store::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Transaction};
 
@@ -35,6 +36,22 @@ pub fn timestamp(micros: u64) -> String {
     }
     push_digits(&mut out, fraction, decimals);
     out
+}
+
+/// Microseconds of a moment so written, or as any plain decimal. None: it is none.
+pub fn micros_of(timestamp: &str) -> Option<u64> {
+    let (whole, fraction) = split_once(timestamp, ".").unwrap_or((timestamp, ""));
+    let is_plain = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !is_plain(whole) || !is_plain(fraction) {
+        return None;
+    }
+    let micros = fraction.bytes().chain(*b"000000").take(6).fold(0, |sum, digit| sum * 10 + u64::from(digit & 0xf));
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)
+}
+
+/// The same in milliseconds, as the conversation's limits are.
+pub fn milliseconds_of(timestamp: &str) -> Option<u64> {
+    micros_of(timestamp).map(|micros| micros / 1000)
 }
 
 /// A record of an operation on one key.
@@ -161,7 +178,30 @@ mod tests {
             (0, "0.0"),
         ] {
             assert_eq!(timestamp(micros), text);
+            assert_eq!(micros_of(text), Some(micros));
         }
         timestamp(u64::MAX);
+    }
+
+    #[test]
+    fn timestamps_are_read_as_others_write_them() {
+        for (text, micros) in [
+            ("17.5", Some(17_500_000)),
+            ("17", Some(17_000_000)),
+            ("17.", Some(17_000_000)),
+            ("17.1234567", Some(17_123_456)),
+            ("0", Some(0)),
+            ("18446744073709.551615", Some(u64::MAX)),
+            ("18446744073709.551616", None),
+            ("99999999999999999999", None),
+            ("life-1", None),
+            ("1.x", None),
+            ("1e9", None),
+            ("-1", None),
+            (".5", None),
+            ("", None),
+        ] {
+            assert_eq!(micros_of(text), micros, "{text}");
+        }
     }
 }

@@ -266,6 +266,7 @@ impl<H: Host> Filter<H> {
                 branches: &branches,
                 target,
                 now: self.host.now_micros() / 1000,
+                oldest_at: self.oldest_at(options),
             };
             match self.recall(options, wanted, found, &asking) {
                 Ok(Some(recalled)) => push_member(&mut members, "memory_recall", &recalled),

@@ -6,6 +6,7 @@ use super::record::{Record, integer};
 use super::scope;
 use super::settings::Settings;
 use super::{BYTES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, ask::Summary, title};
+use crate::history::milliseconds_of;
 use crate::names::{ANSWER_COUNT, repr};
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, valid_session};
 use crate::store::{Bucket, Host, LogEnd, Opening, Operation, VALUES};
@@ -106,8 +107,8 @@ impl<H: Host> Sessions<H> {
         let record = newest.records.first().and_then(|text| Record::parse(text));
         let mut state = TranscriptState {
             // Stores name a life by the second that it began.
-            created_at: milliseconds(&incarnation),
-            last_at: record.and_then(|record| milliseconds(&record.at)),
+            created_at: milliseconds_of(&incarnation),
+            last_at: record.and_then(|record| milliseconds_of(&record.at)),
             incarnation,
             oldest: newest.extent.first,
             next: newest.extent.next(),
@@ -139,35 +140,5 @@ impl<H: Host> Sessions<H> {
         };
         self.look(at.session, at.bucket(), Opening::ANY, &[write])?;
         Ok(title)
-    }
-}
-
-/// Of seconds since 1970, written as a decimal.
-fn milliseconds(seconds: &str) -> Option<u64> {
-    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    let is_plain = fraction.bytes().all(|byte| byte.is_ascii_digit());
-    let thousandths = fraction.bytes().chain(*b"000").take(3).fold(0, |sum, digit| sum * 10 + u64::from(digit & 0xf));
-    integer(whole).filter(|whole| is_plain && *whole < 1 << 40).map(|whole| whole * 1000 + thousandths)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_told_in_milliseconds() {
-        for (seconds, told) in [
-            ("1795186917.032595", Some(1_795_186_917_032)),
-            ("17.5", Some(17_500)),
-            ("0", Some(0)),
-            ("life-1", None),
-            ("1.x", None),
-            ("1e9", None),
-            ("-1", None),
-            ("", None),
-            ("9999999999999999", None),
-        ] {
-            assert_eq!(milliseconds(seconds), told, "{seconds}");
-        }
     }
 }

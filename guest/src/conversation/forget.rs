@@ -9,7 +9,6 @@
 use super::activity;
 use super::owner::{self, ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER};
 use super::profile::valid_user;
-use super::record::integer;
 use super::{OWNER, SESSION, recall};
 use crate::config::{KEYS_BYTES, MAX_KEYS};
 use crate::history;
@@ -129,14 +128,7 @@ impl<H: Host> Sessions<H> {
     /// tombstone depends on no two being the same. And what the one before says.
     fn next_stamp(&self, name: &str) -> Result<(String, Option<String>), Failure> {
         let before = reply::text_of(self.host(), owner::bucket(name), USER, FORGOTTEN)?;
-        let micros = |stamp: &str| {
-            let (whole, part) = stamp.split_once('.')?;
-            // Zeros at its end are left out.
-            let digits = part.bytes().chain(*b"000000").take(6);
-            let part = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit & 0xf));
-            integer(whole)?.checked_mul(1_000_000)?.checked_add(part)
-        };
-        let after = before.as_deref().and_then(micros).map_or(0, |before| before.saturating_add(1));
+        let after = before.as_deref().and_then(history::micros_of).map_or(0, |before| before.saturating_add(1));
         Ok((history::timestamp(self.host().now_micros().max(after)), before))
     }
 

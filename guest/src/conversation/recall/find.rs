@@ -12,11 +12,12 @@ use super::super::owner;
 use super::super::thread::Branches;
 use super::keep::is_before;
 use super::options::Recall;
-use super::passage::{Origin, Passage, milliseconds, read_terms, speaker};
+use super::passage::{Origin, Passage, read_terms, speaker};
 use super::posted::Posted;
 use super::vectors::{self, Near};
 use super::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
 use crate::filter::{Filter, QuestionEntry};
+use crate::history::milliseconds_of;
 use crate::reply::{self, Outcomes};
 use crate::store::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
 
@@ -132,6 +133,8 @@ pub(in super::super) struct Asking<'a> {
     pub target: u64,
     /// Milliseconds since 1970.
     pub now: u64,
+    /// What was said before that is not recalled: milliseconds since 1970.
+    pub oldest_at: u64,
 }
 
 impl<H: Host> Filter<H> {
@@ -242,16 +245,11 @@ impl Asking<'_> {
                 && self.shown.binary_search(&passage.position).is_err()
                 && self.branches.hold(self.target, passage.position));
         is_in_reach
-            && !self.is_too_old(options, passage)
+            && !is_before(passage, self.oldest_at)
             && !passage
                 .source
                 .as_deref()
                 .is_some_and(|source| options.recall.exclude.iter().any(|other| other == source))
-    }
-
-    fn is_too_old(&self, options: &Options, passage: &Passage<'_>) -> bool {
-        let kept = crate::config::milliseconds(options.recall.ttl_hours);
-        kept.is_some_and(|kept| is_before(passage, self.now.saturating_sub(kept)))
     }
 }
 
@@ -345,7 +343,7 @@ fn write(session: &str, text: &str, taken: &[Taken<'_>], best: f32) -> String {
 
 /// `[2023-05-08]`, if it is known.
 fn push_day(out: &mut String, at: &str) {
-    let Some(time) = milliseconds(at) else { return out.push_str("[…]") };
+    let Some(time) = milliseconds_of(at) else { return out.push_str("[…]") };
     let Date { year, month, day } = Date::of(time);
     for (before, number, count) in [("[", year, 4), ("-", month, 2), ("-", day, 2)] {
         out.push_str(before);

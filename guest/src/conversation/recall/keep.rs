@@ -8,12 +8,13 @@ use super::super::options::Options;
 use super::super::upkeep::{self, Basis, Job, Progress, Step};
 use super::super::{OWNER, REVISION, SESSION};
 use super::options::Recall;
-use super::passage::{Cut, Passage, milliseconds, read_terms};
+use super::passage::{Cut, Passage, read_terms};
 use super::reading::{self, Passages, Read, Stretch};
 use super::remove::{ANEW, ORPHANS, orphans};
 use super::vectors::{VECTORS, keys};
 use super::{FOLD, INDEX, KEPT, OLDEST, PASSAGES, RECALLED, RUN, TERMS, WHERE_TERMS_ARE};
 use crate::filter::Filter;
+use crate::history::milliseconds_of;
 use crate::reply::{self, Outcomes};
 use crate::store::{
     Bucket, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Posting, Status,
@@ -218,7 +219,7 @@ impl<H: Host> Filter<H> {
         let count = gone.max(surplus.min(run.records.len() as u64));
         let positions: Vec<u64> = (run.first..run.first + count).collect();
         let tail = (run.first + count).saturating_sub(terms.first).min(terms.length);
-        let keys = keys(&positions);
+        let keys = keys(positions.iter().copied());
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let operations = [
             Operation::Remove { map: VECTORS, keys: &keys },
@@ -267,7 +268,7 @@ impl<H: Host> Filter<H> {
     }
 
     /// What was said before that is not kept: milliseconds since 1970.
-    pub(super) fn oldest_at(&self, options: &Options) -> u64 {
+    pub(in super::super) fn oldest_at(&self, options: &Options) -> u64 {
         let kept = crate::config::milliseconds(options.recall.ttl_hours).unwrap_or(u64::MAX);
         (self.host.now_micros() / 1000).saturating_sub(kept)
     }
@@ -275,7 +276,7 @@ impl<H: Host> Filter<H> {
 
 /// Whether something was said before that.
 pub(super) fn is_before(passage: &Passage<'_>, oldest: u64) -> bool {
-    milliseconds(&passage.at).is_some_and(|at| at < oldest)
+    milliseconds_of(&passage.at).is_some_and(|at| at < oldest)
 }
 
 fn begins(log: &'static str, extent: LogExtent) -> Expectation<'static> {

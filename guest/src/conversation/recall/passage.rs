@@ -8,6 +8,7 @@ use keepline_json::{self as json, push_number, push_string};
 use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, tokens};
 
 use super::super::record::{Kind, Record, Role, integer};
+use crate::history::milliseconds_of;
 
 /// Longer names are no speaker's.
 const SPEAKER_MAX: usize = 40;
@@ -115,7 +116,7 @@ impl Cut<'_> {
         };
         let named = speaker(content);
         let speaker = named.unwrap_or(role);
-        let time = milliseconds(&record.at).unwrap_or(0);
+        let time = milliseconds_of(&record.at).unwrap_or(0);
         let facets = match &self.origin {
             None => vec![facet(position)],
             Some(origin) => vec![facet_of(origin.session, Some(position)), facet_of(origin.session, None)],
@@ -143,14 +144,6 @@ pub(super) fn speaker(text: &str) -> Option<&str> {
     let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && !word.starts_with(char::is_lowercase);
     (name.len() <= SPEAKER_MAX && !name.is_empty() && name.split(' ').count() <= 2 && name.split(' ').all(is_name))
         .then_some(name)
-}
-
-/// Of seconds as JSON.
-pub(super) fn milliseconds(at: &str) -> Option<u64> {
-    let (whole, part) = at.split_once('.').unwrap_or((at, ""));
-    let part = part.get(..part.len().min(3)).unwrap_or_default();
-    let scale = [1000, 100, 10, 1].get(part.len()).copied().unwrap_or(0);
-    Some(integer(whole)?.checked_mul(1000)? + integer(part).unwrap_or(0) * scale)
 }
 
 /// The term that all passages of a message have, and few others: by it they are found again.

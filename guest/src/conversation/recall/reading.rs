@@ -5,7 +5,8 @@
 
 use super::super::TRANSCRIPT;
 use super::super::record::{Record, integer};
-use super::passage::{Cut, milliseconds};
+use super::passage::Cut;
+use crate::history::milliseconds_of;
 use crate::store::{LogEnd, LogRecords, Operation, Span};
 
 /// What one step reads of the transcript, and how many passages it makes, but for those of one more message.
@@ -109,7 +110,7 @@ impl Stretch {
             let mut before = None;
             for (position, text) in (run.first..).zip(&run.records) {
                 let record = Record::parse(text);
-                let at = record.as_ref().and_then(|record| milliseconds(&record.at));
+                let at = record.as_ref().and_then(|record| milliseconds_of(&record.at));
                 if again.is_empty() && position < to {
                     before = at.or(before);
                     continue;

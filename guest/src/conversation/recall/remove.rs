@@ -26,29 +26,40 @@ const DEPTH: u64 = 1 << 20;
 struct Removal {
     /// Ascending.
     positions: Vec<u64>,
-    /// With nothing in their place.
-    passages: Vec<(u64, &'static str)>,
-    terms: Vec<(u64, &'static str)>,
-    /// Keys of their vectors.
-    vectors: Vec<String>,
     /// Where both logs began.
     first: [u64; 2],
     /// Whether there are no more of them.
     is_whole: bool,
 }
 
-impl Removal {
+/// What became of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// All of them are out.
+    Whole,
+    /// Some are.
+    Some,
+    /// It was not as expected.
+    Unmet,
+    /// There is no such bucket.
+    Nowhere,
+}
+
+/// What is taken out of a bucket: passages that have one of these terms, and are meant.
+pub(super) struct Removing<'a> {
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub facets: &'a [u32],
+    pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
+}
+
+impl Removing<'_> {
     /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
-    fn find(
-        host: &impl Host,
-        bucket: Bucket<'_>,
-        opening: Opening<'_>,
-        facets: &[u32],
-        is_meant: &dyn Fn(&Passage<'_>) -> bool,
-    ) -> Result<Option<Self>, Failure> {
+    fn find(&self, host: &impl Host) -> Result<Option<Removal>, Failure> {
+        let Self { bucket, opening, is_meant, .. } = *self;
         // Two may be the same number, and each is asked for once.
-        let mut once: Vec<u32> = Vec::with_capacity(facets.len());
-        for facet in facets {
+        let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
+        for facet in self.facets {
             if !once.contains(facet) {
                 once.push(*facet);
             }
@@ -91,7 +102,7 @@ impl Removal {
         }
         let mut candidates = reply::sorted(candidates);
         candidates.dedup();
-        let mut removal = Self { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Self::default() };
+        let mut removal = Removal { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Removal::default() };
         candidates.truncate(CANDIDATES);
         candidates.retain(|&position| position >= passages.first && position < passages.next());
         if candidates.is_empty() {
@@ -116,35 +127,9 @@ impl Removal {
             }
         }
         removal.positions = cut.positions;
-        removal.vectors = keys(&removal.positions);
-        removal.passages = removal.positions.iter().map(|&position| (position, "")).collect();
-        removal.terms.extend(removal.passages.iter().filter(|(position, _)| *position >= first[1]));
         Ok(Some(removal))
     }
-}
 
-/// What became of a try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// All of them are out.
-    Whole,
-    /// Some are.
-    Some,
-    /// It was not as expected.
-    Unmet,
-    /// There is no such bucket.
-    Nowhere,
-}
-
-/// What is taken out of a bucket: passages that have one of these terms, and are meant.
-pub(super) struct Removing<'a> {
-    pub bucket: Bucket<'a>,
-    pub opening: Opening<'a>,
-    pub facets: &'a [u32],
-    pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
-}
-
-impl Removing<'_> {
     /// Take out as many as one transaction can, with `operations`; with `last`, if these are all. Three waits; two if there
     /// are none.
     pub(super) fn take_out(
@@ -154,21 +139,24 @@ impl Removing<'_> {
         operations: &[Operation<'_>],
         last: Option<Operation<'_>>,
     ) -> Result<Taken, Failure> {
-        let Self { bucket, opening, facets, is_meant } = *self;
-        let Some(removal) = Removal::find(host, bucket, opening, facets, is_meant)? else {
-            return Ok(Taken::Nowhere);
-        };
-        let keys: Vec<&str> = removal.vectors.iter().map(String::as_str).collect();
+        let Self { bucket, opening, .. } = *self;
+        let Some(removal) = self.find(host)? else { return Ok(Taken::Nowhere) };
+        let [passages, terms] = removal.first;
+        let keys = keys(removal.positions.iter().copied());
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        // Nothing is left in their place.
+        let texts: Vec<(u64, &str)> = removal.positions.iter().map(|&position| (position, "")).collect();
+        // Those of older ones are in the index alone.
+        let listed = texts.get(texts.partition_point(|(position, _)| *position < terms)..).unwrap_or_default();
         let mut all = operations.to_vec();
         if !removal.positions.is_empty() {
             all.push(Operation::Remove { map: VECTORS, keys: &keys });
-            all.push(Operation::Rewrite { log: PASSAGES, records: &removal.passages });
-            all.push(Operation::Rewrite { log: TERMS, records: &removal.terms });
+            all.push(Operation::Rewrite { log: PASSAGES, records: &texts });
+            all.push(Operation::Rewrite { log: TERMS, records: listed });
             all.push(Operation::Unpost { index: INDEX, positions: &removal.positions });
         }
         all.extend(last.filter(|_| removal.is_whole));
         // Nothing was folded or dropped meanwhile.
-        let [passages, terms] = removal.first;
         let mut expected = expectations.to_vec();
         for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
             expected.push(Expectation::Log { log, first: Some(first), next: None });

@@ -67,22 +67,14 @@ impl Near {
 
     /// Of which passages the vectors are to be read with their texts.
     pub(super) fn keys(&self, candidates: &[Candidate]) -> Vec<String> {
-        match self {
-            Self::Many => {
-                let mut keys = Vec::with_capacity(LOOKED_AT);
-                for candidate in candidates.get(..LOOKED_AT).unwrap_or(candidates) {
-                    keys.push(candidate.position.to_string());
-                }
-                keys
-            }
-            _ => Vec::new(),
-        }
+        let looked_at = if matches!(self, Self::Many) { LOOKED_AT } else { 0 };
+        keys(candidates.iter().take(looked_at).map(|candidate| candidate.position))
     }
 }
 
 /// The names of passages' vectors.
-pub(super) fn keys(positions: &[u64]) -> Vec<String> {
-    let mut keys = Vec::with_capacity(positions.len());
+pub(super) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
+    let mut keys = Vec::new();
     for position in positions {
         keys.push(position.to_string());
     }
