@@ -83,7 +83,8 @@ impl<H: Host> Filter<H> {
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
         let is_of_user = options.recall.scope == Recall::User && user.is_some() && node.is_none();
-        let recall = recall::find::Wanted::of(options, entry, is_of_user, now).filter(|_| is_recalled);
+        let recall =
+            recall::find::Wanted::of(options, entry, is_of_user.then_some(session), now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),

@@ -62,6 +62,11 @@ impl Branches {
         self.0.get(count.checked_sub(1)?).copied()
     }
 
+    /// Whether all that follows this record is in one branch.
+    pub(super) fn is_one_after(&self, position: u64) -> bool {
+        self.0.last().is_none_or(|(begin, _)| *begin <= position)
+    }
+
     /// Where the branch goes on from that begins here.
     pub(super) fn after(&self, position: u64) -> Option<u64> {
         self.last(position).filter(|(begin, _)| *begin == position).map(|(_, after)| after)

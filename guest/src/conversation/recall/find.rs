@@ -12,7 +12,7 @@ use super::super::owner;
 use super::super::thread::Branches;
 use super::keep::is_before;
 use super::options::Recall;
-use super::passage::{Origin, Passage, read_terms, speaker};
+use super::passage::{Origin, Passage, facet_of, read_terms, speaker};
 use super::posted::Posted;
 use super::vectors::{self, Near};
 use super::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
@@ -25,16 +25,20 @@ use crate::store::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Openi
 const HEADER: u32 = 4;
 /// More is read than is attached, for the best of it may stand in the window; in tokens at most.
 const SPARE_MAX: u32 = 8000;
+/// Windows count tokens in their own way: by so many more than these, passages may still stand in one.
+const SHOWN_SPARE: u64 = 512;
 /// Bytes of the texts that are read: a token has four, and JSON some more.
-const TOKEN_BYTES: u32 = 8;
+const TOKEN_BYTES: u64 = 8;
 /// How many are scored.
 const CANDIDATES: usize = 512;
 
 /// What a question looks for.
 pub(in super::super) struct Wanted {
     query: Query,
-    /// Of the query.
+    /// Of the query; in a user's memory also what the passages of the session that asks have in common.
     terms: Vec<u32>,
+    /// The place of that among them.
+    own: Option<usize>,
     /// Among all that the user's sessions have, and not in the transcript that asks.
     pub(in super::super) is_of_user: bool,
     /// Of the question.
@@ -42,11 +46,12 @@ pub(in super::super) struct Wanted {
 }
 
 impl Wanted {
-    /// None: nothing can be found, or is to be. `now` in milliseconds.
+    /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
+    /// `now` in milliseconds.
     pub(in super::super) fn of(
         options: &Options,
         entry: &QuestionEntry<'_>,
-        is_of_user: bool,
+        session_of_user: Option<&str>,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
         if options.recall.scope == Recall::Off {
@@ -54,10 +59,22 @@ impl Wanted {
         }
         let hints = Hints { speaker: options.recall.hints, time: options.recall.hints };
         let query = Query::new(entry.text, now(), hints);
-        let terms = query.terms();
+        let mut terms = query.terms();
         let vector = entry.vector.filter(|_| options.recall.vectors);
         let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
-        (!terms.is_empty() || embedding.is_some()).then_some(Self { query, terms, is_of_user, embedding })
+        if terms.is_empty() && embedding.is_none() {
+            return None;
+        }
+        let is_of_user = session_of_user.is_some();
+        // Two may be the same number, and each is asked for once.
+        let own = session_of_user.map(|session| {
+            let facet = facet_of(session, None);
+            terms.iter().position(|term| *term == facet).unwrap_or_else(|| {
+                terms.push(facet);
+                terms.len() - 1
+            })
+        });
+        Some(Self { query, terms, own, is_of_user, embedding })
     }
 
     /// To be read with the rest of what the question needs.
@@ -108,6 +125,28 @@ impl Seen {
         vectors::reordered(&candidates, embedding, all, &|position| self.mark(position))
     }
 
+    /// From which position on passages may be of what the window shows, which is the newest of its session: going back,
+    /// as many tokens. Once candidates were found.
+    fn shown_from(&self, wanted: &Wanted, asking: &Asking<'_>) -> u64 {
+        let Some(oldest) = asking.shown.first() else { return u64::MAX };
+        if !asking.branches.is_one_after(*oldest) {
+            return 0;
+        }
+        let mut left = asking.shown_tokens + asking.shown_tokens / 4 + SHOWN_SPARE;
+        let mut from = u64::MAX;
+        let mut passed = |offset: usize| {
+            from = self.found.first + offset as u64;
+            let mark = self.found.marks.get(offset).and_then(|mark| Mark::decode(*mark));
+            left = left.saturating_sub(mark.map_or(0, |mark| mark.tokens.into()));
+            left > 0
+        };
+        match wanted.own.and_then(|own| self.found.terms.get(own)) {
+            Some(own) => _ = own.iter().rev().all(|offset| passed(*offset as usize)),
+            None => _ = (0..self.found.marks.len()).rev().all(passed),
+        }
+        from
+    }
+
     /// Of a position, once candidates were found.
     fn mark(&self, position: u64) -> Option<Mark> {
         let offset = usize::try_from(position.checked_sub(self.found.first)?).ok()?;
@@ -154,8 +193,8 @@ impl<H: Host> Filter<H> {
         let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
         // Where the order is not known yet, there is a choice.
         let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
-        let most = budget.saturating_add(spare).saturating_add(choice);
-        let read = select(&candidates, most, HEADER);
+        let most = budget.saturating_add(choice);
+        let read = to_read(&candidates, most, spare, seen.shown_from(wanted, asking));
         let mut spans: Vec<Span> = Vec::new();
         for candidate in &read {
             match spans.last_mut() {
@@ -166,7 +205,8 @@ impl<H: Host> Filter<H> {
         if spans.is_empty() {
             return Ok(None);
         }
-        let max_bytes = u64::from(most.saturating_mul(TOKEN_BYTES)) + (32 << 10);
+        let max_bytes =
+            read.iter().map(|candidate| u64::from(candidate.mark.tokens)).sum::<u64>() * TOKEN_BYTES + (32 << 10);
         let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
         let (bucket, opening) = match asking.user {
             Some(user) => (owner::bucket(user), Opening::LOOK),
@@ -224,6 +264,20 @@ impl<H: Host> Filter<H> {
         }
         Ok((!taken.is_empty()).then(|| write(asking.session, &text, &taken, best)))
     }
+}
+
+/// The best, in order of position: as many as go into a budget, and those as good as them that may stand in the window,
+/// which is not known before they are read.
+fn to_read(candidates: &[Candidate], budget: u32, spare: u32, shown_from: u64) -> Vec<Candidate> {
+    let (mut perhaps, sure): (Vec<Candidate>, Vec<Candidate>) =
+        candidates.iter().partition(|candidate| candidate.position >= shown_from);
+    let mut read = select(&sure, budget, HEADER);
+    // Of all that come before the last of them.
+    let is_taken = |candidate: &&Candidate| read.binary_search_by_key(&candidate.position, |it| it.position).is_ok();
+    let worst = sure.iter().rfind(is_taken).filter(|_| read.len() < sure.len());
+    perhaps.retain(|candidate| worst.is_none_or(|worst| candidate.score >= worst.score));
+    read.extend(select(&perhaps, budget.saturating_add(spare), HEADER));
+    read
 }
 
 /// Whether the session that a passage is from has not ended.
