@@ -14,6 +14,9 @@ const RADIUS: usize = 5;
 /// How much a term counts in the neighbours from 5 before to 5 after: 0.65 to the power of the distance.
 const KERNEL: [f32; 2 * RADIUS + 1] =
     [0.116_029_06, 0.178_506_25, 0.274_625, 0.4225, 0.65, 1.0, 0.65, 0.4225, 0.274_625, 0.178_506_25, 0.116_029_06];
+const DECAY: f32 = 0.65;
+/// What one that is too far away would have.
+const OUT_OF_REACH: f32 = 0.075_418_89;
 /// BM25: how soon more of a term adds nothing.
 const SATURATION: f32 = 1.2;
 /// BM25: how much the length matters.
@@ -156,19 +159,33 @@ impl<'a> Ranking<'a> {
 
     /// Lengths are smoothed as terms are, and taken relative to their mean.
     fn lengths(&mut self) {
-        let mut sum = 0.0;
-        for (at, mark) in self.marks.iter().enumerate() {
-            let Some(mark) = Mark::decode(*mark) else { continue };
-            self.documents += 1;
-            self.spread(at, f32::from(mark.terms));
-        }
-        for (place, weight) in self.places.iter_mut().zip(&mut self.weights) {
-            place.length = std::mem::take(weight);
-            sum += f64::from(place.length);
-        }
+        self.documents = self.marks.iter().filter(|mark| **mark != 0).count();
+        self.smooth(false);
+        self.smooth(true);
+        let sum: f64 = self.places.iter().map(|place| f64::from(place.length)).sum();
         let mean = (sum / self.documents.max(1) as f64).max(1.0) as f32;
         for place in &mut self.places {
             place.length = SATURATION * (1.0 - LENGTH + LENGTH * place.length / mean);
+        }
+    }
+
+    /// Add the lengths of what lies on one side, and half of the own one. Every document has one, so that it pays to make
+    /// each sum out of its neighbour's: that times the decay, with one length more and one less.
+    fn smooth(&mut self, is_behind: bool) {
+        let terms = |at: usize| self.marks.get(at).map_or(0.0, |mark| f32::from(mark >> 8));
+        let count = self.marks.len();
+        let (mut sum, mut reach) = (0.0, 0);
+        for step in 0..count {
+            let at = if is_behind { count - 1 - step } else { step };
+            let Some(place) = self.places.get_mut(at) else { continue };
+            let next_reach = usize::from(if is_behind { place.after } else { place.before });
+            let own = terms(at);
+            sum = if next_reach == 0 { own } else { own + DECAY * sum };
+            if reach == RADIUS && next_reach == RADIUS {
+                sum -= OUT_OF_REACH * terms(if is_behind { at + RADIUS + 1 } else { at - RADIUS - 1 });
+            }
+            reach = next_reach;
+            place.length += sum - own / 2.0;
         }
     }
 

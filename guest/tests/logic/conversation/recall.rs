@@ -1,6 +1,7 @@
 //! Recall: what the window has lost comes back, and nothing that it must not.
 
 mod large;
+mod shown;
 mod user;
 
 use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
