@@ -44,7 +44,7 @@ fn built() -> Result<Vec<u8>, String> {
     for input in ["../Cargo.toml", "../Cargo.lock"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    component::build(Path::new("../guest/Cargo.toml"), "keepline-filter")
+    component::build(Path::new("../guest/Cargo.toml"), "keepline-filter", true)
 }
 
 #[cfg(not(feature = "from-source"))]

@@ -26,7 +26,7 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let bytes = component::build(Path::new("guests/hostile/Cargo.toml"), "keepline-hostile")?;
+    let bytes = component::build(Path::new("guests/hostile/Cargo.toml"), "keepline-hostile", false)?;
     let out_dir = env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?;
     let file = Path::new(&out_dir).join("hostile.wasm");
     fs::write(&file, bytes).map_err(|error| format!("can't write {}: {error}", file.display()))

@@ -13,15 +13,20 @@ use std::{
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// What that target's code may use beyond the first version of WebAssembly, as Binaryen calls it.
+const FEATURES: [&str; 6] =
+    ["bulk-memory", "multivalue", "mutable-globals", "nontrapping-float-to-int", "reference-types", "sign-ext"];
+
 /// The stack in linear memory, where what has an address is kept; calls themselves are on the host's. The linker's own
 /// choice, a megabyte, would be most of an instance. It lies before all data: what goes beyond it traps.
 const STACK_BYTES: usize = 128 << 10;
 
-/// Builds the library `name` of the manifest at `manifest` and returns the component's bytes.
+/// Builds the library `name` of the manifest at `manifest` and returns the component's bytes. `is_shrunk`: by Binaryen's
+/// `wasm-opt`, too, if it is there.
 ///
 /// The wasm build has a target directory of its own inside the workspace's: in the parent's it would
 /// wait for ever for the lock that the running cargo holds.
-pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
+pub fn build(manifest: &Path, name: &str, is_shrunk: bool) -> Result<Vec<u8>, String> {
     let target_dir = wasm_target_dir()?;
     let mut cargo = toolchain()?;
     cargo
@@ -41,12 +46,30 @@ pub fn build(manifest: &Path, name: &str) -> Result<Vec<u8>, String> {
         return Err(format!("the component {name} does not compile:\n{}", String::from_utf8_lossy(&output.stderr)));
     }
     let module = target_dir.join(TARGET).join("component").join(format!("{}.wasm", name.replace('-', "_")));
+    let shrunk = if is_shrunk { shrink(&module)? } else { None };
+    let module = shrunk.unwrap_or(module);
     let module = fs::read(&module).map_err(|error| format!("can't read {}: {error}", module.display()))?;
     wit_component::ComponentEncoder::default()
         .module(&module)
         .and_then(|encoder| encoder.validate(true).encode())
         .map(|component| without_names(&component).unwrap_or(component))
         .map_err(|error| format!("the component {name} can't be wrapped: {error:#}"))
+}
+
+/// What the compiler leaves, for it sees one function at a time: a fourteenth of the component. The file with the shorter
+/// module; none: there is no `wasm-opt` here, and the component is right without it.
+fn shrink(module: &Path) -> Result<Option<PathBuf>, String> {
+    let shrunk = module.with_extension("small.wasm");
+    let mut tool = Command::new("wasm-opt");
+    tool.arg("-O3").args(FEATURES.map(|feature| format!("--enable-{feature}"))).arg(module).arg("-o").arg(&shrunk);
+    match tool.output() {
+        Ok(output) if output.status.success() => Ok(Some(shrunk)),
+        Ok(output) => Err(format!("wasm-opt fails:\n{}", String::from_utf8_lossy(&output.stderr))),
+        Err(_) => {
+            println!("cargo::warning=without wasm-opt the component is larger: run `make setup`, or install binaryen");
+            Ok(None)
+        }
+    }
 }
 
 /// Drops the names of the component's parts, which only debuggers read: a hundredth of its size. None: the
