@@ -52,14 +52,14 @@ impl<H: Host> Filter<H> {
             reading::NEWEST,
             LIFE_LEFT,
         ];
-        let theirs = [
+        let mut theirs = vec![
             Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
             Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
-            if options.recall.ends_with_session { ALL_POSTED } else { WHERE_TERMS_ARE },
             Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
             WHERE_TERMS_ARE,
             OLDEST,
         ];
+        theirs.extend(options.recall.ends_with_session.then_some(ALL_POSTED));
         let (bucket, opening) = (owner::bucket(user), Opening::LOOK);
         let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
         let (mut outcomes, receipt) = match self.read_leased_beside(session, job, &mut basis, &own, &look)? {
@@ -78,14 +78,12 @@ impl<H: Host> Filter<H> {
         }
         let mut outcomes = Outcomes::of(receipt);
         let theirs = Theirs::of(&mut outcomes)?;
-        let ended = if options.recall.ends_with_session {
-            ended(&outcomes.readable()?, session.name, now)
-        } else {
-            outcomes.records()?;
-            None
-        };
         let last = outcomes.records()?;
         let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
+        let ended = match options.recall.ends_with_session {
+            true => ended(&outcomes.readable()?, session.name, now),
+            false => None,
+        };
 
         let life = &*basis.incarnation;
         let revision = number(basis.revision.as_deref());
