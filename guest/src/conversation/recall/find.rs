@@ -27,8 +27,10 @@ const HEADER: u32 = 4;
 const SPARE_MAX: u32 = 8000;
 /// Windows count tokens in their own way: by so many more than these, passages may still stand in one.
 const SHOWN_SPARE: u64 = 512;
-/// Bytes of the texts that are read: a token has four, and JSON some more.
-const TOKEN_BYTES: u64 = 8;
+/// Bytes of a token at most: it has four, and JSON writes six for a control character.
+const TOKEN_BYTES: u64 = 24;
+/// Bytes of a stored passage beside its text, at most: names of sessions are as long as the plugin allows.
+const RECORD_BYTES: u64 = 1024;
 /// How many are scored.
 const CANDIDATES: usize = 512;
 
@@ -205,8 +207,7 @@ impl<H: Host> Filter<H> {
         if spans.is_empty() {
             return Ok(None);
         }
-        let max_bytes =
-            read.iter().map(|candidate| u64::from(candidate.mark.tokens)).sum::<u64>() * TOKEN_BYTES + (32 << 10);
+        let max_bytes = read.iter().map(|one| u64::from(one.mark.tokens) * TOKEN_BYTES + RECORD_BYTES).sum();
         let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
         let (bucket, opening) = match asking.user {
             Some(user) => (owner::bucket(user), Opening::LOOK),
