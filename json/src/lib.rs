@@ -12,7 +12,7 @@ pub use scan::{Form, elements, is_value, members, named, object, rest_of_object}
 
 /// Whether the raw key (with quotes) spells `name`.
 pub fn key_is(raw: &str, name: &str) -> bool {
-    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+    match inside(raw) {
         Some(inner) if inner == name => true,
         Some(inner) => has_escapes(inner) && string(raw).is_some_and(|key| key == name),
         None => false,
@@ -26,8 +26,22 @@ pub fn has_escapes(raw: &str) -> bool {
 
 /// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    Some(if has_escapes(inner) { unescaped(inner).into() } else { inner.into() })
+    let inner = inside(raw)?;
+    Some(if is_literal(inner) { inner.into() } else { unescaped(inner).into() })
+}
+
+/// Whether a raw value is a string that stands there as it is spelt, without escapes. None: it is no string.
+pub fn is_plain_string(raw: &str) -> Option<bool> {
+    inside(raw).map(is_literal)
+}
+
+fn inside(raw: &str) -> Option<&str> {
+    raw.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// Of the inside of a raw string, in which nothing but escapes is special.
+fn is_literal(inner: &str) -> bool {
+    first_special(inner.as_bytes()).is_none()
 }
 
 /// What the inside of a raw string spells, which has been scanned before.

@@ -71,15 +71,26 @@ pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<
 pub fn named<'a, T: Copy>(text: &'a str, names: &[(&str, T)], mut each: impl FnMut(T, &'a str)) -> Option<()> {
     let mut next = 0;
     members(text, |key, value| {
-        let inner = key.get(1..key.len().saturating_sub(1)).unwrap_or_default();
-        let later = names.iter().enumerate().skip(next);
-        let found = later.chain(names.iter().enumerate().take(next)).find(|(_, (name, _))| *name == inner);
-        let found = found.or_else(|| names.iter().enumerate().find(|(_, (name, _))| super::key_is(key, name)));
-        if let Some((index, (_, what))) = found {
-            next = index + 1;
+        let inner = key.as_bytes().get(1..key.len().saturating_sub(1)).unwrap_or_default();
+        for _ in names {
+            let Some((name, what)) = names.get(next).or_else(|| names.first()) else { return };
+            next = if next < names.len() { next + 1 } else { 1 };
+            if is_same(name.as_bytes(), inner) {
+                return each(*what, value);
+            }
+        }
+        if super::has_escapes(key)
+            && let Some((_, what)) = names.iter().find(|(name, _)| super::key_is(key, name))
+        {
             each(*what, value);
         }
     })
+}
+
+/// Names are short, and most differ in length or in the first byte: `==` would call a function for each.
+#[inline(always)]
+fn is_same(name: &[u8], other: &[u8]) -> bool {
+    name.len() == other.len() && name.iter().zip(other).all(|(one, other)| one == other)
 }
 
 /// Hand each element of the array `text` to `each`, as [`members`] does it.
@@ -97,6 +108,7 @@ pub(super) fn strict_value(text: &str) -> Option<&str> {
     Scanner { text, at: 0, is_strict: true, form: Form::default() }.whole_value()
 }
 
+/// Its small steps are always inlined: the component is built for size, and in a sandbox a call costs as much as ten bytes.
 struct Scanner<'a> {
     text: &'a str,
     /// Always on the border of a character: whatever is stepped over is ASCII, or ends where ASCII begins.
@@ -156,7 +168,12 @@ impl<'a> Scanner<'a> {
         }
         self.blanks();
         let from = self.at;
-        self.value()?;
+        // Most values are strings.
+        if self.take(b'"') {
+            self.rest_of_string()?;
+        } else {
+            self.value()?;
+        }
         each(key, self.since(from));
         Some(())
     }
@@ -214,10 +231,12 @@ impl<'a> Scanner<'a> {
         self.colon()
     }
 
+    #[inline(always)]
     fn colon(&mut self) -> Option<()> {
         (self.token()? == b':').then_some(())
     }
 
+    #[inline(always)]
     fn string(&mut self) -> Option<()> {
         self.expect(b'"')?;
         self.rest_of_string()
@@ -267,6 +286,7 @@ impl<'a> Scanner<'a> {
         Some(())
     }
 
+    #[inline(always)]
     fn digits(&mut self) {
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -286,6 +306,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next byte that is no blank, stepped over.
+    #[inline(always)]
     fn token(&mut self) -> Option<u8> {
         loop {
             match self.next()? {
@@ -297,6 +318,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline(always)]
     fn blanks(&mut self) {
         loop {
             match self.peek() {
@@ -315,26 +337,31 @@ impl<'a> Scanner<'a> {
         (self.at == self.text.len()).then_some(())
     }
 
+    #[inline(always)]
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
+    #[inline(always)]
     fn next(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.at += 1;
         Some(byte)
     }
 
+    #[inline(always)]
     fn take(&mut self, byte: u8) -> bool {
         let is_there = self.peek() == Some(byte);
         self.at += usize::from(is_there);
         is_there
     }
 
+    #[inline(always)]
     fn expect(&mut self, byte: u8) -> Option<()> {
         self.take(byte).then_some(())
     }
 
+    #[inline(always)]
     fn since(&self, from: usize) -> &'a str {
         self.text.get(from..self.at).unwrap_or_default()
     }

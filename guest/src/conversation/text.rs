@@ -25,8 +25,8 @@ enum Form<'a> {
 impl<'a> Text<'a> {
     /// None: the value is no string.
     pub(super) fn stored(raw: &'a str) -> Option<Self> {
-        let has_escapes = json::has_escapes(raw.strip_prefix('"')?);
-        Some(Self(if has_escapes { Form::Escaped(raw, OnceCell::new()) } else { Form::Plain(raw) }))
+        let is_plain = json::is_plain_string(raw)?;
+        Some(Self(if is_plain { Form::Plain(raw) } else { Form::Escaped(raw, OnceCell::new()) }))
     }
 
     /// Append it as a JSON string.
