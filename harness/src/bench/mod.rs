@@ -60,7 +60,7 @@ impl Effort {
                 max_points,
             };
             let conversation = conversation::Effort { rounds: 3, pairs: 20, max_messages: 1_000 };
-            let recall = recall::Effort { rounds: 3, questions: 20, answers: 12, max_passages: 100 };
+            let recall = recall::Effort { rounds: 3, questions: 20, answers: 12, max_passages: 100, max_users: 100 };
             return Self {
                 rounds: 3,
                 warm_up: 2_000,
@@ -84,7 +84,8 @@ impl Effort {
             max_points,
         };
         let conversation = conversation::Effort { rounds: 9, pairs: 224, max_messages: u64::MAX };
-        let recall = recall::Effort { rounds: 9, questions: 150, answers: 32, max_passages: usize::MAX };
+        let recall =
+            recall::Effort { rounds: 9, questions: 150, answers: 32, max_passages: usize::MAX, max_users: usize::MAX };
         Self {
             rounds: 9,
             warm_up: 10_000,

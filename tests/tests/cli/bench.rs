@@ -111,11 +111,12 @@ fn measures_a_directory_by_way_of_syncing_beside_the_floor_and_leaves_nothing_be
 fn recall_is_measured_beside_the_same_without_it() {
     let json = call(&["bench", "--only", "recall", "--quick", "--json"], b"").ok().json();
     let sections = json["sections"].as_array().unwrap();
-    let [questions, index, answers, cpu] = &sections[..] else { panic!("{json}") };
+    let [questions, index, answers, users, cpu] = &sections[..] else { panic!("{json}") };
     for (section, expected) in [
         (questions, &["memory, 100", "directory, 100", "Redis, 100"][..]),
         (index, &["100"]),
         (answers, &["memory", "directory", "Redis"]),
+        (users, &["memory, 100", "directory, 100", "Redis, 100"]),
         (cpu, &["without", "with recall"]),
     ] {
         let rows = section["rows"].as_array().unwrap();

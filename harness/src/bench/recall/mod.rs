@@ -1,8 +1,9 @@
-//! Recall: what a question pays for it, by how much there is to look through; what an answer pays off its path; and what
-//! the index takes.
+//! Recall: what a question pays for it, by how much there is to look through and by how many users; what an answer pays
+//! off its path; and what the index takes.
 
 mod answers;
 mod questions;
+mod users;
 mod words;
 
 use anyhow::{Result, bail};
@@ -24,6 +25,8 @@ pub struct Effort {
     pub answers: u32,
     /// The longest session that is measured, in passages.
     pub max_passages: usize,
+    /// The most users.
+    pub max_users: usize,
 }
 
 /// Tokens of a window: the same with recall and without.
@@ -36,17 +39,18 @@ pub async fn measure(plugin: &Plugin, effort: Effort) -> Result<Vec<Section>> {
         None => None,
     };
     let mut sections = vec![questions::section(), questions::index_section()];
-    let mut answers = answers::section();
+    let (mut answers, mut users) = (answers::section(), users::section());
     for tested in &stores.all {
         let [asked, made] = &mut sections[..] else { bail!("two sections") };
         let connection = redis.as_mut().filter(|_| tested.name == "Redis");
         questions::measure(plugin, tested, effort, connection, asked, made).await?;
         answers::measure(plugin, tested, effort, &mut answers).await?;
+        users::measure(plugin, tested, effort, &mut users).await?;
     }
     if redis.is_none() {
         sections.truncate(1);
     }
-    sections.push(answers);
+    sections.extend([answers, users]);
     if let (Some(connection), Some(tested)) = (&mut redis, stores.all.last()) {
         sections.push(answers::of_redis(plugin, tested, effort, connection).await?);
     }
