@@ -93,6 +93,7 @@
 
 pub mod activity;
 pub(crate) mod ask;
+mod attach;
 pub(crate) mod commit;
 mod cuts;
 pub mod desk;

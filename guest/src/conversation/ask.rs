@@ -8,23 +8,23 @@ use std::borrow::Cow;
 
 use keepline_json as json;
 
+use super::attach::{Attached, Source, Told, pinned, push_member, readable};
 use super::look::{Seen, Wanted};
-use super::options::{BUDGET_MIN, Form, Options};
+use super::options::Options;
 use super::recall::options::Recall;
 use super::record::{Record, integer};
 use super::render;
 use super::scope::{self, Said};
 use super::state::{Fork, State};
 use super::step;
-use super::thread::{Branches, Read, Thread};
+use super::thread::{Read, Thread};
 use super::turns::{Turn, turns};
-use super::window::{Item, Limits, Window, window};
-use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, recall, tokens, trace};
+use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, recall};
 use crate::filter::{Effect, Filter, Problem, QuestionEntry, QuestionReply};
 use crate::log;
 use crate::metadata::Metadata;
 use crate::names::token;
-use crate::store::{Failure, FailureCode, Host, LogRecords, Opening};
+use crate::store::{Failure, FailureCode, Host, Opening};
 
 /// What a summary says, and how far it reaches.
 pub(super) struct Summary<'a> {
@@ -188,69 +188,32 @@ impl<H: Host> Filter<H> {
                 && branches.hold(target, summary.to)
                 && render::summary_weight(&summary.text) <= budget / 2
         });
-        let mut limits = Limits {
-            budget: budget - summary.as_ref().map_or(0, |summary| render::summary_weight(&summary.text)),
-            keep: options.window_keep,
-            messages: options.message_limit,
-            results: options.tool_result_tokens,
-            reach: summary.as_ref().map(|summary| summary.to),
-        };
-        let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
-        let pinned = pinned(&oldest, &branches, target, budget);
-        limits.budget -= pinned.as_ref().map_or(0, Turn::cost);
-        let turns = turns(&thread.records(), total);
-        let continued = follows_open(&turns, &state);
-        let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
-        let (mut shown, mut shown_tokens);
-        let mut members = loop {
-            let mut window = window(&turns, total, thread.is_whole, &limits, continued);
-            if let Some(pinned) = pinned.as_ref().filter(|turn| is_before(turn, &window)) {
-                pin(&mut window, pinned);
-            }
-            // About as many bytes as the tokens stand for.
-            let mut members = String::with_capacity(tokens::bytes_of(window.cost) + 48 * window.items.len() + 64);
-            if !window.items.is_empty() {
-                members.push_str("\"memory_messages\":");
-                match options.window_form {
-                    Form::Messages => render::push_messages(&mut members, &window.items),
-                    Form::Text => members.push_str(&render::quoted(&render::text(options, &window.items, entry.text))),
-                }
-            }
-            if let Some(summary) = &summary {
-                push_member(&mut members, "memory_summary", &render::summary(&summary.text));
-            }
-            if is_told {
-                let facts = trace::Facts {
-                    budget,
-                    total,
-                    summary_to: limits.reach,
-                    unreadable: thread.unreadable,
-                    turns: &turns,
-                    window: &window,
-                };
-                push_member(&mut members, "memory_trace", &facts.write());
-            }
-            shown = window.items.iter().map(|item| item.position).collect::<Vec<u64>>();
-            shown_tokens = window.cost;
-            // By bytes JSON can be longer than tokens tell.
-            if members.len() <= most || limits.budget <= BUDGET_MIN {
-                break members;
-            }
-            limits.budget /= 2;
-        };
-        if said.has_window == Some(false) {
+        let told = is_told.then_some(Told { budget, unreadable: thread.unreadable });
+        let Attached { mut members, shown, tokens: shown_tokens } = if said.has_window == Some(false) {
             // So whatever was said may be recalled.
-            members.clear();
-            (shown, shown_tokens) = (Vec::new(), 0);
-        }
-        if members.len() > most {
-            let message =
-                format!("Conversation left out of a question of session {session}: over max_window_bytes ({most})");
-            log::warn(&self.host, log::LIMIT, &[&message]);
-            reply.problem.get_or_insert_with(|| Problem::limit(message));
-            members.clear();
-            (shown, shown_tokens) = (Vec::new(), 0);
-        }
+            Attached::default()
+        } else {
+            let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
+            let turns = turns(&thread.records(), total);
+            let source = Source {
+                turns: &turns,
+                total,
+                is_whole: thread.is_whole,
+                continued: follows_open(&turns, &state),
+                pinned: pinned(&oldest, &branches, target, budget),
+                summary: summary.as_ref(),
+                query: entry.text,
+                told,
+            };
+            source.attach(options, budget).unwrap_or_else(|| {
+                let most = options.max_window_bytes;
+                let message =
+                    format!("Conversation left out of a question of session {session}: over max_window_bytes ({most})");
+                log::warn(&self.host, log::LIMIT, &[&message]);
+                reply.problem.get_or_insert_with(|| Problem::limit(message));
+                Attached::default()
+            })
+        };
         if let Some(model) = said.settings.model.as_ref().or(settings.model.as_ref()) {
             push_member(&mut members, "memory_model", &render::quoted(model));
         }
@@ -327,38 +290,6 @@ pub(super) fn is_ours(failure: &Failure) -> bool {
     }
 }
 
-/// The thread's first turn, of its oldest records, if it was read whole and takes no more than a quarter of the budget.
-fn pinned<'r, 'a>(
-    oldest: &'r [(u64, Record<'a>)],
-    branches: &Branches,
-    target: u64,
-    budget: u64,
-) -> Option<Turn<'r, 'a>> {
-    let (at, first) = oldest.first()?;
-    let is_first = first.begins && first.total.unwrap_or(0) == 0 && branches.hold(target, *at);
-    let records: Vec<_> = oldest.iter().map(|(at, record)| (*at, record)).collect();
-    let turn = turns(&records, 0).into_iter().next()?;
-    (is_first && !turn.is_open && turn.cost() <= budget / 4).then_some(turn)
-}
-
-/// The records up to the first that can't be read.
-fn readable(run: &LogRecords) -> impl Iterator<Item = (u64, Record<'_>)> {
-    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)))
-}
-
-fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {
-    window.items.first().is_some_and(|item| turn.first() < item.position)
-        && !window.items.iter().any(|item| item.record.turn == turn.id)
-}
-
-fn pin<'r, 'a>(window: &mut Window<'r, 'a>, turn: &Turn<'r, 'a>) {
-    let item = |&(position, record)| Item { position, record, instead: None, is_bare: false };
-    let mut items: Vec<Item<'r, 'a>> = turn.records.iter().map(item).collect();
-    window.cost += items.iter().map(Item::cost).sum::<u64>();
-    items.append(&mut window.items);
-    window.items = items;
-}
-
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
 fn follows_open<'r>(turns: &[Turn<'r, '_>], state: &State<'_>) -> Option<&'r str> {
     let is_named = |id: &str| state.parent.as_deref() == Some(id) || (state.is_named && state.question == id);
@@ -366,14 +297,4 @@ fn follows_open<'r>(turns: &[Turn<'r, '_>], state: &State<'_>) -> Option<&'r str
         turn.is_open && turn.records.iter().any(|(_, record)| record.id.as_deref().is_some_and(is_named))
     };
     turns.iter().rev().find(has).map(|turn| turn.id)
-}
-
-fn push_member(out: &mut String, name: &str, json: &str) {
-    if !out.is_empty() {
-        out.push(',');
-    }
-    out.push('"');
-    out.push_str(name);
-    out.push_str("\":");
-    out.push_str(json);
 }
