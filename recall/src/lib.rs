@@ -24,7 +24,7 @@ mod vectors;
 use std::collections::BinaryHeap;
 
 pub use mark::Mark;
-pub use passages::{PASSAGE_TOKENS, Passages, cut, tokens};
+pub use passages::{PASSAGE_TOKENS, Passages, WHOLE_TOKENS, cut, tokens};
 pub use query::{Hints, Kind, MAX_TERMS, Query, Row};
 pub use rank::{Candidate, Found, Why, rank};
 pub use select::select;

@@ -1,9 +1,15 @@
 //! Texts in pieces that can be found, and shown, one by one.
 
-/// A passage has at most so many tokens. In longer ones less is found: neighbours do what a long passage would.
+/// A longer text is cut into passages of at most so many tokens. In longer ones less is found: neighbours do what a long
+/// passage would.
 pub const PASSAGE_TOKENS: usize = 70;
 
+/// A text, or the rest of one, that has no more tokens stays whole: of two passages one would be a scrap, and whoever needs
+/// the text needs both.
+pub const WHOLE_TOKENS: usize = 93;
+
 const PASSAGE_BYTES: usize = PASSAGE_TOKENS * 4;
+const WHOLE_BYTES: usize = WHOLE_TOKENS * 4;
 
 /// How many tokens a text is taken for: a quarter of its bytes, rounded up. A character of scripts without spaces has
 /// three bytes, which is about what it takes in tokens as well.
@@ -11,8 +17,9 @@ pub fn tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }
 
-/// Cut a text into passages of at most [`PASSAGE_TOKENS`], at the ends of sentences and lines. Short sentences are
-/// glued; a sentence that is too long is cut at a space, or else between two characters.
+/// Cut a text into passages of at most [`PASSAGE_TOKENS`], at the ends of sentences and lines, the last of which may have up
+/// to [`WHOLE_TOKENS`]. Short sentences are glued; a sentence that is too long is cut at a space, or else between two
+/// characters.
 ///
 /// The passages are parts of the text in its order, trimmed, none of them blank; nothing but white space is left out.
 /// Cost: linear in the text.
@@ -43,7 +50,7 @@ impl<'a> Iterator for Passages<'a> {
 
 /// Where the first passage of a text ends that begins with no white space.
 fn end(text: &str) -> usize {
-    if text.len() <= PASSAGE_BYTES {
+    if text.len() <= WHOLE_BYTES {
         return text.len();
     }
     // The last chance of each kind.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
-use keepline_recall::{PASSAGE_TOKENS, cut, tokens};
+use keepline_recall::{PASSAGE_TOKENS, WHOLE_TOKENS, cut, tokens};
 use proptest::prelude::*;
 
 fn passages(text: &str) -> Vec<&str> {
@@ -26,12 +26,13 @@ proptest! {
     fn all_but_white_space_is_in_a_passage(text in texts()) {
         let mut rest = text.as_str();
         for passage in cut(&text) {
-            prop_assert!(tokens(passage) <= PASSAGE_TOKENS);
+            prop_assert!(tokens(passage) <= WHOLE_TOKENS);
             prop_assert!(!passage.is_empty());
             prop_assert_eq!(passage, passage.trim());
             let at = rest.find(passage).unwrap();
             prop_assert!(rest[..at].trim().is_empty());
             rest = &rest[at + passage.len()..];
+            prop_assert!(tokens(passage) <= PASSAGE_TOKENS || rest.trim().is_empty());
         }
         prop_assert!(rest.trim().is_empty());
     }
@@ -59,6 +60,15 @@ proptest! {
 fn short_sentences_are_glued() {
     assert_eq!(passages("Yes. No! Perhaps?\n\nGood."), ["Yes. No! Perhaps?\n\nGood."]);
     assert_eq!(passages(" \n "), [""; 0]);
+}
+
+#[test]
+fn no_scrap_is_left_of_a_text() {
+    let text = "word ".repeat(4 * WHOLE_TOKENS / 5);
+    assert_eq!(passages(&text), [text.trim()]);
+    let longer = text.clone() + "and more";
+    assert_eq!(passages(&longer).len(), 2);
+    assert!(passages(&longer).iter().all(|passage| tokens(passage) <= PASSAGE_TOKENS));
 }
 
 #[test]
