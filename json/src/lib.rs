@@ -201,18 +201,9 @@ pub fn push_as_stored(out: &mut String, raw: &str) {
     out.push_str(raw);
 }
 
-/// The first byte that a JSON string can't hold as it is. Most names end within the first eight bytes: to look at those
-/// is no call.
-#[inline(always)]
+/// The first byte that a JSON string can't hold as it is. Eight at a time: answers are most of what the filter copies,
+/// and this is the only look that is taken at them.
 fn first_special(bytes: &[u8]) -> Option<usize> {
-    match bytes.first_chunk().map(specials) {
-        Some(found) if found != 0 => Some(found.trailing_zeros() as usize / 8),
-        _ => first_special_of_all(bytes),
-    }
-}
-
-/// Eight at a time: answers are most of what the filter copies, and this is the only look that is taken at them.
-fn first_special_of_all(bytes: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let (words, rest) = bytes.as_chunks::<8>();
     let mut at = 0;
