@@ -275,20 +275,23 @@ impl Sessions {
         Ok(called.await??)
     }
 
-    /// Of an owned transcript, its session tells the owner: one call of the plugin more, where sessions may have one.
+    /// Of an owned transcript, its session tells the owner, also where this plugin is told to keep no conversations: those
+    /// that another one keeps are deleted whole. One call of the plugin more.
     async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
         let transcript = match reach {
             Reach::Known(scope) => return Ok(scope),
             Reach::Owned(transcript) => transcript,
         };
-        let is_node = transcript.node_id.is_some_and(|node| !node.is_empty());
-        if is_node || !self.shared.pool.told().has_owners {
-            return Ok(Scope::transcript(&transcript));
+        if transcript.node_id.is_some_and(|node| !node.is_empty()) {
+            return Ok(Scope::registered(&transcript, None, None));
         }
+        let has_owners = self.shared.pool.told().has_owners;
         match Box::pin(self.describe(transcript.session.into())).await {
             Ok(state) => Ok(Scope::registered(&transcript, state.owner.as_deref(), None)),
             // The call itself says it best.
-            Err(error) if error.code.is_about_session() => Ok(Scope::transcript(&transcript)),
+            Err(error) if error.code.is_about_session() || !has_owners => {
+                Ok(Scope::registered(&transcript, None, None))
+            }
             Err(error) => Err(error),
         }
     }

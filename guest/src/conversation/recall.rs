@@ -33,6 +33,7 @@ pub(super) mod post;
 mod posted;
 mod reading;
 pub(super) mod remove;
+mod render;
 pub(super) mod vectors;
 
 use crate::store::{LogEnd, Operation};

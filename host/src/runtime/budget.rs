@@ -2,17 +2,19 @@
 
 /// So much an entry.
 pub(super) struct Budget {
+    of_entry: u64,
     full: u64,
     left: u64,
 }
 
 impl Budget {
     pub(super) fn new(full: u64) -> Self {
-        Self { full, left: full }
+        Self { of_entry: full, full, left: full }
     }
 
-    /// A new entry begins.
-    pub(super) fn refill(&mut self) {
+    /// A new entry begins, or another call that may do the work of so many.
+    pub(super) fn refill(&mut self, entries: u64) {
+        self.full = self.of_entry.saturating_mul(entries);
         self.left = self.full;
     }
 
@@ -42,7 +44,11 @@ mod tests {
         let mut budget = Budget::new(3);
         assert!(budget.take(2) && budget.take(1) && budget.take(0));
         assert!(!budget.take(1));
-        budget.refill();
+        budget.refill(1);
         assert!(!budget.take(u64::MAX) && !budget.take(1) && budget.left() == 0);
+        budget.refill(2);
+        assert!(budget.take(6) && !budget.take(1));
+        budget.refill(1);
+        assert!(!budget.take(4));
     }
 }

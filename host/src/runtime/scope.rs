@@ -22,6 +22,8 @@ pub(crate) enum Scope {
     Nothing,
     /// Those of whom an entry is.
     Entry(Arc<Owner>),
+    /// The same, for an operator who corrects or removes all that is there.
+    Correction(Arc<Owner>),
     /// This one.
     Bucket(BucketId),
     /// Those that a task is about: `{kind}/{name}`, of several with a blank between them.
@@ -74,7 +76,8 @@ impl Scope {
         Self::Entry(owner.into())
     }
 
-    /// The same, and the bucket of the session's owner, by its name; without one, that of the user who is to be it.
+    /// The same, for an operator's correction, and the bucket of the session's owner, by its name; without one, that of the
+    /// user who is to be it.
     pub(crate) fn registered(transcript: &Transcript<'_>, owner: Option<&str>, user: Option<&str>) -> Self {
         let Self::Entry(named) = Self::transcript(transcript) else { return Self::Nothing };
         let mut all = Owner::clone(&named);
@@ -83,7 +86,7 @@ impl Scope {
             // It is hashed already, if it had to be.
             all.hashes.user = OnceLock::from(name.to_owned());
         }
-        Self::Entry(all.into())
+        Self::Correction(all.into())
     }
 
     /// The bucket of the user that an operator names.
@@ -98,12 +101,18 @@ impl Scope {
 
     pub(crate) fn holds(&self, bucket: &BucketId) -> bool {
         match self {
-            Self::Entry(owner) => owner.has(bucket),
+            Self::Entry(owner) | Self::Correction(owner) => owner.has(bucket),
             Self::User(owner) => matches!(bucket.kind, BucketKind::Session | BucketKind::Node) || owner.has(bucket),
             Self::Bucket(only) => only == bucket,
             Self::Task(subject) => buckets(subject).any(|one| one.as_ref() == Some(bucket)),
             Self::Nothing | Self::SessionNames => false,
         }
+    }
+
+    /// How many entries' work a call may do: what takes all out of a large memory is no entry, and whoever asks for it is no
+    /// client.
+    pub(crate) fn entries(&self) -> u64 {
+        if let Self::Correction(_) = self { 64 } else { 1 }
     }
 
     /// Whether a task about this subject works within it.

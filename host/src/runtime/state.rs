@@ -84,11 +84,13 @@ impl InstanceState {
 
     /// A new call begins, with full budgets, and has to be over by the deadline.
     pub(super) fn begin(&mut self, writer: Writer, due: Due, scope: Scope) {
+        let entries = scope.entries();
         (self.writer, self.due, self.scope) = (writer, due, scope);
         let Self { host_calls, copied, store_calls, store_pieces, read, log_lines, .. } = self;
-        for budget in [host_calls, copied, store_calls, store_pieces, read, log_lines] {
-            budget.refill();
+        for budget in [host_calls, copied, store_calls, store_pieces, read] {
+            budget.refill(entries);
         }
+        log_lines.refill(1);
         self.growth.begin();
         self.time.begin();
     }

@@ -14,7 +14,7 @@ use super::reading::Read;
 use super::remove::{Removing, Taken};
 use super::{POSTED, RECALLED};
 use crate::reply::{self, Outcomes};
-use crate::sessions::{Answer, Sessions, conflict};
+use crate::sessions::{Answer, Sessions, check_status, conflict};
 use crate::store::{Bucket, Failure, Host, Opening, Operation, Transaction};
 
 /// How often to begin again when others come in between.
@@ -89,18 +89,17 @@ impl<H: Host> Sessions<H> {
         Err(conflict(session))
     }
 
-    /// The same with all of a session, which is about to be deleted. Of one that has no owner, one wait.
+    /// The same with all of a session, which is about to be deleted, also where no conversations are kept now. Of one that
+    /// has no owner, one wait.
     pub(crate) fn withdraw_session(&self, session: &str) -> Answer<()> {
-        if self.config().conversation.is_none() || !self.host().capabilities().indexes {
+        if !self.host().capabilities().indexes {
             return Ok(());
         }
         let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
         let get = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }];
         let look = Transaction { bucket, opening, expectations: &[], operations: &get };
         let receipt = self.told(session, reply::transact(self.host(), &look))?;
-        if !receipt.is_applied() {
-            return Ok(());
-        }
+        check_status(session, receipt.status)?;
         let life = receipt.incarnation.clone();
         let owner = self.told(session, Outcomes::of(receipt).text())?;
         self.withdrawn(session, &life, owner.as_deref(), 0, Fate::Deleted)

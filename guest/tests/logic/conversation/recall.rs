@@ -1,5 +1,6 @@
 //! Recall: what the window has lost comes back, and nothing that it must not.
 
+mod attached;
 mod large;
 mod shown;
 mod user;

@@ -372,6 +372,16 @@ fn copies_can_end_with_their_session() {
 }
 
 #[test]
+fn a_session_is_deleted_whole_also_where_no_conversations_are_kept() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, "anna", "one", "Our dog is called Bello.");
+    Sessions::new(&fake, Config::parse("{}").unwrap()).delete("one").unwrap();
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
+    assert!(!everything(&fake).contains("Bello"));
+}
+
+#[test]
 fn without_a_user_it_is_the_session_s_own() {
     let fake = Fake::new();
     let filter = filter(&fake, &format!("{OPTIONS}, \"max_context_tokens\": 64"));
