@@ -23,7 +23,7 @@ use crate::{
     error::{Coded, Usage},
     json_text::{self, Stored},
     recall,
-    session::{answer, cell, watched},
+    session::{answer, cell, patient, watched},
     terminal,
 };
 
@@ -77,15 +77,18 @@ pub async fn serve(
             append(keepline, json, transcript, question, answer, metadata).await
         }
         ConversationCommand::Edit { transcript, position, text } => {
-            let changed = sessions.rewrite(named(transcript), *position, Some(text)).await?;
+            let mut patient = patient(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(named(transcript), *position, Some(text)).await?;
             answer(json, &json!({"session": changed.session, "count": changed.count}), "")
         }
         ConversationCommand::Remove { transcript, position } => {
-            let changed = sessions.rewrite(named(transcript), *position, None).await?;
+            let mut patient = patient(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(named(transcript), *position, None).await?;
             answer(json, &json!({"session": changed.session, "count": changed.count}), "")
         }
         ConversationCommand::ClearMessages { transcript, branch, all: _ } => {
-            let changed = sessions.clear_messages(named(transcript), *branch).await?;
+            let mut patient = patient(keepline, &transcript.session).await?;
+            let changed = patient.clear_messages(named(transcript), *branch).await?;
             answer(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
         }
         ConversationCommand::Title { transcript, title, clear } => {

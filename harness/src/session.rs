@@ -10,13 +10,14 @@ mod clear_all;
 mod history;
 pub mod show;
 
-use std::{collections::BTreeMap, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use keepline::{
-    Keepline, Sessions,
+    Deadline, Keepline, Sessions,
     config::Config,
     maintenance::{Maintenance, Outcome, TASKS, Task},
+    sessions::SessionErrorCode,
 };
 use serde::Serialize;
 use serde_json::json;
@@ -92,6 +93,18 @@ pub fn watched(
     done.map(|()| ExitCode::SUCCESS)
 }
 
+/// What corrections may take: out of a large memory, a lot goes.
+const CORRECTION: Duration = Duration::from_secs(60);
+
+/// Sessions whose calls may take long, once the store has answered in time: one that is down is told at once.
+pub async fn patient(keepline: &Keepline, session: &str) -> Result<Sessions> {
+    match keepline.sessions().describe(session.into()).await {
+        Err(error) if matches!(error.code, SessionErrorCode::Store(_) | SessionErrorCode::Busy) => Err(error.into()),
+        // The call itself says best what is wrong.
+        _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
+    }
+}
+
 struct Desk<M> {
     keepline: Keepline,
     sessions: Sessions,
@@ -113,7 +126,7 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
                 self.answer(&json, &created.session)
             }
             SessionCommand::Delete { session } => {
-                let deleted = self.sessions.delete(session).await?;
+                let deleted = patient(&self.keepline, session).await?.delete(session).await?;
                 let (count, keys) = (deleted.key_count, deleted.keys_cleared);
                 let json = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
                 self.answer(&json, &keys.join("\n"))?;

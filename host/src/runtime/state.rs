@@ -92,7 +92,7 @@ impl InstanceState {
         }
         log_lines.refill(1);
         self.growth.begin();
-        self.time.begin();
+        self.time.begin(entries);
     }
 
     pub(super) fn meter(&self) -> &Arc<Meter> {
@@ -177,6 +177,7 @@ impl InstanceState {
 /// How long an instance may compute for one call, and how long it may still be at it after the call's deadline.
 struct Time {
     meter: Arc<Meter>,
+    of_entry: Duration,
     allowed: Duration,
     /// The last tick that it was asked at.
     checked: u64,
@@ -186,11 +187,12 @@ struct Time {
 
 impl Time {
     fn new(allowed: Duration, meter: Arc<Meter>) -> Self {
-        Self { meter, allowed, checked: 0, late_since: None }
+        Self { meter, of_entry: allowed, allowed, checked: 0, late_since: None }
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, entries: u64) {
         self.meter.begin();
+        self.allowed = self.of_entry.saturating_mul(u32::try_from(entries).unwrap_or(u32::MAX));
         (self.checked, self.late_since) = (self.meter.now(), None);
     }
 
