@@ -356,20 +356,22 @@ fn text(reader: &Reader<'_>, option: &mut String, default: &str, max: usize) -> 
     Ok(())
 }
 
-/// A list of texts, none of them empty.
+/// A list of texts, none of them empty; or, as command lines and environments hand lists in, a text that spells one.
 pub(super) fn texts(reader: &Reader<'_>, option: &mut Vec<String>, default: &[String]) -> Result<(), ConfigProblem> {
     if reader.raw == "null" {
         *option = default.to_vec();
         return Ok(());
     }
+    let spelt = json::string(reader.raw);
+    let raw = spelt.as_deref().unwrap_or(reader.raw);
     let mut list = Vec::new();
     let mut is_good = true;
-    let read = json::elements(reader.raw, |raw| match json::string(raw) {
+    let read = json::elements(raw, |raw| match json::string(raw) {
         Some(text) if !text.is_empty() && text.len() <= TEMPLATE_MAX => list.push(text.into_owned()),
         _ => is_good = false,
     });
     if read.is_none() || !is_good || list.len() > LIST_MAX {
-        return Err(reader.problem(&format!("a list of at most {LIST_MAX} texts, none of them empty")));
+        return Err(reader.problem(&format!("a JSON list of at most {LIST_MAX} texts, none of them empty")));
     }
     *option = list;
     Ok(())

@@ -17,7 +17,9 @@ use rusqlite::{
 use super::{
     DirectoryError, DirectoryOptions, MAKING, Place,
     connection::PAGE_BYTES,
+    error::Stop,
     schema,
+    sweep::Sweep,
     time::{Noted, Time, unsigned},
 };
 
@@ -129,8 +131,9 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
     })
 }
 
-/// Gives empty pages and the write-ahead log back to the disk, in small steps beside whoever uses the store. `progress` is
-/// told how many pages are done, and how many there are to do. Returns how many bytes the database became smaller by.
+/// Erases what was deleted or has expired, and gives empty pages and the write-ahead log back to the disk, in small steps
+/// beside whoever uses the store: if nobody does, nothing that was deleted is left in its files. `progress` is told how many
+/// pages are done, and how many there are to do. Returns how many bytes the database became smaller by.
 ///
 /// # Errors
 /// See [`DirectoryError`].
@@ -140,6 +143,15 @@ pub fn compact(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
     let (_place, db) = open(path.as_ref(), options)?;
+    let (time, mut sweep) = (Time::new(options.clock.clone()), Sweep::new());
+    while sweep.is_busy() {
+        match sweep.step(&time, &db, true) {
+            Ok(()) => thread::sleep(Duration::from_millis(1)),
+            Err(Stop::Database(error)) => return Err(error.into()),
+            // A clock that is behind: what has expired is not known.
+            Err(Stop::Refused(_)) => break,
+        }
+    }
     let free = |db: &Connection| db.pragma_query_value(None, "freelist_count", |row| row.get(0)).map(unsigned);
     let all = free(&db)?;
     let mut left = all;

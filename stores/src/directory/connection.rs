@@ -36,6 +36,8 @@ impl Settings {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         for (name, value) in [
             ("synchronous", 1),
+            // What is deleted is nowhere in the file any more.
+            ("secure_delete", 1),
             ("fullfsync", 1),
             ("checkpoint_fullfsync", 1),
             ("cell_size_check", 1),

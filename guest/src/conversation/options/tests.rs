@@ -37,7 +37,7 @@ fn mistakes_name_what_is_allowed() {
         (r#""max_context_tokens": 63"#, "0 or an integer from 64 to 2000000"),
         (r#""window_keep": 0.5"#, "an integer from 10 to 90"),
         (r#""human_prefix": 1"#, "a text of at most 64 bytes"),
-        (r#""skip_markers": "x""#, "a list of at most 64 texts"),
+        (r#""skip_markers": "x""#, "a JSON list of at most 64 texts"),
         (r#""redact": ["{"]"#, "redact must be"),
         (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),
         (r#""max_window_bytes": 1023"#, "an integer from 1024 to 8388608"),
@@ -50,6 +50,12 @@ fn mistakes_name_what_is_allowed() {
         let problem = Config::parse(&format!("{{{text}}}")).unwrap_err();
         assert!(problem.message.contains(allowed), "{}", problem.message);
     }
+}
+
+#[test]
+fn a_list_may_be_spelt_in_a_text() {
+    let parsed = |redact: &str| Config::parse(&format!(r#"{{"conversation": true, "redact": {redact}}}"#)).unwrap();
+    assert_eq!(parsed(r#""[\"{d4}\", \"sk-{t+}\"]""#), parsed(r#"["{d4}", "sk-{t+}"]"#));
 }
 
 #[test]

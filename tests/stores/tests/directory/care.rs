@@ -99,6 +99,24 @@ fn where_there_is_no_store_there_is_nothing_to_care_for() {
 }
 
 #[test]
+fn nothing_deleted_is_left_in_the_files_of_a_compacted_store() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        let records: Vec<_> = (0..400).map(|n| format!("{n:1000} zwirbelkopf")).collect();
+        apply(&store, "b", create(), [append("l", &records)]).await;
+        apply(&store, "b", existing(), [reset_log("l", &["silberpfote"])]).await;
+    });
+    // Whoever deletes does not stay to clear up.
+    drop(store);
+    directory::compact(bench.path(), &bench.options, |_, _| {}).unwrap();
+    let files = std::fs::read_dir(bench.path()).unwrap().map(|file| std::fs::read(file.unwrap().path()).unwrap());
+    let files: Vec<Vec<u8>> = files.collect();
+    let holds = |text: &[u8]| files.iter().any(|file| file.windows(text.len()).any(|window| window == text));
+    assert!(holds(b"silberpfote") && !holds(b"zwirbelkopf"));
+}
+
+#[test]
 fn empty_pages_and_the_log_are_given_back_on_demand_while_the_store_is_used() {
     let bench = Bench::new();
     let store = bench.open();
