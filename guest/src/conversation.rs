@@ -105,6 +105,7 @@ mod look;
 pub mod messages;
 pub mod options;
 mod owner;
+mod parts;
 mod placed;
 pub mod profile;
 pub(crate) mod recall;

@@ -163,15 +163,15 @@ impl Placed<'_> {
             record.at = history::timestamp(base.micros).into();
         }
         self.pair(given, &record)?;
-        if self.first.is_none() && is_asked(&record) {
-            self.first = Some(record.content.to_string());
-        }
         if let Some(whole) = step::take_in(options, &mut record).map_err(|what| given.bad(what))? {
             let key = token(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
             if let Some(tool) = &mut record.tool {
                 tool.whole = Some(key.clone().into());
             }
             self.results.push((key, whole));
+        }
+        if self.first.is_none() && is_asked(&record) {
+            self.first = Some(record.content.to_string());
         }
         let question = self.name(&mut record, index);
         let record = step::weigh(record);

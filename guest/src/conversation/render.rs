@@ -52,7 +52,7 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
 
 fn push_content(out: &mut String, item: &Item<'_, '_>) {
     let files = item.record.files.as_deref().filter(|_| !item.is_bare);
-    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare) {
+    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare && item.instead.is_none()) {
         return out.push_str(parts);
     }
     let Some(files) = files else { return push_shown(out, item) };

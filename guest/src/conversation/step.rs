@@ -12,6 +12,7 @@ use keepline_json as json;
 use super::cuts;
 use super::intake::{self, Taken};
 use super::options::Options;
+use super::parts;
 use super::record::{Kind, Record, Role, Tool, container};
 use super::state::Fork;
 use super::tokens;
@@ -31,6 +32,8 @@ const TOOL_BYTES: usize = 256 << 10;
 const TOOLS_BYTES: usize = 2 << 20;
 /// Names of tools, and of calls, in JSON.
 const NAME_BYTES: usize = 256;
+/// Of what another program has kept.
+const NO_JSON: &str = "its content, files, model, metadata or raw is no JSON, or none after redact";
 /// Calls and results of a step.
 const ACTIVITY_MAX: usize = 1000;
 /// Texts of one of them: arguments, result, error, details.
@@ -301,7 +304,14 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
     }
     if record.kind == Kind::ToolResult {
         let text = intake::redacted(options, (*record.content).into()).into_owned();
-        record.content = match shown(&text, options.budget(), TOOL_BYTES) {
+        let shown = shown(&text, options.budget(), TOOL_BYTES);
+        // In the place of the first text; the whole holds the others.
+        let mut first = shown.clone();
+        rewrite_parts(record, |text| match shown {
+            Some(_) => first.take(),
+            None => Some(intake::redacted(options, text).into_owned()),
+        })?;
+        record.content = match shown {
             Some(shown) => {
                 record.truncated = true;
                 whole = Some(text);
@@ -310,11 +320,17 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
             None => text.into(),
         };
     } else {
-        let taken = message(options, &record.content, record.role != Role::User);
-        let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
+        let is_answer = record.role != Role::User;
+        let is_cut = if record.parts.is_some() {
+            take_parts(options, record, is_answer)?
+        } else {
+            let taken = message(options, &record.content, is_answer);
+            let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
+            record.content = text.into();
+            is_cut
+        };
         record.truncated |= is_cut;
         record.tokens = record.tokens.filter(|_| !is_cut);
-        record.content = text.into();
     }
     let parts = [
         (&mut record.parts, MESSAGE_BYTES),
@@ -330,11 +346,36 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
             return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
         }
         if json::value(&kept).is_none() {
-            return Err("its content, files, model, metadata or raw is no JSON, or none after redact");
+            return Err(NO_JSON);
         }
         *json = kept.into();
     }
     Ok(whole)
+}
+
+/// A message's parts: the texts in them as if they were one, and all else as it is. Whether they were cut.
+fn take_parts(options: &Options, record: &mut Record<'_>, is_answer: bool) -> Result<bool, &'static str> {
+    let (mut room, mut is_cut) = (intake::longest(options), false);
+    rewrite_parts(record, |text| {
+        let is_empty = text.is_empty();
+        let mut kept = intake::cleaned(options, text, is_answer);
+        is_cut |= intake::cut(&mut kept, room);
+        room -= kept.chars().count();
+        (is_empty || !kept.is_empty()).then(|| kept.into_owned())
+    })?;
+    Ok(is_cut)
+}
+
+fn rewrite_parts(
+    record: &mut Record<'_>,
+    changed: impl FnMut(Cow<'_, str>) -> Option<String>,
+) -> Result<(), &'static str> {
+    if let Some(old) = &record.parts {
+        let new = parts::with_texts(old, changed).ok_or(NO_JSON)?;
+        record.content = parts::text(&new).into();
+        record.parts = Some(new.into());
+    }
+    Ok(())
 }
 
 /// As many calls and results as a step holds, and of each whether its end is still to come. Where there are more, a call
@@ -369,7 +410,7 @@ pub(super) fn weigh(mut record: Record<'_>) -> Record<'_> {
         let _ = json::elements(files, |_| count += 1);
         count * tokens::IMAGE
     });
-    record.weight = tokens::of(&record.content) + tool + files + tokens::MESSAGE;
+    record.weight = tokens::of(record.body()) + tool + files + tokens::MESSAGE;
     record
 }
 

@@ -1,6 +1,7 @@
 //! Conversations, over the fake store.
 
 mod desk;
+mod parts;
 mod profile;
 mod recall;
 mod replace;
