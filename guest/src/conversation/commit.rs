@@ -69,6 +69,9 @@ impl<H: Host> Filter<H> {
             }
         }
 
+        // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
+        let text = intake::cleaned(options, entry.text.into(), true);
+        let entry = &AnswerEntry { text: &text, ..*entry };
         let has_activity = !entry.activity.is_empty();
         let skip = intake::skip(options, entry.text, has_activity);
         let skip = if said.is_written == Some(false) { Some(Skip::SwitchedOff) } else { skip };

@@ -81,6 +81,7 @@ pub(super) struct About<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// The entry's text is clean already.
     pub(super) fn new(options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) -> Self {
         let (activity, is_cut) = kept(entry.activity);
         let mut step = Self {
@@ -116,7 +117,7 @@ impl<'a> Step<'a> {
     }
 
     fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) {
-        let taken = message(options, entry.text, true);
+        let taken = bounded(options, entry.text.into());
         if taken.text.trim().is_empty() && about.answer_id.is_none() && !entry.activity.is_empty() {
             return;
         }
@@ -395,9 +396,14 @@ fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>,
 
 /// A message's text as it is stored.
 pub(super) fn message<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
-    let mut taken = intake::take(options, text, is_answer);
-    taken.is_cut |= cuts::bound(&mut taken.text, MESSAGE_BYTES);
-    taken
+    bounded(options, intake::cleaned(options, text.into(), is_answer))
+}
+
+/// A message's text that is clean, no longer than it may be.
+fn bounded<'a>(options: &Options, mut text: Cow<'a, str>) -> Taken<'a> {
+    let is_long = intake::cut(&mut text, intake::longest(options));
+    let is_cut = cuts::bound(&mut text, MESSAGE_BYTES) || is_long;
+    Taken { text, is_cut }
 }
 
 /// With what it counts for.
