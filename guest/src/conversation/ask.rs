@@ -51,6 +51,9 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// Why an entry passes that names a user whom nobody can be.
+pub(super) const BAD_USER: &str = ": its user_id is no text of at most 1,024 bytes";
+
 impl<H: Host> Filter<H> {
     /// A question of a session.
     pub(crate) fn converse(
@@ -62,6 +65,11 @@ impl<H: Host> Filter<H> {
         reply: &mut QuestionReply,
     ) -> Result<(), Failure> {
         let said = Said::of(entry.metadata);
+        if said.is_user_bad {
+            log::warn(&self.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
+            reply.effect = Effect::Foreign;
+            return Ok(());
+        }
         let Ok(node) = said.node(options, session) else {
             let message = format!("memory_mode is node, and metadata of session {session} name no node_id");
             log::warn(&self.host, log::SESSION, &[&message]);

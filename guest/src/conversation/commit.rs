@@ -51,6 +51,10 @@ impl<H: Host> Filter<H> {
             );
         }
         let Some(mut state) = state else { return AnswerReply::of(Effect::Passed) };
+        if said.is_user_bad {
+            log::warn(&self.host, log::SESSION, &["Answer not stored in session ", &state.session, ask::BAD_USER]);
+            return AnswerReply::of(Effect::Foreign);
+        }
         if let Some(node) = said.another_node(&state) {
             // As without a question, but for what it leaves out.
             state = State {
