@@ -139,12 +139,15 @@ impl<H: Host> Filter<H> {
             return self.skipped(&state.session, Skip::Blank);
         }
         let continues = continues(entry.activity);
-        let place = Place {
-            begins: !(is_paired && continues),
-            checks_head: state.parent.is_some() && state.fork.is_none() && !(is_paired && continues),
-            fork: state.fork.filter(|_| !continues),
+        let beginning = Place {
+            begins: true,
+            checks_head: state.parent.is_some() && state.fork.is_none(),
+            fork: state.fork,
             turn: None,
         };
+        // Where the step goes on with a turn, that has its branch already.
+        let going_on = Place { begins: false, checks_head: false, fork: None, turn: None };
+        let place = if is_paired && continues { going_on } else { beginning.clone() };
         let bucket = scope::bucket(&state.session, state.node.as_deref());
         let opening = match (&*state.incarnation, &state.node) {
             ("", None) => self.config.create(),
@@ -189,7 +192,20 @@ impl<H: Host> Filter<H> {
         // A node that is registered is nobody's yet, or this user's.
         let is_first = is_first || registers;
         self.place(
-            &Commit { bucket, opening, step, about, parent, value, owner, is_first, is_untitled, title, due },
+            &Commit {
+                bucket,
+                opening,
+                step,
+                about,
+                parent,
+                beginning,
+                value,
+                owner,
+                is_first,
+                is_untitled,
+                title,
+                due,
+            },
             place,
         )
     }

@@ -46,6 +46,8 @@ pub(super) struct Commit<'a> {
     pub about: About<'a>,
     /// Of map `messages`.
     pub parent: Option<&'a str>,
+    /// Where the step goes if the turn begins with it.
+    pub beginning: Place,
     /// The answer as a JSON string; none: nothing was said.
     pub value: Option<String>,
     /// The session's, if there is one.
@@ -267,7 +269,8 @@ impl<H: Host> Filter<H> {
         let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
         let linear = Place { checks_head: false, ..place.clone() };
         Ok(Some(match (moved, place.fork) {
-            (Moved::Unknown, _) => Place { begins: true, ..place.clone() },
+            // Its result has no call, or what was stored of the turn was removed.
+            (Moved::Unknown, _) => commit.beginning.clone(),
             (Moved::Asked, _) => {
                 let asked = Located::find(&self.host, &look, about.question_id)?.and_then(|found| found.asked());
                 match asked {
