@@ -149,7 +149,8 @@ impl<H: Host> Filter<H> {
         let follows =
             parent.filter(|_| target.is_some() && (seen.parent.is_some() || seen.is_head(said.parent.as_deref())));
         let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
-        let files = step::files(said.files.as_deref());
+        let is_unwritten = said.is_written == Some(false);
+        let files = step::files(said.files.as_deref()).filter(|_| !is_unwritten);
         let state = State {
             session: session.into(),
             node: node.as_deref().map(Into::into),
@@ -157,6 +158,7 @@ impl<H: Host> Filter<H> {
             turn: question.turn.into(),
             question: question.key.into(),
             is_named: question.is_named,
+            is_unwritten,
             parent: follows,
             fork,
             total,

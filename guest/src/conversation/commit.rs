@@ -126,7 +126,8 @@ impl<H: Host> Filter<H> {
             question_id: &state.question,
             answer_id: id,
             at: &at,
-            question: entry.question_text.or(said.question.as_deref()).filter(|text| !text.is_empty()),
+            question: (entry.question_text.or(said.question.as_deref()))
+                .filter(|text| !text.is_empty() && !state.is_unwritten),
             question_files: state.files.as_deref(),
             answer_files: answer_files.as_deref(),
             total: is_paired.then_some(state.total),

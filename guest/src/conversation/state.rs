@@ -42,6 +42,8 @@ pub(crate) struct State<'a> {
     pub question: Cow<'a, str>,
     /// Whether that is an id that the client gave.
     pub is_named: bool,
+    /// Whether nothing of the question's message is to be stored.
+    pub is_unwritten: bool,
     /// The key of the message that it follows; none: whichever is the newest.
     pub parent: Option<Cow<'a, str>>,
     /// If that was not the newest.
@@ -87,6 +89,7 @@ impl<'a> State<'a> {
                 "t" => state.turn = text(),
                 "q" => state.question = text(),
                 "c" => state.is_named = raw == "1",
+                "j" => state.is_unwritten = raw == "1",
                 "p" => state.parent = Some(text()),
                 "a" => after = integer(raw),
                 "b" => total = integer(raw),
@@ -146,6 +149,7 @@ impl<'a> State<'a> {
         let fork = self.fork.map(|Fork { after, total, next }| [("a", after), ("b", total), ("x", next)]);
         let flags = [
             ("c", self.is_named),
+            ("j", self.is_unwritten),
             ("o", self.is_owned),
             ("e", self.is_new),
             ("h", self.wants_title),
@@ -240,6 +244,7 @@ mod tests {
         let full = State {
             node: Some("h-abc".into()),
             is_named: true,
+            is_unwritten: true,
             parent: Some("m\\\"1".into()),
             fork: Some(Fork { after: 1, total: 2, next: 3 }),
             files: Some(r#"[{"url":"x"},null]"#.into()),

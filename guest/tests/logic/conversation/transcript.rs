@@ -4,7 +4,7 @@ use keepline_filter::store::FailureCode;
 use keepline_filter::{AnswerEntry, Effect, QuestionEntry};
 use serde_json::json;
 
-use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, s, say, transcript};
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript};
 use crate::fake::Fake;
 
 #[test]
@@ -119,6 +119,28 @@ fn what_is_not_worth_storing_is_not_stored() {
     assert_eq!((unread.effect, &unread.metadata), (Effect::Resumed, &None));
     assert_eq!(reply(&filter, "?", "Written.", &unread.turn).effect, STORED);
     assert_eq!(transcript(&fake, "s").len(), 4);
+}
+
+#[test]
+fn of_a_question_that_is_not_to_be_written_nothing_is_stored() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let off = json!({"session_id": "s", "message_id": "q", "files": [{"id": "secret"}], "memory": {"write": false}});
+    let turn = ask(&filter, "secret", &off).turn;
+    assert_eq!(say(&filter, "secret", "Yes.", &turn, &json!({"memory_question": "secret"})).effect, STORED);
+    // With tools at work, too, in steps.
+    let turn = ask(&filter, "secret", &json!({"session_id": "s", "memory": {"write": false}})).turn;
+    act(&filter, "secret", "", &turn, &[call("c", "n", "{}")]);
+    act(&filter, "secret", "Done.", &turn, &[result("c", "n", "r")]);
+    let buckets = fake.buckets.borrow();
+    let stored = format!("{:?} {:?}", buckets["s"].logs, entry(&fake, "session", "title"));
+    assert!(!stored.contains("secret"), "{stored}");
+    drop(buckets);
+    let expected = ["assistant: Yes.", "assistant: null", "tool: r", "assistant: Done."];
+    assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+    // The next one is remembered again.
+    reply(&filter, "open", "Yes.", &ask(&filter, "open", &s()).turn);
+    assert_eq!(messages(&ask(&filter, "?", &s()))[4..], ["user: open", "assistant: Yes."]);
 }
 
 #[test]
