@@ -151,7 +151,7 @@ impl<H: Host> Filter<H> {
         let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
         let is_unwritten = said.is_written == Some(false);
         let files = step::files(said.files.as_deref()).filter(|_| !is_unwritten);
-        let state = State {
+        let mut state = State {
             session: session.into(),
             node: node.as_deref().map(Into::into),
             incarnation: seen.incarnation.clone().into(),
@@ -159,6 +159,8 @@ impl<H: Host> Filter<H> {
             question: question.key.into(),
             is_named: question.is_named,
             is_unwritten,
+            open: None,
+            is_asked: false,
             parent: follows,
             fork,
             total,
@@ -175,6 +177,11 @@ impl<H: Host> Filter<H> {
             app_id: owner::listed(said.app_id.as_deref().filter(|_| node.is_some())).map(Into::into),
             node_id: owner::listed(said.node_id.as_deref().filter(|_| node.is_some())).map(Into::into),
         };
+        let turns = turns(&thread.records(), total);
+        if let Some(open) = follows_open(&turns, &state) {
+            state.open = Some(open.id.into());
+            state.is_asked = state.is_named && open.has_message(&state.question);
+        }
         let (turn, has_room) = state.write();
         reply.turn = turn;
         if !has_room {
@@ -204,12 +211,11 @@ impl<H: Host> Filter<H> {
             Attached::default()
         } else {
             let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
-            let turns = turns(&thread.records(), total);
             let source = Source {
                 turns: &turns,
                 total,
                 is_whole: thread.is_whole,
-                continued: follows_open(&turns, &state),
+                continued: state.open.as_deref(),
                 pinned: pinned(&oldest, &branches, target, budget),
                 summary: summary.as_ref(),
                 query: entry.text,
@@ -301,10 +307,8 @@ pub(super) fn is_ours(failure: &Failure) -> bool {
 }
 
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
-fn follows_open<'r>(turns: &[Turn<'r, '_>], state: &State<'_>) -> Option<&'r str> {
-    let is_named = |id: &str| state.parent.as_deref() == Some(id) || (state.is_named && state.question == id);
-    let has = |turn: &&Turn<'_, '_>| {
-        turn.is_open && turn.records.iter().any(|(_, record)| record.id.as_deref().is_some_and(is_named))
-    };
-    turns.iter().rev().find(has).map(|turn| turn.id)
+fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], state: &State<'_>) -> Option<&'t Turn<'r, 'a>> {
+    let own = Some(&*state.question).filter(|_| state.is_named);
+    let has = |turn: &Turn<'_, '_>| state.parent.as_deref().into_iter().chain(own).any(|id| turn.has_message(id));
+    turns.iter().rev().find(|turn| turn.is_open && has(turn))
 }

@@ -117,6 +117,12 @@ impl<H: Host> Filter<H> {
                 Err(failure) => return self.failed(&state.session, &failure),
             }
         }
+        let continues = continues(entry.activity);
+        let open = state.open.take();
+        let goes_on = continues && open.is_some();
+        if let Some(open) = open.as_ref().filter(|_| continues) {
+            state.turn.clone_from(open);
+        }
         let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let id = id.as_deref().filter(|id| *id != state.question);
         let answer_files = step::files(said.files.as_deref());
@@ -139,16 +145,17 @@ impl<H: Host> Filter<H> {
         if step.is_empty() {
             return self.skipped(&state.session, Skip::Blank);
         }
-        let continues = continues(entry.activity);
         let beginning = Place {
-            begins: true,
+            asks: true,
+            begins: !goes_on,
             checks_head: state.parent.is_some() && state.fork.is_none(),
             fork: state.fork,
             turn: None,
         };
         // Where the step goes on with a turn, that has its branch already.
-        let going_on = Place { begins: false, checks_head: false, fork: None, turn: None };
-        let place = if is_paired && continues { going_on } else { beginning.clone() };
+        let going_on = Place { asks: false, begins: false, checks_head: false, fork: None, turn: None };
+        let is_asked = is_paired && continues && (state.is_asked || !goes_on);
+        let place = if is_asked { going_on } else { beginning.clone() };
         let bucket = scope::bucket(&state.session, state.node.as_deref());
         let opening = match (&*state.incarnation, &state.node) {
             ("", None) => self.config.create(),
@@ -200,6 +207,7 @@ impl<H: Host> Filter<H> {
                 about,
                 parent,
                 beginning,
+                open,
                 value,
                 owner,
                 is_first,

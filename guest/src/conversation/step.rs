@@ -14,8 +14,8 @@ use super::intake::{self, Taken};
 use super::options::Options;
 use super::parts;
 use super::record::{Kind, Record, Role, Tool, container};
-use super::state::Fork;
 use super::tokens;
+use super::write::Place;
 use crate::filter::{AnswerEntry, ToolActivity};
 use crate::names::{hashed, token};
 
@@ -240,9 +240,12 @@ impl<'a> Step<'a> {
         self.question.is_none() && self.rest.is_empty()
     }
 
-    /// Whether there is a question's message.
-    pub(super) fn has_question(&self) -> bool {
-        self.question.is_some()
+    /// Where its question's message stands among its records, if it comes with them: first, or after the results that a
+    /// turn which goes on has waited for.
+    pub(super) fn question_index(&self, place: &Place) -> Option<usize> {
+        self.question.as_ref().filter(|_| place.asks)?;
+        let is_waited_for = |record: &&Record<'_>| !place.begins && record.kind == Kind::ToolResult;
+        Some(self.rest.iter().take_while(is_waited_for).count())
     }
 
     /// What it weighs, with its question or without.
@@ -251,25 +254,21 @@ impl<'a> Step<'a> {
         question.chain(&self.rest).map(|record| record.weight).sum()
     }
 
-    /// Its records as JSON. `begins`: the turn begins here, and with the question.
-    /// `turn`: another turn's id than that which the step was made for.
-    pub(super) fn records(
-        &self,
-        about: &About<'_>,
-        turn: Option<&str>,
-        begins: bool,
-        fork: Option<Fork>,
-    ) -> Vec<String> {
-        let question = self.question.iter().filter(|_| begins);
-        let mut records: Vec<Record<'_>> = question.chain(&self.rest).cloned().collect();
+    /// Its records as JSON.
+    pub(super) fn records(&self, about: &About<'_>, place: &Place) -> Vec<String> {
+        let Place { begins, fork, ref turn, .. } = *place;
+        let mut records = self.rest.clone();
+        if let Some((index, question)) = self.question_index(place).zip(self.question.clone()) {
+            records.insert(index, question);
+        }
         if let Some(first) = records.first_mut() {
             first.begins = begins;
             first.total = if begins { fork.map(|fork| fork.total).or(about.total) } else { None };
             first.after = fork.map(|fork| fork.after);
             first.parent = about.parent.map(Into::into);
         }
-        for record in records.iter_mut().filter(|_| turn.is_some()) {
-            record.turn = turn.unwrap_or_default().into();
+        if let Some(turn) = turn {
+            records.iter_mut().for_each(|record| record.turn = turn.into());
         }
         records.iter().map(Record::write).collect()
     }

@@ -1,6 +1,7 @@
 //! Conversations, over the fake store.
 
 mod desk;
+mod open_turns;
 mod parts;
 mod profile;
 mod recall;
