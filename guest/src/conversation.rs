@@ -121,6 +121,7 @@ pub mod settings;
 pub(crate) mod state;
 pub(crate) mod step;
 mod summary;
+mod take_in;
 mod text;
 pub(crate) mod thread;
 mod title;
