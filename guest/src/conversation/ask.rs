@@ -51,6 +51,9 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// Why an entry passes that names a user whom nobody can be.
+pub(super) const BAD_USER: &str = ": its user_id is no text of at most 1,024 bytes";
+
 impl<H: Host> Filter<H> {
     /// A question of a session.
     pub(crate) fn converse(
@@ -62,6 +65,11 @@ impl<H: Host> Filter<H> {
         reply: &mut QuestionReply,
     ) -> Result<(), Failure> {
         let said = Said::of(entry.metadata);
+        if said.is_user_bad {
+            log::warn(&self.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
+            reply.effect = Effect::Foreign;
+            return Ok(());
+        }
         let Ok(node) = said.node(options, session) else {
             let message = format!("memory_mode is node, and metadata of session {session} name no node_id");
             log::warn(&self.host, log::SESSION, &[&message]);
@@ -78,6 +86,7 @@ impl<H: Host> Filter<H> {
         };
         let read_for = options.budget_of(&[&said.settings]);
         let parent = said.parent.as_deref().map(token);
+        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let user = said.user_id.as_deref().map(owner::name);
         let is_recalled =
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
@@ -92,6 +101,7 @@ impl<H: Host> Filter<H> {
             opening,
             budget: read_for,
             parent: parent.as_deref(),
+            own: id.as_deref().filter(|_| parent.is_none()),
             only_looks,
             recall: recall.as_ref(),
         };
@@ -117,17 +127,26 @@ impl<H: Host> Filter<H> {
         let budget = options.budget_of(&[&seen.settings, &said.settings]);
         self.widen(options, &mut seen, bucket, budget, read_for)?;
         let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
-        let question = self.question_key(entry, metadata, next);
-        let target = seen.target(parent.as_deref());
+        let turn = turn_id(self.host.now_micros(), next, entry.text);
+        let mut target = seen.target(parent.as_deref());
         // Who is told why turns are left out is told of all that were read.
         let is_told = options.memory_trace || only_looks;
         let enough = if is_told { u64::MAX } else { budget };
         let mut read = Read::default();
         read.add(&seen.newest);
         let mut thread = Thread::newest_of(&read, &seen.branches, target, enough);
+        // One more answer to a question is not told the others.
+        let asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id.as_deref()]).is_none());
+        if asked.is_some() {
+            thread = Thread::newest_of(&read, &seen.branches, asked, enough);
+        }
         let runs = self.fetch(&seen, bucket, &thread, budget)?;
         if !runs.is_empty() {
             runs.iter().for_each(|run| read.add(run));
+            thread = Thread::newest_of(&read, &seen.branches, asked.or(target), enough);
+        }
+        if let Some(asked) = asked {
+            target = read.before_question(&seen.branches, asked);
             thread = Thread::newest_of(&read, &seen.branches, target, enough);
         }
         let is_newest = target == next.checked_sub(1);
@@ -141,14 +160,18 @@ impl<H: Host> Filter<H> {
         let follows =
             parent.filter(|_| target.is_some() && (seen.parent.is_some() || seen.is_head(said.parent.as_deref())));
         let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
-        let files = step::files(said.files.as_deref());
-        let state = State {
+        let is_unwritten = said.is_written == Some(false);
+        let files = step::files(said.files.as_deref()).filter(|_| !is_unwritten);
+        let mut state = State {
             session: session.into(),
             node: node.as_deref().map(Into::into),
             incarnation: seen.incarnation.clone().into(),
-            turn: question.turn.into(),
-            question: question.key.into(),
-            is_named: question.is_named,
+            question: id.clone().unwrap_or_else(|| own_key(&turn).into()),
+            turn: turn.into(),
+            is_named: id.is_some(),
+            is_unwritten,
+            open: None,
+            is_asked: false,
             parent: follows,
             fork,
             total,
@@ -165,6 +188,11 @@ impl<H: Host> Filter<H> {
             app_id: owner::listed(said.app_id.as_deref().filter(|_| node.is_some())).map(Into::into),
             node_id: owner::listed(said.node_id.as_deref().filter(|_| node.is_some())).map(Into::into),
         };
+        let turns = turns(&thread.records(), total);
+        if let Some(open) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
+            state.open = Some(open.id.into());
+            state.is_asked = id.as_deref().is_some_and(|id| open.has_message(id));
+        }
         let (turn, has_room) = state.write();
         reply.turn = turn;
         if !has_room {
@@ -194,12 +222,11 @@ impl<H: Host> Filter<H> {
             Attached::default()
         } else {
             let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
-            let turns = turns(&thread.records(), total);
             let source = Source {
                 turns: &turns,
                 total,
                 is_whole: thread.is_whole,
-                continued: follows_open(&turns, &state),
+                continued: state.open.as_deref(),
                 pinned: pinned(&oldest, &branches, target, budget),
                 summary: summary.as_ref(),
                 query: entry.text,
@@ -247,23 +274,6 @@ impl<H: Host> Filter<H> {
         }
         Ok(())
     }
-
-    /// The turn's id, and the key of the question's message: the id that it was given, else one of ours.
-    fn question_key(&self, entry: &QuestionEntry<'_>, metadata: &Metadata<'_>, next: u64) -> Question {
-        let turn = turn_id(self.host.now_micros(), next, entry.text);
-        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
-        match id {
-            Some(id) => Question { turn, key: token(id).into_owned(), is_named: true },
-            None => Question { key: own_key(&turn), turn, is_named: false },
-        }
-    }
-}
-
-/// How a question is called.
-struct Question {
-    turn: String,
-    key: String,
-    is_named: bool,
 }
 
 /// An id for a turn: no two turns of a session have the same, unless the same was asked of the same conversation in the
@@ -291,10 +301,7 @@ pub(super) fn is_ours(failure: &Failure) -> bool {
 }
 
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
-fn follows_open<'r>(turns: &[Turn<'r, '_>], state: &State<'_>) -> Option<&'r str> {
-    let is_named = |id: &str| state.parent.as_deref() == Some(id) || (state.is_named && state.question == id);
-    let has = |turn: &&Turn<'_, '_>| {
-        turn.is_open && turn.records.iter().any(|(_, record)| record.id.as_deref().is_some_and(is_named))
-    };
-    turns.iter().rev().find(has).map(|turn| turn.id)
+fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], named: [Option<&str>; 2]) -> Option<&'t Turn<'r, 'a>> {
+    let has = |turn: &Turn<'_, '_>| named.iter().flatten().any(|id| turn.has_message(id));
+    turns.iter().rev().find(|turn| turn.is_open && has(turn))
 }

@@ -51,6 +51,10 @@ impl<H: Host> Filter<H> {
             );
         }
         let Some(mut state) = state else { return AnswerReply::of(Effect::Passed) };
+        if said.is_user_bad {
+            log::warn(&self.host, log::SESSION, &["Answer not stored in session ", &state.session, ask::BAD_USER]);
+            return AnswerReply::of(Effect::Foreign);
+        }
         if let Some(node) = said.another_node(&state) {
             // As without a question, but for what it leaves out.
             state = State {
@@ -69,6 +73,9 @@ impl<H: Host> Filter<H> {
             }
         }
 
+        // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
+        let text = intake::cleaned(options, entry.text.into(), true);
+        let entry = &AnswerEntry { text: &text, ..*entry };
         let has_activity = !entry.activity.is_empty();
         let skip = intake::skip(options, entry.text, has_activity);
         let skip = if said.is_written == Some(false) { Some(Skip::SwitchedOff) } else { skip };
@@ -110,6 +117,12 @@ impl<H: Host> Filter<H> {
                 Err(failure) => return self.failed(&state.session, &failure),
             }
         }
+        let continues = continues(entry.activity);
+        let open = state.open.take();
+        let goes_on = continues && open.is_some();
+        if let Some(open) = open.as_ref().filter(|_| continues) {
+            state.turn.clone_from(open);
+        }
         let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let id = id.as_deref().filter(|id| *id != state.question);
         let answer_files = step::files(said.files.as_deref());
@@ -119,7 +132,8 @@ impl<H: Host> Filter<H> {
             question_id: &state.question,
             answer_id: id,
             at: &at,
-            question: entry.question_text.or(said.question.as_deref()).filter(|text| !text.is_empty()),
+            question: (entry.question_text.or(said.question.as_deref()))
+                .filter(|text| !text.is_empty() && !state.is_unwritten),
             question_files: state.files.as_deref(),
             answer_files: answer_files.as_deref(),
             total: is_paired.then_some(state.total),
@@ -131,13 +145,17 @@ impl<H: Host> Filter<H> {
         if step.is_empty() {
             return self.skipped(&state.session, Skip::Blank);
         }
-        let continues = continues(entry.activity);
-        let place = Place {
-            begins: !(is_paired && continues),
-            checks_head: state.parent.is_some() && state.fork.is_none() && !(is_paired && continues),
-            fork: state.fork.filter(|_| !continues),
+        let beginning = Place {
+            asks: true,
+            begins: !goes_on,
+            checks_head: state.parent.is_some() && state.fork.is_none(),
+            fork: state.fork,
             turn: None,
         };
+        // Where the step goes on with a turn, that has its branch already.
+        let going_on = Place { asks: false, begins: false, checks_head: false, fork: None, turn: None };
+        let is_asked = is_paired && continues && (state.is_asked || !goes_on);
+        let place = if is_asked { going_on } else { beginning.clone() };
         let bucket = scope::bucket(&state.session, state.node.as_deref());
         let opening = match (&*state.incarnation, &state.node) {
             ("", None) => self.config.create(),
@@ -182,7 +200,21 @@ impl<H: Host> Filter<H> {
         // A node that is registered is nobody's yet, or this user's.
         let is_first = is_first || registers;
         self.place(
-            &Commit { bucket, opening, step, about, parent, value, owner, is_first, is_untitled, title, due },
+            &Commit {
+                bucket,
+                opening,
+                step,
+                about,
+                parent,
+                beginning,
+                open,
+                value,
+                owner,
+                is_first,
+                is_untitled,
+                title,
+                due,
+            },
             place,
         )
     }

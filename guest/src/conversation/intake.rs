@@ -46,7 +46,7 @@ pub(crate) struct Taken<'a> {
     pub is_cut: bool,
 }
 
-/// Why an answer is not stored, if it isn't. With tools at work it is, whatever it says.
+/// Why an answer, without what is not stored of it, is not stored at all, if it isn't. With tools at work it is, whatever it says.
 pub(crate) fn skip(options: &Options, answer: &str, has_activity: bool) -> Option<Skip> {
     let text = answer.trim();
     if has_activity {
@@ -70,16 +70,25 @@ fn length_below(text: &str, characters: u64) -> bool {
 
 /// A message's text as it is stored.
 pub(crate) fn take<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
-    let mut text = Cow::Borrowed(text);
+    let mut text = cleaned(options, text.into(), is_answer);
+    let is_cut = cut(&mut text, longest(options));
+    Taken { text, is_cut }
+}
+
+/// The most characters of a message.
+pub(crate) fn longest(options: &Options) -> usize {
+    usize::try_from(options.max_message_length).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
+}
+
+/// A message's text without what is not stored, however long.
+pub(crate) fn cleaned<'a>(options: &Options, mut text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
     if is_answer
         && options.strip_thinking
         && let Some(without) = without_thoughts(&text)
     {
         text = Cow::Owned(without);
     }
-    text = redacted(options, text);
-    let is_cut = options.max_message_length > 0 && cut(&mut text, options.max_message_length);
-    Taken { text, is_cut }
+    redacted(options, text)
 }
 
 /// With all patterns replaced.
@@ -93,8 +102,7 @@ pub(crate) fn redacted<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a,
 }
 
 /// Leave as many characters; whether there were more.
-fn cut(text: &mut Cow<'_, str>, characters: u64) -> bool {
-    let limit = usize::try_from(characters).unwrap_or(usize::MAX);
+pub(crate) fn cut(text: &mut Cow<'_, str>, limit: usize) -> bool {
     if text.len() <= limit {
         return false;
     }

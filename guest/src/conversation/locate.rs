@@ -25,6 +25,8 @@ pub(super) struct Located {
 pub(super) struct Asked {
     /// Its id.
     pub turn: String,
+    /// Whether a call lacks its result.
+    pub is_open: bool,
     /// Whether it has its answer.
     pub is_answered: bool,
     /// Where another answer to the question goes; none: the question's message is not there.
@@ -85,14 +87,17 @@ impl Located {
             records.iter().filter(|(_, record)| record.turn == last.turn).map(|(at, record)| (*at, record)).collect();
         let is_open = turns(&of_turn, 0).first().is_some_and(|turn| turn.is_open);
         let is_said = |record: &Record<'_>| record.kind == Kind::Message && record.role == Role::Assistant;
-        let question = of_turn.iter().find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
-        let fork = question.map(|(after, record)| Fork {
-            after: *after,
-            total: record.total.unwrap_or(0).saturating_add(record.weight),
-            next: self.next,
+        let mut before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
+        // A turn that was continued may have another one.
+        let question = before.find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
+        let fork = question.map(|(after, record)| {
+            let earlier = before.map(|(_, record)| record);
+            let total =
+                [record].into_iter().chain(earlier).map(|record| record.total.unwrap_or(0) + record.weight).sum();
+            Fork { after: *after, total, next: self.next }
         });
         let is_answered = !is_open && of_turn.iter().any(|(_, record)| is_said(record));
-        Some(Asked { turn: last.turn.to_string(), is_answered, fork })
+        Some(Asked { turn: last.turn.to_string(), is_open, is_answered, fork })
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Wanted<'a> {
     pub budget: u64,
     /// The key of the message that the question follows.
     pub parent: Option<&'a str>,
+    /// The key of the question's own message, if that may be stored already, and it follows none.
+    pub own: Option<&'a str>,
     /// Whether buckets are found as they are, and left so.
     pub only_looks: bool,
     /// What is to be looked up.
@@ -71,6 +73,8 @@ pub(super) struct Seen {
     pub newest: LogRecords,
     /// Where the message is that the question follows.
     pub parent: Option<u64>,
+    /// Where the question's own message is, if it was asked before.
+    pub asked: Option<u64>,
     pub oldest: Option<LogRecords>,
     pub recall: Option<recall::find::Seen>,
 }
@@ -78,7 +82,7 @@ pub(super) struct Seen {
 impl<H: Host> Filter<H> {
     /// Read what the window may need, in one wait. None: the session is another user's.
     pub(super) fn look(&self, options: &Options, wanted: &Wanted<'_>) -> Result<Option<Seen>, Failure> {
-        let Wanted { session, user, bucket, opening, budget, parent, only_looks, recall } = *wanted;
+        let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall } = *wanted;
         let crate::Config { max_keys, max_context_bytes, .. } = self.config;
         let mut operations = vec![
             Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
@@ -91,7 +95,8 @@ impl<H: Host> Filter<H> {
                 max_bytes: bytes_of(budget),
             },
         ];
-        if let Some(key) = parent {
+        let marked = parent.or(own);
+        if let Some(key) = marked {
             operations.push(Operation::Get { map: MESSAGES, key, max_bytes: 32 });
         }
         if options.pin_first_turn {
@@ -174,7 +179,7 @@ impl<H: Host> Filter<H> {
         let branches = Branches::of(&outcomes.readable()?);
         let newest = outcomes.records()?;
         let mut position = None;
-        if parent.is_some() {
+        if marked.is_some() {
             let marked = outcomes.text()?.as_deref().and_then(integer);
             position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
         }
@@ -184,7 +189,7 @@ impl<H: Host> Filter<H> {
             _ => found,
         };
         let total = total.as_deref().and_then(integer).unwrap_or(0);
-        let parent = position;
+        let (parent, asked) = if parent.is_some() { (position, None) } else { (None, position) };
         Ok(Some(Seen {
             incarnation,
             session_life,
@@ -200,6 +205,7 @@ impl<H: Host> Filter<H> {
             branches,
             newest,
             parent,
+            asked,
             oldest,
             recall,
         }))

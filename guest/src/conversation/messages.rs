@@ -221,7 +221,7 @@ fn said<'r>(record: &'r Record<'_>) -> &'r str {
     let arguments = record.tool.as_ref().and_then(|tool| tool.arguments.as_deref());
     match arguments.filter(|_| record.kind == Kind::ToolCall) {
         Some(arguments) => arguments,
-        None => record.parts.as_deref().unwrap_or(&record.content),
+        None => record.body(),
     }
 }
 

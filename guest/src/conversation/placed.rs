@@ -9,6 +9,7 @@ use super::ask::{own_key, turn_id};
 use super::options::Options;
 use super::record::{Kind, Record, Role};
 use super::step;
+use super::take_in::take_in;
 use super::thread::Branches;
 use crate::history;
 use crate::names::{repr, token};
@@ -163,15 +164,15 @@ impl Placed<'_> {
             record.at = history::timestamp(base.micros).into();
         }
         self.pair(given, &record)?;
-        if self.first.is_none() && is_asked(&record) {
-            self.first = Some(record.content.to_string());
-        }
-        if let Some(whole) = step::take_in(options, &mut record).map_err(|what| given.bad(what))? {
+        if let Some(whole) = take_in(options, &mut record).map_err(|what| given.bad(what))? {
             let key = token(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
             if let Some(tool) = &mut record.tool {
                 tool.whole = Some(key.clone().into());
             }
             self.results.push((key, whole));
+        }
+        if self.first.is_none() && is_asked(&record) {
+            self.first = Some(record.content.to_string());
         }
         let question = self.name(&mut record, index);
         let record = step::weigh(record);

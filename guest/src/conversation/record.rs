@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use keepline_json::{self as json, push_number, push_string};
 
 pub use super::text::Text;
+use super::{parts, tokens};
 
 /// The schema's version.
 const VERSION: &str = "1";
@@ -80,9 +81,9 @@ pub struct Record<'a> {
     pub role: Role,
     /// Cut off by a failure or by the client.
     pub is_incomplete: bool,
-    /// The text.
+    /// The text; of content that is more than that, the texts in it.
     pub content: Text<'a>,
-    /// Content that is no text: a JSON array.
+    /// Such content: a JSON array.
     pub parts: Option<Cow<'a, str>>,
     /// Seconds since 1970, as JSON.
     pub at: Cow<'a, str>,
@@ -189,9 +190,16 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What it counts for against a limit: the host's count, where there is one.
+    /// What it counts for against a limit: the host's count, where there is one. Parts count for what they are, even if
+    /// they were stored when they had no weight.
     pub fn cost(&self) -> u64 {
-        self.tokens.unwrap_or(self.weight)
+        let parts = self.parts.as_deref().map_or(0, |parts| tokens::of(parts) + tokens::MESSAGE);
+        self.tokens.unwrap_or(self.weight).max(parts)
+    }
+
+    /// What is weighed as its text.
+    pub fn body(&self) -> &str {
+        self.parts.as_deref().unwrap_or(&self.content)
     }
 
     /// Take out what was said: what is left keeps its place in threads.
@@ -232,7 +240,10 @@ impl<'a> Record<'a> {
                 Member::Status => record.is_incomplete = string().is_some_and(|status| status == "incomplete"),
                 Member::Content => match Text::stored(raw) {
                     Some(text) => record.content = text,
-                    None => record.parts = container(raw, '['),
+                    None => {
+                        record.parts = container(raw, '[');
+                        record.content = record.parts.as_deref().map(parts::text).unwrap_or_default().into();
+                    }
                 },
                 Member::At if is_number(raw) => record.at = raw.into(),
                 Member::At => {}
@@ -466,9 +477,11 @@ mod tests {
 
     #[test]
     fn content_may_be_parts() {
-        let text = r#"{"v":1,"turn":"t","role":"user","content":[{"type":"text"}],"at":0,"weight":1}"#;
+        let text = r#"{"v":1,"turn":"t","role":"user","content":[{"type":"text","text":"\u00e9"}],"at":0,"weight":1}"#;
         let record = Record::parse(text).unwrap();
-        assert_eq!((&*record.content, record.parts.as_deref()), ("", Some(r#"[{"type":"text"}]"#)));
+        assert_eq!((&*record.content, record.body()), ("é", r#"[{"type":"text","text":"\u00e9"}]"#));
         assert_eq!(record.write(), text);
+        // One of an earlier version, which did not weigh them.
+        assert_eq!(record.cost(), tokens::of(record.body()) + tokens::MESSAGE);
     }
 }

@@ -37,10 +37,12 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
         } else {
             push_content(out, item);
         }
-        // What a model says and the calls that it makes with it are one message.
+        // What a model says and the calls that it makes with it are one message. A turn need not begin with its user's.
         if item.record.role == Role::Assistant {
             let mut calls = is_call.then_some(item).into_iter().collect::<Vec<_>>();
-            while let Some(call) = rest.next_if(|next| next.record.kind == Kind::ToolCall) {
+            let is_with =
+                |next: &&Item<'_, '_>| next.record.kind == Kind::ToolCall && next.record.turn == item.record.turn;
+            while let Some(call) = rest.next_if(is_with) {
                 calls.push(call);
             }
             push_calls(out, &calls);
@@ -52,7 +54,7 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
 
 fn push_content(out: &mut String, item: &Item<'_, '_>) {
     let files = item.record.files.as_deref().filter(|_| !item.is_bare);
-    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare) {
+    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare && item.instead.is_none()) {
         return out.push_str(parts);
     }
     let Some(files) = files else { return push_shown(out, item) };

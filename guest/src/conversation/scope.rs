@@ -1,6 +1,7 @@
 //! What an entry's metadata say of its conversation.
 //!
-//! Promises to take every member for absent that is not of its type. Refuses to follow the all-zero id: it says no more
+//! Promises to take every member for absent that is not of its type, but for a user: whoever names one that nobody can be
+//! is not taken for nobody. Refuses to follow the all-zero id: it says no more
 //! than "the message before".
 
 use std::borrow::Cow;
@@ -21,6 +22,8 @@ const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 #[derive(Debug, Default)]
 pub(crate) struct Said<'a> {
     pub user_id: Option<Cow<'a, str>>,
+    /// It names a user, and not by a text of a length that is allowed.
+    pub is_user_bad: bool,
     pub parent: Option<Cow<'a, str>>,
     /// The question's text.
     pub question: Option<Cow<'a, str>>,
@@ -49,7 +52,10 @@ impl<'a> Said<'a> {
             let string = || json::string(raw).filter(|text| !text.is_empty());
             let Some(name) = json::string(key) else { return };
             match &*name {
-                "user_id" => said.user_id = string().filter(|id| id.len() <= 1024),
+                "user_id" => {
+                    said.user_id = string().filter(|id| id.len() <= 1024);
+                    said.is_user_bad = said.user_id.is_none() && !matches!(raw, "null" | "\"\"");
+                }
                 "parent_message_id" => said.parent = string().filter(|id| id != NOBODY),
                 "memory_question" => said.question = string(),
                 "files" => said.files = container(raw, '['),
@@ -141,13 +147,32 @@ mod tests {
     #[test]
     fn what_is_of_another_type_is_absent() {
         let said = Said::of(
-            r#"{"user_id": 1, "parent_message_id": "", "memory_question": null, "files": {}, "memory_mode": "x",
+            r#"{"user_id": null, "parent_message_id": "", "memory_question": null, "files": {}, "memory_mode": "x",
                 "memory": {"read": 0, "write": "false", "max_context_tokens": -1}}"#,
         );
         assert!(said.user_id.is_none() && said.parent.is_none() && said.question.is_none() && said.files.is_none());
         assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == Settings::default());
         assert_eq!(said.node(&Options::default(), "s"), Ok(None));
         assert!(Said::of("[1]").user_id.is_none());
+    }
+
+    #[test]
+    fn a_user_is_nobody_or_a_text() {
+        let long = format!("\"{}\"", "x".repeat(1025));
+        for (user, is_bad) in [
+            ("null", false),
+            ("\"\"", false),
+            ("\"anna\"", false),
+            (&*long, true),
+            ("7", true),
+            ("[\"bob\"]", true),
+            ("{}", true),
+            ("false", true),
+        ] {
+            let metadata = format!("{{\"user_id\": {user}}}");
+            let said = Said::of(&metadata);
+            assert_eq!((said.is_user_bad, said.user_id.is_some()), (is_bad, user == "\"anna\""), "{user}");
+        }
     }
 
     #[test]

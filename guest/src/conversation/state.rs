@@ -42,6 +42,12 @@ pub(crate) struct State<'a> {
     pub question: Cow<'a, str>,
     /// Whether that is an id that the client gave.
     pub is_named: bool,
+    /// Whether nothing of the question's message is to be stored.
+    pub is_unwritten: bool,
+    /// The open turn that it goes on with, if its answers have what that lacks.
+    pub open: Option<Cow<'a, str>>,
+    /// Whether the question's message is a part of that already.
+    pub is_asked: bool,
     /// The key of the message that it follows; none: whichever is the newest.
     pub parent: Option<Cow<'a, str>>,
     /// If that was not the newest.
@@ -87,6 +93,9 @@ impl<'a> State<'a> {
                 "t" => state.turn = text(),
                 "q" => state.question = text(),
                 "c" => state.is_named = raw == "1",
+                "j" => state.is_unwritten = raw == "1",
+                "r" => state.open = Some(text()),
+                "y" => state.is_asked = raw == "1",
                 "p" => state.parent = Some(text()),
                 "a" => after = integer(raw),
                 "b" => total = integer(raw),
@@ -115,6 +124,7 @@ impl<'a> State<'a> {
             && (state.incarnation.is_empty() || is_incarnation(&state.incarnation))
             && is_token(&state.turn)
             && is_token(&state.question)
+            && state.open.as_deref().is_none_or(is_token)
             && state.user.as_deref().is_none_or(is_session)
             && state.session_life.as_deref().is_none_or(is_incarnation)
             && state.parent.as_deref().is_none_or(is_token);
@@ -131,6 +141,7 @@ impl<'a> State<'a> {
             ("t", Some(&self.turn)),
             ("q", Some(&self.question)),
             ("n", self.node.as_ref()),
+            ("r", self.open.as_ref()),
             ("p", self.parent.as_ref()),
             ("l", self.session_life.as_ref()),
             ("u", self.user.as_ref()),
@@ -146,6 +157,8 @@ impl<'a> State<'a> {
         let fork = self.fork.map(|Fork { after, total, next }| [("a", after), ("b", total), ("x", next)]);
         let flags = [
             ("c", self.is_named),
+            ("j", self.is_unwritten),
+            ("y", self.is_asked),
             ("o", self.is_owned),
             ("e", self.is_new),
             ("h", self.wants_title),
@@ -240,6 +253,9 @@ mod tests {
         let full = State {
             node: Some("h-abc".into()),
             is_named: true,
+            is_unwritten: true,
+            open: Some("1a-1".into()),
+            is_asked: true,
             parent: Some("m\\\"1".into()),
             fork: Some(Fork { after: 1, total: 2, next: 3 }),
             files: Some(r#"[{"url":"x"},null]"#.into()),
@@ -284,6 +300,7 @@ mod tests {
             node: Some("n".repeat(128).into()),
             incarnation: long.clone().into(),
             question: long.clone().into(),
+            open: Some(long.clone().into()),
             parent: Some(long.into()),
             fork: Some(Fork { after: 1 << 53, total: 1 << 53, next: 1 << 53 }),
             ..state()

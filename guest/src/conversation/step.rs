@@ -13,24 +13,24 @@ use super::cuts;
 use super::intake::{self, Taken};
 use super::options::Options;
 use super::record::{Kind, Record, Role, Tool, container};
-use super::state::Fork;
 use super::tokens;
+use super::write::Place;
 use crate::filter::{AnswerEntry, ToolActivity};
 use crate::names::{hashed, token};
 
 /// Longer details, and references to files, are not kept.
-const DETAILS_MAX: usize = 64 << 10;
+pub(super) const DETAILS_MAX: usize = 64 << 10;
 /// What all texts of a step may come to, the answer's value among them. A call of the store takes 16 MiB; the rest is for
 /// names, numbers and what each record counts beside its bytes.
 const STEP_BYTES: usize = 13 << 20;
 /// A message's text, in JSON. A record may have 2 MiB.
-const MESSAGE_BYTES: usize = 1 << 20;
+pub(super) const MESSAGE_BYTES: usize = 1 << 20;
 /// The longest of the texts of a tool's call and its result, in JSON, and all of them together: a step is no longer than
 /// what a question reads.
-const TOOL_BYTES: usize = 256 << 10;
+pub(super) const TOOL_BYTES: usize = 256 << 10;
 const TOOLS_BYTES: usize = 2 << 20;
 /// Names of tools, and of calls, in JSON.
-const NAME_BYTES: usize = 256;
+pub(super) const NAME_BYTES: usize = 256;
 /// Calls and results of a step.
 const ACTIVITY_MAX: usize = 1000;
 /// Texts of one of them: arguments, result, error, details.
@@ -78,6 +78,7 @@ pub(super) struct About<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// The entry's text is clean already.
     pub(super) fn new(options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) -> Self {
         let (activity, is_cut) = kept(entry.activity);
         let mut step = Self {
@@ -113,7 +114,7 @@ impl<'a> Step<'a> {
     }
 
     fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) {
-        let taken = message(options, entry.text, true);
+        let taken = bounded(options, entry.text.into());
         if taken.text.trim().is_empty() && about.answer_id.is_none() && !entry.activity.is_empty() {
             return;
         }
@@ -236,9 +237,12 @@ impl<'a> Step<'a> {
         self.question.is_none() && self.rest.is_empty()
     }
 
-    /// Whether there is a question's message.
-    pub(super) fn has_question(&self) -> bool {
-        self.question.is_some()
+    /// Where its question's message stands among its records, if it comes with them: first, or after the results that a
+    /// turn which goes on has waited for.
+    pub(super) fn question_index(&self, place: &Place) -> Option<usize> {
+        self.question.as_ref().filter(|_| place.asks)?;
+        let is_waited_for = |record: &&Record<'_>| !place.begins && record.kind == Kind::ToolResult;
+        Some(self.rest.iter().take_while(is_waited_for).count())
     }
 
     /// What it weighs, with its question or without.
@@ -247,94 +251,32 @@ impl<'a> Step<'a> {
         question.chain(&self.rest).map(|record| record.weight).sum()
     }
 
-    /// Its records as JSON. `begins`: the turn begins here, and with the question.
-    /// `turn`: another turn's id than that which the step was made for.
-    pub(super) fn records(
-        &self,
-        about: &About<'_>,
-        turn: Option<&str>,
-        begins: bool,
-        fork: Option<Fork>,
-    ) -> Vec<String> {
-        let question = self.question.iter().filter(|_| begins);
-        let mut records: Vec<Record<'_>> = question.chain(&self.rest).cloned().collect();
+    /// Its records as JSON.
+    pub(super) fn records(&self, about: &About<'_>, place: &Place) -> Vec<String> {
+        let Place { begins, fork, ref turn, .. } = *place;
+        let mut records = self.rest.clone();
+        if let Some((index, question)) = self.question_index(place).zip(self.question.clone()) {
+            records.insert(index, question);
+        }
         if let Some(first) = records.first_mut() {
             first.begins = begins;
             first.total = if begins { fork.map(|fork| fork.total).or(about.total) } else { None };
             first.after = fork.map(|fork| fork.after);
             first.parent = about.parent.map(Into::into);
         }
-        for record in records.iter_mut().filter(|_| turn.is_some()) {
-            record.turn = turn.unwrap_or_default().into();
+        if let Some(turn) = turn {
+            records.iter_mut().for_each(|record| record.turn = turn.into());
         }
         records.iter().map(Record::write).collect()
     }
 }
 
 /// What of a tool's result its record holds. None: all of it.
-fn shown(text: &str, budget: u64, limit: usize) -> Option<String> {
+pub(super) fn shown(text: &str, budget: u64, limit: usize) -> Option<String> {
     let preview = cuts::preview(text, budget);
     let mut shown = preview.as_deref().map_or(Cow::Borrowed(text), Cow::Borrowed);
     let is_cut = cuts::bound(&mut shown, limit);
     if is_cut { Some(shown.into_owned()) } else { preview }
-}
-
-/// A record of another program, by the rules of what comes as an entry. The whole of a tool's result, if the record holds a
-/// part of it. `Err`: what can't be kept.
-pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Option<String>, &'static str> {
-    let mut whole = None;
-    if let Some(tool) = &mut record.tool {
-        tool.whole = None;
-        if cuts::bound(&mut tool.call_id, NAME_BYTES) || cuts::bound(&mut tool.name, NAME_BYTES) {
-            return Err("the name or the call_id of its tool is longer than 256 bytes");
-        }
-        if let Some(arguments) = &mut tool.arguments {
-            let mut kept: Cow<'_, str> = intake::redacted(options, (**arguments).into()).into_owned().into();
-            record.truncated |= cuts::bound_arguments(&mut kept, TOOL_BYTES);
-            *arguments = kept.into_owned().into();
-        }
-        if let Some(error) = &mut tool.error {
-            let mut kept = intake::redacted(options, (**error).into());
-            cuts::bound(&mut kept, TOOL_BYTES);
-            *error = kept.into_owned().into();
-        }
-    }
-    if record.kind == Kind::ToolResult {
-        let text = intake::redacted(options, (*record.content).into()).into_owned();
-        record.content = match shown(&text, options.budget(), TOOL_BYTES) {
-            Some(shown) => {
-                record.truncated = true;
-                whole = Some(text);
-                shown.into()
-            }
-            None => text.into(),
-        };
-    } else {
-        let taken = message(options, &record.content, record.role != Role::User);
-        let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
-        record.truncated |= is_cut;
-        record.tokens = record.tokens.filter(|_| !is_cut);
-        record.content = text.into();
-    }
-    let parts = [
-        (&mut record.parts, MESSAGE_BYTES),
-        (&mut record.files, DETAILS_MAX),
-        (&mut record.model, DETAILS_MAX),
-        (&mut record.metadata, DETAILS_MAX),
-        (&mut record.raw, DETAILS_MAX),
-    ];
-    for (part, limit) in parts {
-        let Some(json) = part else { continue };
-        let kept = intake::redacted(options, json.replace(['\n', '\r'], " ").into()).into_owned();
-        if kept.len() > limit {
-            return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
-        }
-        if json::value(&kept).is_none() {
-            return Err("its content, files, model, metadata or raw is no JSON, or none after redact");
-        }
-        *json = kept.into();
-    }
-    Ok(whole)
 }
 
 /// As many calls and results as a step holds, and of each whether its end is still to come. Where there are more, a call
@@ -354,9 +296,14 @@ fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>,
 
 /// A message's text as it is stored.
 pub(super) fn message<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
-    let mut taken = intake::take(options, text, is_answer);
-    taken.is_cut |= cuts::bound(&mut taken.text, MESSAGE_BYTES);
-    taken
+    bounded(options, intake::cleaned(options, text.into(), is_answer))
+}
+
+/// A message's text that is clean, no longer than it may be.
+fn bounded<'a>(options: &Options, mut text: Cow<'a, str>) -> Taken<'a> {
+    let is_long = intake::cut(&mut text, intake::longest(options));
+    let is_cut = cuts::bound(&mut text, MESSAGE_BYTES) || is_long;
+    Taken { text, is_cut }
 }
 
 /// With what it counts for.
@@ -369,7 +316,7 @@ pub(super) fn weigh(mut record: Record<'_>) -> Record<'_> {
         let _ = json::elements(files, |_| count += 1);
         count * tokens::IMAGE
     });
-    record.weight = tokens::of(&record.content) + tool + files + tokens::MESSAGE;
+    record.weight = tokens::of(record.body()) + tool + files + tokens::MESSAGE;
     record
 }
 

@@ -9,6 +9,7 @@
 
 use keepline_json as json;
 
+use super::placed::is_asked;
 use super::record::{Kind, Record, integer};
 use crate::store::{Entry, LogRecords, Span};
 
@@ -30,6 +31,19 @@ impl<'a> Read<'a> {
     pub(super) fn text(&self, position: u64) -> Option<&'a str> {
         let at = |first: u64| usize::try_from(position.checked_sub(first)?).ok();
         self.runs.iter().find_map(|(first, records)| records.get(at(*first)?).map(String::as_str))
+    }
+
+    /// What comes before the question whose turn holds the record at `position`. None: nothing, or it was not read.
+    pub(super) fn before_question(&self, branches: &Branches, position: u64) -> Option<u64> {
+        let mut at = position;
+        loop {
+            let record = Record::parse(self.text(at)?)?;
+            let before = branches.before(at, record.after);
+            if record.begins || is_asked(&record) {
+                return before;
+            }
+            at = before?;
+        }
     }
 }
 
@@ -70,6 +84,14 @@ impl Branches {
     /// Where the branch goes on from that begins here.
     pub(super) fn after(&self, position: u64) -> Option<u64> {
         self.last(position).filter(|(begin, _)| *begin == position).map(|(_, after)| after)
+    }
+
+    /// What comes before a record that says `after`: each goes back.
+    fn before(&self, position: u64, after: Option<u64>) -> Option<u64> {
+        match after.or_else(|| self.after(position)) {
+            Some(after) => Some(after).filter(|after| *after < position),
+            None => position.checked_sub(1),
+        }
     }
 
     /// How a branch is written.
@@ -163,10 +185,7 @@ impl<'a> Thread<'a> {
             } else {
                 thread.unreadable += 1;
             }
-            next = match after.or_else(|| branches.after(at)) {
-                Some(after) => Some(after).filter(|after| *after < at),
-                None => at.checked_sub(1),
-            };
+            next = branches.before(at, after);
         }
         thread.is_whole = true;
         thread

@@ -37,6 +37,11 @@ impl Turn<'_, '_> {
         self.records.first().map_or(0, |(position, _)| *position)
     }
 
+    /// Whether it has a message of this id.
+    pub fn has_message(&self, id: &str) -> bool {
+        self.records.iter().any(|(_, record)| record.id.as_deref() == Some(id))
+    }
+
     /// Messages of users and assistants.
     pub fn messages(&self) -> u64 {
         self.records.iter().filter(|(_, record)| record.kind == Kind::Message).count() as u64

@@ -48,7 +48,7 @@ pub struct Item<'r, 'a> {
     pub position: u64,
     /// As it is stored.
     pub record: &'r Record<'a>,
-    /// What is shown instead of its text.
+    /// What is shown instead of its content.
     pub instead: Option<Cow<'r, str>>,
     /// Without its files.
     pub is_bare: bool,
@@ -73,7 +73,7 @@ impl Item<'_, '_> {
 /// A record's tokens. By the same formula, with another text: what is left when its own is taken away, and the other.
 fn cost_with(record: &Record<'_>, instead: Option<&str>) -> u64 {
     match instead {
-        Some(text) => record.weight.saturating_sub(tokens::of(&record.content)) + tokens::of(text),
+        Some(text) => record.weight.saturating_sub(tokens::of(record.body())).max(tokens::MESSAGE) + tokens::of(text),
         None => record.cost(),
     }
 }
@@ -230,7 +230,7 @@ fn placeholders(turns: &[Turn<'_, '_>], epoch: &Epoch, limits: &Limits) -> Place
             if !is_read_again {
                 weight += record.weight;
             }
-            if (is_read_again || weight > limits.results) && stand_in.len() < record.content.len() {
+            if (is_read_again || weight > limits.results) && stand_in.len() < record.body().len() {
                 found.0.push((*position, stand_in));
             }
         }

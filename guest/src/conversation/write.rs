@@ -3,6 +3,8 @@
 //! Promises that it holds the step's records and all that goes with them, or nothing. Where an expectation does not hold
 //! the step is placed anew, a few times; where a part of the session is broken the rest is stored without it.
 
+use std::borrow::Cow;
+
 use super::locate::{Asked, Located};
 use super::owner;
 use super::state::Fork;
@@ -28,7 +30,9 @@ const TRIES: u32 = 8;
 /// Where a step goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Whether the turn begins with it.
+    /// Whether the question's message comes with it.
+    pub asks: bool,
+    /// Whether the turn begins with it, and so with that message.
     pub begins: bool,
     /// Whether the newest message has to be the one that the turn follows.
     pub checks_head: bool,
@@ -46,6 +50,10 @@ pub(super) struct Commit<'a> {
     pub about: About<'a>,
     /// Of map `messages`.
     pub parent: Option<&'a str>,
+    /// Where the step goes if nothing of its question is stored yet.
+    pub beginning: Place,
+    /// The open turn that the question went on with.
+    pub open: Option<Cow<'a, str>>,
     /// The answer as a JSON string; none: nothing was said.
     pub value: Option<String>,
     /// The session's, if there is one.
@@ -138,19 +146,20 @@ impl<H: Host> Filter<H> {
     fn write_step(&self, commit: &Commit<'_>, place: &Place, parts: &mut Parts) -> Result<Written, Failure> {
         let Commit { step, about, .. } = commit;
         let with_conversation = parts.conversation;
-        let records = step.records(about, place.turn.as_deref(), place.begins, place.fork);
+        let records = step.records(about, place);
         let bytes = i64::try_from(records.iter().map(String::len).sum::<usize>()).unwrap_or(0);
         let records: Vec<&str> = records.iter().map(String::as_str).collect();
         let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
         // A question without an id of its answer names the whole turn, so far.
-        let question_index = if about.answer_id.is_none() || !place.begins || !step.has_question() { last } else { 0 };
+        let asked = step.question_index(place).filter(|_| about.answer_id.is_some());
+        let question_index = asked.and_then(|index| u32::try_from(index).ok()).unwrap_or(last);
         let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
         // It stays where it is if the step has a name of its own, or is one more answer.
-        let moves = place.begins || (about.answer_id.is_none() && place.fork.is_none());
+        let moves = place.asks || (about.answer_id.is_none() && place.fork.is_none());
         let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
         let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
 
-        let weight = step.weight(place.begins);
+        let weight = step.weight(place.asks);
         let fork = place.fork.map(|fork| {
             let total = fork.total.saturating_add(weight).to_string();
             (fork, fork.next.to_string(), Branches::entry(fork.after, fork.total), total)
@@ -210,7 +219,7 @@ impl<H: Host> Filter<H> {
         expectations.extend(commit.owner.map(owner::owned_by));
         if with_conversation {
             expectations.extend(about.answer_id.map(|key| Expectation::Absent { map: MESSAGES, key }));
-            expectations.push(match place.begins {
+            expectations.push(match place.asks {
                 true => Expectation::Absent { map: MESSAGES, key: about.question_id },
                 false => Expectation::Present { map: MESSAGES, key: about.question_id },
             });
@@ -267,20 +276,24 @@ impl<H: Host> Filter<H> {
         let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
         let linear = Place { checks_head: false, ..place.clone() };
         Ok(Some(match (moved, place.fork) {
-            (Moved::Unknown, _) => Place { begins: true, ..place.clone() },
+            // Its result has no call, or what was stored of the turn was removed.
+            (Moved::Unknown, _) => commit.beginning.clone(),
             (Moved::Asked, _) => {
                 let asked = Located::find(&self.host, &look, about.question_id)?.and_then(|found| found.asked());
                 match asked {
                     // It was removed meanwhile.
                     None => place.clone(),
-                    Some(asked) if asked.turn == about.turn && !asked.is_answered => {
-                        Place { begins: false, fork: None, ..linear }
+                    // A last step without tools goes on with the turn that an earlier one closed.
+                    Some(Asked { turn, is_open, is_answered: false, .. })
+                        if turn == about.turn || (!is_open && commit.open.as_deref() == Some(&*turn)) =>
+                    {
+                        Place { asks: false, begins: false, fork: None, turn: Some(turn), ..linear }
                     }
                     // The pipeline sends a turn again.
                     Some(asked) if asked.turn != about.turn && about.answer_id.is_none() => return Ok(None),
                     // One more answer to a question goes on from the question.
                     Some(Asked { turn, fork: Some(fork), .. }) => {
-                        Place { begins: false, fork: Some(fork), turn: Some(turn), ..linear }
+                        Place { asks: false, begins: false, fork: Some(fork), turn: Some(turn), ..linear }
                     }
                     Some(_) => return Ok(None),
                 }

@@ -1,6 +1,8 @@
 //! Conversations, over the fake store.
 
 mod desk;
+mod open_turns;
+mod parts;
 mod profile;
 mod recall;
 mod replace;

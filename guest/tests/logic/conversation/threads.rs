@@ -74,6 +74,46 @@ fn a_second_answer_to_a_question_is_a_branch_of_its_own() {
 }
 
 #[test]
+fn a_question_that_is_asked_again_gets_what_was_said_before_it() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""pin_first_turn": true"#);
+    let named = |id: &str| json!({"session_id": "s", "message_id": id});
+    for name in ["1", "2", "3"] {
+        turn(&filter, name, None);
+    }
+    // One that has an answer without an id leads to that, and to others that came in between.
+    reply(&filter, "unnamed", "x", &ask(&filter, "unnamed", &named("qx")).turn);
+    for (id, before) in [("q1", &[][..]), ("q2", &["1"]), ("q3", &["1", "2"]), ("qx", &["1", "2", "3"])] {
+        let waits = fake.waits.get();
+        assert_eq!(messages(&ask(&filter, "again", &named(id))), shown(before), "{id}");
+        assert_eq!(fake.waits.get(), waits + 1);
+    }
+    let asked = ask(&filter, "question 2", &named("q2"));
+    assert_eq!(say(&filter, "question 2", "better 2", &asked.turn, &json!({"message_id": "b2"})).effect, STORED);
+    let better: Vec<String> =
+        shown(&["1", "2"])[..3].iter().cloned().chain(["assistant: better 2".to_owned()]).collect();
+    assert_eq!(messages(&ask(&filter, "?", &s())), better);
+    assert_eq!(messages(&ask(&filter, "again", &named("q2"))), shown(&["1"]));
+    assert_eq!(messages(&ask(&filter, "?", &after("a3"))), shown(&["1", "2", "3"]));
+    assert_eq!(messages(&ask(&filter, "?", &named("new"))), better);
+}
+
+#[test]
+fn a_question_that_was_asked_long_ago_is_read_in_a_second_wait() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 64"#);
+    for number in 0..300 {
+        turn(&filter, &number.to_string(), None);
+    }
+    let waits = fake.waits.get();
+    let asked = ask(&filter, "again", &json!({"session_id": "s", "message_id": "q40"}));
+    assert_eq!(fake.waits.get(), waits + 2);
+    let found = messages(&asked);
+    assert!(found.len() >= 4, "{found:?}");
+    assert_eq!(found[found.len() - 2..], shown(&["39"]));
+}
+
+#[test]
 fn who_is_slower_gets_a_branch() {
     let fake = Fake::new();
     let filter = filter(&fake, "");

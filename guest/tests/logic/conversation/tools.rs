@@ -3,7 +3,7 @@
 use keepline_filter::{AnswerEntry, ToolActivity};
 use serde_json::{Value, json};
 
-use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript, turn};
 use crate::fake::Fake;
 
 #[test]
@@ -104,6 +104,37 @@ fn a_step_whose_beginning_was_lost_orphans_nothing() {
     let turn = ask(&filter, "1", &s()).turn;
     assert_eq!(act(&filter, "1", "one", &turn, &[result("c", "look", "a")]).effect, STORED);
     assert_eq!(messages(&ask(&filter, "?", &s())), ["user: 1", "assistant: one"]);
+}
+
+#[test]
+fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    turn(&filter, "1", None);
+    turn(&filter, "2", None);
+    let metadata = |id: &str, parent: &str| json!({"session_id": "s", "message_id": id, "parent_message_id": parent});
+    let asked = ask(&filter, "regenerated", &metadata("u3", "a1"));
+    let stray = [result("zz", "n", "stray")];
+    let entry = AnswerEntry {
+        text: "three",
+        metadata: r#"{"message_id": "a3"}"#,
+        turn: &asked.turn,
+        question_text: Some("regenerated"),
+        activity: &stray,
+        ..AnswerEntry::default()
+    };
+    assert_eq!(filter.answer(&entry).effect, STORED);
+    assert_eq!(transcript(&fake, "s")[4]["after"], 1);
+    let expected = ["user: question 1", "assistant: answer 1", "user: regenerated", "assistant: three"];
+    assert_eq!(messages(&ask(&filter, "?", &metadata("u4", "a3"))), expected);
+    // Nor does it find its place by chance, where the newest message is another one by then.
+    let asked = ask(&filter, "4", &metadata("u4", "a3"));
+    turn(&filter, "5", None);
+    assert_eq!(act(&filter, "4", "four", &asked.turn, &stray).effect, STORED);
+    assert_eq!(
+        messages(&ask(&filter, "?", &metadata("u5", "u4")))[2..],
+        ["user: regenerated", "assistant: three", "user: 4", "assistant: four"]
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use keepline_filter::store::FailureCode;
 use keepline_filter::{AnswerEntry, Effect, QuestionEntry};
 use serde_json::json;
 
-use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript};
 use crate::fake::Fake;
 
 #[test]
@@ -122,6 +122,28 @@ fn what_is_not_worth_storing_is_not_stored() {
 }
 
 #[test]
+fn of_a_question_that_is_not_to_be_written_nothing_is_stored() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let off = json!({"session_id": "s", "message_id": "q", "files": [{"id": "secret"}], "memory": {"write": false}});
+    let turn = ask(&filter, "secret", &off).turn;
+    assert_eq!(say(&filter, "secret", "Yes.", &turn, &json!({"memory_question": "secret"})).effect, STORED);
+    // With tools at work, too, in steps.
+    let turn = ask(&filter, "secret", &json!({"session_id": "s", "memory": {"write": false}})).turn;
+    act(&filter, "secret", "", &turn, &[call("c", "n", "{}")]);
+    act(&filter, "secret", "Done.", &turn, &[result("c", "n", "r")]);
+    let buckets = fake.buckets.borrow();
+    let stored = format!("{:?} {:?}", buckets["s"].logs, entry(&fake, "session", "title"));
+    assert!(!stored.contains("secret"), "{stored}");
+    drop(buckets);
+    let expected = ["assistant: Yes.", "assistant: null", "tool: r", "assistant: Done."];
+    assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+    // The next one is remembered again.
+    reply(&filter, "open", "Yes.", &ask(&filter, "open", &s()).turn);
+    assert_eq!(messages(&ask(&filter, "?", &s()))[4..], ["user: open", "assistant: Yes."]);
+}
+
+#[test]
 fn texts_are_stored_as_the_options_say_and_passed_as_they_are() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_message_length": 20, "strip_thinking": true, "redact": ["sk-{w8+}"]"#);
@@ -131,6 +153,26 @@ fn texts_are_stored_as_the_options_say_and_passed_as_they_are() {
     let records = transcript(&fake, "s");
     assert_eq!((&records[0]["content"], &records[0]["truncated"]), (&json!("My key is [redacted]"), &json!(true)));
     assert_eq!((&records[1]["content"], &records[1]["truncated"]), (&json!("Thanks."), &json!(null)));
+    assert_eq!(fake.get("s", "last_answer").unwrap(), r#""Thanks.""#);
+    // A value is not cut, but says no more than the message.
+    reply(&filter, "?", "<think>no</think>Yours is sk-12345678, mine is long", &ask(&filter, "?", &s()).turn);
+    assert_eq!(fake.get("s", "last_answer").unwrap(), r#""Yours is [redacted], mine is long""#);
+    let logs = format!("{:?}", fake.buckets.borrow()["s"].logs);
+    assert!(!logs.contains("12345678") && !logs.contains("think"), "{logs}");
+}
+
+#[test]
+fn an_answer_of_thoughts_alone_is_blank() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""strip_thinking": true"#);
+    let asked = ask(&filter, "?", &s());
+    for answer in ["<think>hm</think>\n", "<think>hm"] {
+        assert_eq!(reply(&filter, "?", answer, &asked.turn).problem.unwrap().code, "blank");
+    }
+    assert!(transcript(&fake, "s").is_empty() && fake.get("s", "last_answer").is_none());
+    // With tools at work the step is stored, without a value.
+    assert_eq!(act(&filter, "?", "<think>hm</think>", &asked.turn, &[call("c", "n", "{}")]).effect, STORED);
+    assert_eq!((transcript(&fake, "s").len(), fake.get("s", "last_answer")), (2, None));
 }
 
 #[test]

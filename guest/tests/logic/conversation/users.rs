@@ -1,11 +1,11 @@
 //! Whose a session is, and the transcripts of nodes.
 
-use keepline_filter::Effect;
 use keepline_filter::store::FailureCode;
+use keepline_filter::{AnswerEntry, Effect};
 use keepline_filter::{Config, Sessions};
 use serde_json::{Value, json};
 
-use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use super::{STORED, ask, attached, call, entry, filter, messages, reply, s, say, transcript};
 use crate::fake::Fake;
 
 fn of(user: &str) -> Value {
@@ -44,6 +44,36 @@ fn the_first_turn_gives_a_session_its_owner() {
     assert_eq!(messages(&asked).len(), 2);
     reply(&filter, "2", "two", &asked.turn);
     assert_eq!(fake.waits.get(), 5);
+}
+
+#[test]
+fn an_entry_of_a_user_whom_nobody_can_be_passes_without_memory() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let turn = ask(&filter, "1", &of("anna")).turn;
+    reply(&filter, "1", "one", &turn);
+    fake.lines();
+    for user in [json!(7), json!(["bob"]), json!({}), json!(false), json!("x".repeat(1025))] {
+        let metadata = json!({"session_id": "s", "user_id": user});
+        let waits = fake.waits.get();
+        let asked = ask(&filter, "2", &metadata);
+        assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Foreign, "", 0), "{user}");
+        for turn in ["", &turn] {
+            assert_eq!(say(&filter, "2", "two", turn, &metadata).effect, Effect::Foreign, "{user}");
+        }
+        let tools = [call("c", "n", "{}")];
+        let entry =
+            AnswerEntry { metadata: &metadata.to_string(), turn: &turn, activity: &tools, ..AnswerEntry::default() };
+        assert_eq!(filter.answer(&entry).effect, Effect::Foreign, "{user}");
+        assert_eq!(fake.waits.get(), waits);
+        let lines = fake.lines();
+        let is_told = |line: &String| line.contains("of session s: its user_id is no text of at most 1,024 bytes");
+        assert!(lines.len() == 4 && lines.iter().any(is_told), "{lines:?}");
+    }
+    assert_eq!(transcript(&fake, "s").len(), 2);
+    for user in [Value::Null, json!("")] {
+        assert_eq!(messages(&ask(&filter, "2", &json!({"session_id": "s", "user_id": user}))).len(), 2);
+    }
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! Records that another program has kept, made such as this one stores.
+//!
+//! Promises that what is redacted, stripped or cut in an entry is so in them. Refuses what can't be cut: names, files and
+//! details that are too long, and what is no JSON.
+
+use std::borrow::Cow;
+
+use keepline_json as json;
+
+use super::options::Options;
+use super::record::{Kind, Record, Role};
+use super::step::{self, DETAILS_MAX, MESSAGE_BYTES, NAME_BYTES, TOOL_BYTES};
+use super::{cuts, intake, parts};
+
+const NO_JSON: &str = "its content, files, model, metadata or raw is no JSON, or none after redact";
+
+/// A record of another program, by the rules of what comes as an entry. The whole of a tool's result, if the record holds a
+/// part of it. `Err`: what can't be kept.
+pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Option<String>, &'static str> {
+    let mut whole = None;
+    if let Some(tool) = &mut record.tool {
+        tool.whole = None;
+        if cuts::bound(&mut tool.call_id, NAME_BYTES) || cuts::bound(&mut tool.name, NAME_BYTES) {
+            return Err("the name or the call_id of its tool is longer than 256 bytes");
+        }
+        if let Some(arguments) = &mut tool.arguments {
+            let mut kept: Cow<'_, str> = intake::redacted(options, (**arguments).into()).into_owned().into();
+            record.truncated |= cuts::bound_arguments(&mut kept, TOOL_BYTES);
+            *arguments = kept.into_owned().into();
+        }
+        if let Some(error) = &mut tool.error {
+            let mut kept = intake::redacted(options, (**error).into());
+            cuts::bound(&mut kept, TOOL_BYTES);
+            *error = kept.into_owned().into();
+        }
+    }
+    if record.kind == Kind::ToolResult {
+        let text = intake::redacted(options, (*record.content).into()).into_owned();
+        let shown = step::shown(&text, options.budget(), TOOL_BYTES);
+        // In the place of the first text; the whole holds the others.
+        let mut first = shown.clone();
+        rewrite_parts(record, |text| match shown {
+            Some(_) => first.take(),
+            None => Some(intake::redacted(options, text).into_owned()),
+        })?;
+        record.content = match shown {
+            Some(shown) => {
+                record.truncated = true;
+                whole = Some(text);
+                shown.into()
+            }
+            None => text.into(),
+        };
+    } else {
+        let is_answer = record.role != Role::User;
+        let is_cut = if record.parts.is_some() {
+            take_parts(options, record, is_answer)?
+        } else {
+            let taken = step::message(options, &record.content, is_answer);
+            let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
+            record.content = text.into();
+            is_cut
+        };
+        record.truncated |= is_cut;
+        record.tokens = record.tokens.filter(|_| !is_cut);
+    }
+    let parts = [
+        (&mut record.parts, MESSAGE_BYTES),
+        (&mut record.files, DETAILS_MAX),
+        (&mut record.model, DETAILS_MAX),
+        (&mut record.metadata, DETAILS_MAX),
+        (&mut record.raw, DETAILS_MAX),
+    ];
+    for (part, limit) in parts {
+        let Some(json) = part else { continue };
+        let kept = intake::redacted(options, json.replace(['\n', '\r'], " ").into()).into_owned();
+        if kept.len() > limit {
+            return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
+        }
+        if json::value(&kept).is_none() {
+            return Err(NO_JSON);
+        }
+        *json = kept.into();
+    }
+    Ok(whole)
+}
+
+/// A message's parts: the texts in them as if they were one, and all else as it is. Whether they were cut.
+fn take_parts(options: &Options, record: &mut Record<'_>, is_answer: bool) -> Result<bool, &'static str> {
+    let (mut room, mut is_cut) = (intake::longest(options), false);
+    rewrite_parts(record, |text| {
+        let is_empty = text.is_empty();
+        let mut kept = intake::cleaned(options, text, is_answer);
+        is_cut |= intake::cut(&mut kept, room);
+        room -= kept.chars().count();
+        (is_empty || !kept.is_empty()).then(|| kept.into_owned())
+    })?;
+    Ok(is_cut)
+}
+
+fn rewrite_parts(
+    record: &mut Record<'_>,
+    changed: impl FnMut(Cow<'_, str>) -> Option<String>,
+) -> Result<(), &'static str> {
+    if let Some(old) = &record.parts {
+        let new = parts::with_texts(old, changed).ok_or(NO_JSON)?;
+        record.content = parts::text(&new).into();
+        record.parts = Some(new.into());
+    }
+    Ok(())
+}

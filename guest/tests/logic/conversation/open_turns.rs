@@ -1,0 +1,140 @@
+//! Turns that lack a tool's result, and questions that go on with them.
+
+use keepline_filter::{AnswerEntry, AnswerReply, Filter, Host, ToolActivity};
+use serde_json::{Value, json};
+
+use super::{STORED, ask, attached, call, filter, messages, result, s, transcript, turn};
+use crate::fake::Fake;
+
+fn named(id: &str) -> Value {
+    json!({"session_id": "s", "message_id": id})
+}
+
+fn after(id: &str, parent: &str) -> Value {
+    json!({"session_id": "s", "message_id": id, "parent_message_id": parent})
+}
+
+/// A step of a turn; `id` may be empty.
+fn step(
+    filter: &Filter<impl Host>,
+    question: &str,
+    turn: &str,
+    activity: &[ToolActivity<'_>],
+    answer: (&str, &str),
+) -> AnswerReply {
+    let (text, id) = answer;
+    let (message_id, question_text) = (Some(id).filter(|id| !id.is_empty()), Some(question));
+    filter.answer(&AnswerEntry {
+        text,
+        metadata: "{}",
+        turn,
+        message_id,
+        question_text,
+        activity,
+        ..AnswerEntry::default()
+    })
+}
+
+/// A turn whose call has no result, and what it shows.
+fn open(filter: &Filter<impl Host>) -> [String; 3] {
+    let asked = ask(filter, "one", &named("u1"));
+    assert_eq!(step(filter, "one", &asked.turn, &[call("a", "look", "{}")], ("", "m1")).effect, STORED);
+    ["user: one", "assistant: ", "tool: late"].map(str::to_owned)
+}
+
+fn with<'a>(shown: &[String], more: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    shown.iter().cloned().chain(more.into_iter().map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_same_question_again_closes_its_turn() {
+    for again in [named("u1"), after("u1", "m1")] {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        let shown = open(&filter);
+        let waits = fake.waits.get();
+        let asked = ask(&filter, "one", &again);
+        assert_eq!(messages(&asked), shown[..2]);
+        assert_eq!(step(&filter, "one", &asked.turn, &[result("a", "look", "late")], ("Done.", "m3")).effect, STORED);
+        assert_eq!(fake.waits.get(), waits + 2);
+        assert_eq!(messages(&ask(&filter, "?", &s())), with(&shown, ["assistant: Done."]));
+        let records = transcript(&fake, "s");
+        assert!(records.len() == 5 && records.iter().all(|record| record["turn"] == records[0]["turn"]));
+        // What comes next follows it.
+        turn(&filter, "2", Some("m3"));
+        let expected = with(&shown, ["assistant: Done.", "user: question 2", "assistant: answer 2"]);
+        assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+    }
+}
+
+#[test]
+fn a_question_of_its_own_is_stored_after_what_the_turn_waited_for() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let shown = open(&filter);
+    let asked = ask(&filter, "And?", &after("u2", "m1"));
+    assert_eq!(messages(&asked), shown[..2]);
+    // In two steps, the first of which asks for more.
+    let first = [result("a", "look", "late"), call("b", "look", "{}")];
+    assert_eq!(step(&filter, "And?", &asked.turn, &first, ("Let me see.", "m2")).effect, STORED);
+    let second = [result("b", "look", "later")];
+    assert_eq!(step(&filter, "And?", &asked.turn, &second, ("Done.", "m3")).effect, STORED);
+    let window = attached(&ask(&filter, "?", &s()), "memory_messages");
+    let calls: Vec<&Value> = window.as_array().unwrap().iter().map(|message| &message["tool_calls"][0]["id"]).collect();
+    assert_eq!((calls[1], calls[4]), (&json!("a"), &json!("b")));
+    let whole = with(&shown, ["user: And?", "assistant: Let me see.", "tool: later", "assistant: Done."]);
+    assert_eq!(messages(&ask(&filter, "?", &s())), whole);
+    assert_eq!(transcript(&fake, "s").iter().filter(|record| record["begins"] == true).count(), 1);
+    // It is found by its id, and another answer to it goes on from it.
+    assert_eq!(messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "u2"}))), whole[..4]);
+    let again = ask(&filter, "And?", &after("u2", "m1"));
+    assert_eq!(step(&filter, "And?", &again.turn, &[], ("Never mind.", "m4")).effect, STORED);
+    let newest = with(&whole[..4], ["assistant: Never mind."]);
+    assert_eq!(messages(&ask(&filter, "?", &s())), newest);
+}
+
+#[test]
+fn a_last_step_without_tools_goes_on_with_the_turn_that_was_continued() {
+    for again in [named("u1"), after("u2", "u1")] {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        step(&filter, "one", &ask(&filter, "one", &named("u1")).turn, &[call("a", "look", "{}")], ("", ""));
+        let asked = ask(&filter, "", &again);
+        let entry = AnswerEntry { metadata: "{}", turn: &asked.turn, ..AnswerEntry::default() };
+        let activity = [result("a", "look", "late")];
+        assert_eq!(filter.answer(&AnswerEntry { activity: &activity, ..entry }).effect, STORED);
+        assert_eq!(filter.answer(&AnswerEntry { text: "Done.", ..entry }).effect, STORED);
+        let expected = ["user: one", "assistant: null", "tool: late", "assistant: Done."];
+        assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+    }
+}
+
+#[test]
+fn an_open_turn_is_continued_where_it_is_though_others_wrote_meanwhile() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    turn(&filter, "0", None);
+    let asked = ask(&filter, "one", &after("u1", "a0"));
+    step(&filter, "one", &asked.turn, &[call("a", "look", "{}")], ("", "m1"));
+    turn(&filter, "other", Some("a0"));
+    let asked = ask(&filter, "And?", &after("u2", "m1"));
+    assert_eq!(step(&filter, "And?", &asked.turn, &[result("a", "look", "late")], ("Done.", "m3")).effect, STORED);
+    let expected = ["user: one", "assistant: ", "tool: late", "user: And?", "assistant: Done."];
+    assert_eq!(messages(&ask(&filter, "?", &s()))[2..], expected);
+    let other = ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "aother"}));
+    assert_eq!(messages(&other)[2..], ["user: question other", "assistant: answer other"]);
+}
+
+#[test]
+fn a_question_that_brings_no_result_is_a_turn_of_its_own() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    open(&filter);
+    let asked = ask(&filter, "Never mind.", &after("u2", "m1"));
+    assert_eq!(step(&filter, "Never mind.", &asked.turn, &[], ("Well.", "m2")).effect, STORED);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: Never mind.", "assistant: Well."]);
+    // And one that is asked again gets an answer beside the open step.
+    let asked = ask(&filter, "one", &named("u1"));
+    assert_eq!(step(&filter, "one", &asked.turn, &[], ("Anew.", "m3")).effect, STORED);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: one", "assistant: Anew."]);
+}
