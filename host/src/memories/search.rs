@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    found::{FoundMemory, Memories, MethodUsed},
     remember::Scope,
     transcripts::{Message, Transcripts, is_gone},
 };
@@ -24,21 +25,12 @@ const CALLS: u32 = 16;
 /// By what memories are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// By recall: words, names and dates of the query, and what stands near them. Lexical: it knows no meanings.
+    /// By recall: words, names and dates of the query, and what stands near them; with
+    /// [`Options::embedder`](crate::Options::embedder) also what is like it.
     #[default]
     Recall,
     /// Messages that hold all words of the query, the newest first.
     Keyword,
-}
-
-impl Method {
-    /// `lexical` or `keyword`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recall => "lexical",
-            Self::Keyword => "keyword",
-        }
-    }
 }
 
 /// What is looked for: `MemorySearch { user, query: Some("dog"), ..MemorySearch::default() }`.
@@ -62,62 +54,6 @@ pub struct MemorySearch<'a> {
 impl Default for MemorySearch<'_> {
     fn default() -> Self {
         Self { user: "", query: None, session: None, limit: 0, threshold: 0.5, method: Method::default() }
-    }
-}
-
-/// What was found.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Memories {
-    /// What was looked for. Empty: nothing was asked yet.
-    pub query: String,
-    /// By what.
-    pub method: Method,
-    /// The best first, or with words the newest.
-    pub found: Vec<FoundMemory>,
-}
-
-/// An exchange that was found.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FoundMemory {
-    /// The answer's message id, if it has one.
-    pub id: Option<String>,
-    /// The place of its first message in the session's transcript.
-    pub position: u64,
-    /// The session's id.
-    pub session: String,
-    /// The session's title.
-    pub title: Option<String>,
-    /// Empty: there is none.
-    pub user_message: String,
-    /// Empty: there is none.
-    pub ai_response: String,
-    /// `User: {user_message}`, an empty line, `Assistant: {ai_response}`.
-    pub combined_text: String,
-    /// Its best passage's score, as a share of the best one of all: 0 to 1, not comparable between queries. None: it was
-    /// found by words.
-    pub similarity: Option<f64>,
-    /// Seconds since 1970.
-    pub created_at: Option<f64>,
-    /// As it was stored with the answer: a JSON object.
-    pub metadata: Option<String>,
-}
-
-impl FoundMemory {
-    pub(super) fn of(session: &str, user_message: &str, ai_response: &str) -> Self {
-        Self {
-            id: None,
-            position: 0,
-            session: session.to_owned(),
-            title: None,
-            user_message: user_message.to_owned(),
-            ai_response: ai_response.to_owned(),
-            combined_text: format!("User: {user_message}\n\nAssistant: {ai_response}"),
-            similarity: None,
-            created_at: None,
-            metadata: None,
-        }
     }
 }
 
@@ -150,7 +86,13 @@ impl Keepline {
             let entry: Value = serde_json::from_str(text).ok()?;
             entry.get("session")?.as_str().map(str::to_owned)
         });
-        let none = |query: &str| Memories { query: query.to_owned(), method: search.method, found: Vec::new() };
+        let none = |query: &str| {
+            let method = match search.method {
+                Method::Recall => MethodUsed::Lexical,
+                Method::Keyword => MethodUsed::Keyword,
+            };
+            Memories { query: query.to_owned(), method, found: Vec::new() }
+        };
         let Some(asking) = search.session.map(str::to_owned).or(latest) else {
             return Ok(none(search.query.unwrap_or_default()));
         };
@@ -159,15 +101,15 @@ impl Keepline {
         if query.trim().is_empty() {
             return Ok(none(query));
         }
-        let hits = match search.method {
+        let (method, hits) = match search.method {
             Method::Recall => {
-                let mut hits = self.recalled(search.user, &asking, query).await?;
+                let (method, mut hits) = self.recalled(search.user, &asking, query).await?;
                 hits.retain(|hit| hit.score > Some(search.threshold));
                 // Of the same score the first stays the first: in order of time.
                 hits.sort_by(|one, other| other.score.unwrap_or(0.0).total_cmp(&one.score.unwrap_or(0.0)));
-                hits
+                (method, hits)
             }
-            Method::Keyword => with_words(&mut sessions, search.user, query, limit).await?,
+            Method::Keyword => (MethodUsed::Keyword, with_words(&mut sessions, search.user, query, limit).await?),
         };
         let mut transcripts = Transcripts::new(&mut sessions, &list.user, search.session);
         let mut seen: Vec<(String, String)> = Vec::new();
@@ -194,11 +136,11 @@ impl Keepline {
             };
             found.sort_by(newer);
         }
-        Ok(Memories { query: query.to_owned(), method: search.method, found })
+        Ok(Memories { query: query.to_owned(), method, found })
     }
 
-    /// The passages that a question gets that only looks, and has no window.
-    async fn recalled(&self, user: &str, session: &str, query: &str) -> Result<Vec<Hit>, SessionError> {
+    /// The passages that a question gets that only looks, and has no window; and by what they were found.
+    async fn recalled(&self, user: &str, session: &str, query: &str) -> Result<(MethodUsed, Vec<Hit>), SessionError> {
         let metadata = json!({
             "session_id": session, "user_id": user, "memory_mode": "conversation",
             "memory": {"look": true, "recall": true, "window": false},
@@ -226,7 +168,8 @@ impl Keepline {
                 score: Some(passage.get("score")?.as_f64()?),
             })
         };
-        Ok(passages.into_iter().flatten().filter_map(hit).collect())
+        let method = if passed.has_vector { MethodUsed::Hybrid } else { MethodUsed::Lexical };
+        Ok((method, passages.into_iter().flatten().filter_map(hit).collect()))
     }
 }
 
@@ -278,12 +221,13 @@ async fn with_words(sessions: &mut Sessions, user: &str, words: &str, limit: u32
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
     use crate::{
         Options, Plugin, Sandbox,
-        maintenance::{Maintenance, MaintenanceOptions, NoModel},
+        embedding::{Embedder, Embedding},
+        maintenance::{Maintenance, MaintenanceOptions, ModelError, NoModel},
         memories::{Remember, RememberOutcome},
         store::MemoryStore,
     };
@@ -373,6 +317,55 @@ mod tests {
             let found = keepline.memories(MemorySearch { query: Some(words), ..search }).await.unwrap();
             assert_eq!((said(&found), found.method.name()), (expected, "keyword"), "{words}");
             assert!(found.found.iter().all(|memory| memory.similarity.is_none()));
+        }
+    }
+
+    /// A model that knows what animals are, or one that never answers.
+    struct Animals {
+        answers: bool,
+    }
+
+    #[async_trait::async_trait]
+    impl Embedder for Animals {
+        async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, ModelError> {
+            if !self.answers {
+                std::future::pending::<()>().await;
+            }
+            let of = |text: &String| {
+                let is_animal = ["Bruno", "pets"].iter().any(|word| text.contains(word));
+                let values = if is_animal { vec![1.0, 0.1] } else { vec![0.1, 1.0] };
+                Embedding { model: "small".into(), values }
+            };
+            Ok(texts.iter().map(of).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_found_by_its_embedding_is_told_so() {
+        let store = Arc::new(MemoryStore::default());
+        let keepline = async |answers, wait| {
+            let filter = r#"{"conversation": true, "recall": "session", "recall_vectors": true}"#.into();
+            let embedder = Some(Arc::new(Animals { answers }) as _);
+            let options = Options { filter, embedder, embedding_wait: wait, ..Options::default() };
+            let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+            Keepline::new(plugin, store.clone(), options).await.unwrap()
+        };
+        let prompt = keepline(true, Duration::from_secs(60)).await;
+        remember(&prompt, "anna", "s", DOG).await;
+        for number in 0..6 {
+            remember(&prompt, "anna", "s", [&format!("Remark {number} about nothing."), "Well."]).await;
+        }
+        let search = MemorySearch { user: "anna", session: Some("s"), limit: 1, ..MemorySearch::default() };
+        let search = |query| MemorySearch { query: Some(query), ..search };
+        let found = prompt.memories(search("Which pets?")).await.unwrap();
+        assert_eq!((said(&found), found.method.name()), (vec![DOG[0]], "hybrid"));
+        let words = MemorySearch { method: Method::Keyword, ..search("squirrel") };
+        assert_eq!(prompt.memories(words).await.unwrap().method.name(), "keyword");
+
+        let late = keepline(false, Duration::from_millis(1)).await;
+        for (query, expected) in [("Which pets?", vec![]), ("What did Bruno chase?", vec![DOG[0]])] {
+            let found = late.memories(search(query)).await.unwrap();
+            assert_eq!((said(&found), found.method.name()), (expected, "lexical"), "{query}");
         }
     }
 
