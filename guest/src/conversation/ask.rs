@@ -94,6 +94,7 @@ impl<H: Host> Filter<H> {
             parent: parent.as_deref(),
             only_looks,
             recall: recall.as_ref(),
+            recalls_session: said.recalls_session,
         };
         let mut seen = match self.look(options, &wanted) {
             Ok(Some(seen)) => seen,
