@@ -105,6 +105,8 @@ pub struct Passed {
     pub effect: Effect,
     /// Values attached to a question.
     pub attached: u32,
+    /// Whether it is a question that went with its embedding: the caller's, or one that was there in time.
+    pub has_vector: bool,
     /// What should be done soon, off the entry's path.
     pub due: Vec<Task>,
     /// What kept the entry from its memory, or from a part of it: a question may be enriched, and an answer stored,

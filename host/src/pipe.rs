@@ -112,6 +112,7 @@ impl Pipe {
             Some(_) => None,
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
+        let has_vector = question.vector.is_some();
         let call = async |instance: &mut Instance, writer, due| {
             let called = instance.question(writer, due, Scope::Entry(owner.clone()), question).await?;
             if let Some(returned) = &called.0.metadata {
@@ -126,7 +127,8 @@ impl Pipe {
                 (self.turn, self.owner) = (turn, Some(owner));
                 self.staged.model = self.shared.model(metadata.as_deref());
                 let metadata = self.shared.with_files(metadata, due).await;
-                self.conclude(Passed { metadata, effect, attached, due: tasks, problem: problem.map(Problem::from) })
+                let problem = problem.map(Problem::from);
+                self.conclude(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
@@ -227,7 +229,8 @@ impl Pipe {
                     // What follows goes on from here, or is another answer to the same question.
                     self.staged = Staged::default();
                 }
-                self.conclude(Passed { metadata: None, effect, attached: 0, due, problem: problem.map(Problem::from) })
+                let problem = problem.map(Problem::from);
+                self.conclude(Passed { metadata: None, effect, attached: 0, has_vector: false, due, problem })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
@@ -261,7 +264,7 @@ fn without_memory(refusal: &Refusal) -> Passed {
 }
 
 fn unchanged(effect: Effect, problem: Problem) -> Passed {
-    Passed { metadata: None, effect, attached: 0, due: Vec::new(), problem: Some(problem) }
+    Passed { metadata: None, effect, attached: 0, has_vector: false, due: Vec::new(), problem: Some(problem) }
 }
 
 #[cfg(test)]

@@ -104,6 +104,32 @@ impl Sessions {
         }
     }
 
+    /// The same in this session alone, whoever's it is.
+    pub(crate) async fn search_in(
+        &mut self,
+        session: &str,
+        words: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<UserSearch, SessionError> {
+        let words = Words::parse(words)?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let listed = Listed { session: session.to_owned(), title: None };
+        let mut place = after.map_or(Ok(Place::default()), Place::parse)?;
+        let mut search = UserSearch::default();
+        for _ in 0..WORK {
+            let room = limit.saturating_sub(search.found.len());
+            let (mut found, older) = self.search_session(&listed, &words, place.before, room).await?;
+            search.found.append(&mut found);
+            place.before = older;
+            if older.is_none() || search.found.len() >= limit {
+                break;
+            }
+        }
+        search.next = place.before.map(|_| place.write());
+        Ok(search)
+    }
+
     /// At most so many messages of one page of a transcript, and where to go on in it.
     async fn search_session(
         &mut self,

@@ -104,6 +104,7 @@ impl<H: Host> Filter<H> {
             own: id.as_deref().filter(|_| parent.is_none()),
             only_looks,
             recall: recall.as_ref(),
+            recalls_session: said.recalls_session,
         };
         let mut seen = match self.look(options, &wanted) {
             Ok(Some(seen)) => seen,

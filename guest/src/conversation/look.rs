@@ -51,6 +51,8 @@ pub(super) struct Wanted<'a> {
     pub only_looks: bool,
     /// What is to be looked up.
     pub recall: Option<&'a recall::find::Wanted>,
+    /// In the session alone, also where it is looked up with the user.
+    pub recalls_session: bool,
 }
 
 /// What was read in the first transaction.
@@ -82,7 +84,8 @@ pub(super) struct Seen {
 impl<H: Host> Filter<H> {
     /// Read what the window may need, in one wait. None: the session is another user's.
     pub(super) fn look(&self, options: &Options, wanted: &Wanted<'_>) -> Result<Option<Seen>, Failure> {
-        let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall } = *wanted;
+        let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session } =
+            *wanted;
         let crate::Config { max_keys, max_context_bytes, .. } = self.config;
         let mut operations = vec![
             Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
@@ -141,7 +144,10 @@ impl<H: Host> Filter<H> {
         }
         let mut found = None;
         let theirs = match user {
-            Some(_) => next().and_then(|receipt| {
+            Some(_) => next().and_then(|mut receipt| {
+                if of_user && recalls_session {
+                    recall::within::keep_only(session, &reads, &mut receipt.outcomes);
+                }
                 let (seen, mut rest) = owner::Seen::of(receipt)?;
                 if let (Some(rest), Some(wanted), true) = (&mut rest, recall, of_user) {
                     found = Some(recall::find::Seen::of(wanted, rest)?);

@@ -23,6 +23,7 @@
 //! | `correct` | what corrections take out |
 //! | `find` | what a question gets |
 //! | `vectors` | embeddings of passages, if a host has a model for them |
+//! | `within` | one of a user's sessions alone |
 
 pub(super) mod correct;
 pub(super) mod find;
@@ -35,6 +36,7 @@ mod reading;
 pub(super) mod remove;
 mod render;
 pub(super) mod vectors;
+pub(super) mod within;
 
 use crate::store::{LogEnd, Operation};
 

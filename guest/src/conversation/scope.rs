@@ -38,6 +38,8 @@ pub(crate) struct Said<'a> {
     pub is_summarized: Option<bool>,
     pub only_looks: Option<bool>,
     pub recalls: Option<bool>,
+    /// Whether what is recalled is of the session that asks, also with its user's memory.
+    pub recalls_session: bool,
     /// Whether it gets a window.
     pub has_window: Option<bool>,
     /// For this entry.
@@ -87,7 +89,10 @@ impl<'a> Said<'a> {
                 Some("read") => self.is_read = is_on,
                 Some("write") => self.is_written = is_on,
                 Some("look") => self.only_looks = is_on,
-                Some("recall") => self.recalls = is_on,
+                Some("recall") => {
+                    self.recalls = is_on;
+                    self.recalls_session = json::string(raw).as_deref() == Some("session");
+                }
                 Some("window") => self.has_window = is_on,
                 Some("summarize") => self.is_summarized = is_on,
                 _ => {}

@@ -67,6 +67,6 @@ Needs conversation=true, as the profile chat has it.
 
 Exit codes: 0 stored, repeated or skipped, 1 the store failed, 2 the command line, the messages or the configuration are wrong, 3 the plugin could not be loaded."#;
 
-pub const MEMORIES_HELP: &str = r#"A memory is a question with its answer. Similarity is recall's score as a share of the best one's: it is lexical, and not comparable between queries. With recall=user, all sessions of the user are searched; with recall=session, name one with --session. Without recall, --keyword finds words.
+pub const MEMORIES_HELP: &str = r#"A memory is a question with its answer. Similarity is recall's score as a share of the best one's, and not comparable between queries. "method" of --json says by what they were found: "lexical", by words; "hybrid", also by the query's embedding, if there is a model for that and it came in time; "keyword". With recall=user, all sessions of the user are searched; with recall=session, name one with --session. Without recall, --keyword finds words.
 
 Exit codes: 0 success, also if nothing is found, 1 the command failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;

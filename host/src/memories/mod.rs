@@ -37,6 +37,7 @@
 //! forgotten with it. Promises that nothing is stored without a user, no pair twice, and none of it in another user's
 //! session; and that storing never fails a caller that has its answer already. Nothing is ranked here: that is recall's.
 
+mod found;
 mod pair;
 mod remember;
 mod search;
@@ -45,8 +46,9 @@ mod text;
 mod transcripts;
 
 pub use self::{
+    found::{FoundMemory, Memories, MethodUsed},
     remember::{Remember, RememberOutcome, Remembered},
-    search::{FoundMemory, Memories, MemorySearch, Method},
+    search::{MemorySearch, Method},
     skip::MemorySkip,
     text::{display_title, format_for_prompt, preview},
 };

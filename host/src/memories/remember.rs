@@ -28,7 +28,8 @@ const ADDED: &str = r#""auto_generated":true,"storage_version":"v1"}"#;
 pub struct Remember<'a> {
     /// The user's id, 1 to 1,024 bytes. Empty: nobody is known, and nothing is stored.
     pub user: &'a str,
-    /// The conversation's session. None: the memory goes to a session of the user's own, if recall's scope is the user.
+    /// The conversation's session. None, or an empty text: the memory goes to a session of the user's own, if recall's
+    /// scope is the user.
     pub session: Option<&'a str>,
     /// Chat messages, oldest first: objects with `role` (`user` or `human`, `assistant` or `ai`, `tool`; or LangChain's
     /// `type`), `content` (a text, or parts with texts) and, where tools are called, `tool_calls`.
@@ -81,7 +82,9 @@ impl Keepline {
     /// Stores the newest exchange of a conversation as a memory of a user, by the deadline or else within
     /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is told with the reason and counted;
     /// there is no error. Cost: that of an answer; with a session's first memory some more transactions.
-    pub async fn remember(&self, told: Remember<'_>, by: Option<Deadline>) -> Remembered {
+    pub async fn remember(&self, mut told: Remember<'_>, by: Option<Deadline>) -> Remembered {
+        // As in an entry's metadata, an empty id names no session.
+        told.session = told.session.filter(|session| !session.is_empty());
         let mut due = Vec::new();
         let outcome = match self.exchange(&told) {
             Ok((pair, session)) => self.store_pair(&told, &pair, session, by, &mut due).await,
@@ -286,13 +289,14 @@ mod tests {
             (Remember { messages: &blank, ..told }, "empty"),
             (Remember { messages: &short, ..told }, "too-short"),
             (Remember { session: None, ..told }, "no-session"),
+            (Remember { session: Some(""), ..told }, "no-session"),
             (Remember { session: Some("a b"), ..told }, "invalid-session"),
         ] {
             let remembered = keepline.remember(told, None).await;
             assert_eq!(skip(&remembered).code(), code);
             assert!(!skip(&remembered).to_string().is_empty());
         }
-        assert_eq!(keepline.metrics().memories.skipped, 9);
+        assert_eq!(keepline.metrics().memories.skipped, 10);
         assert_eq!(keepline.sessions().list("", 0).await.unwrap().sessions, ["bens"]);
         let off = super::tests::keepline("{}").await;
         assert_eq!(skip(&off.remember(told, None).await), &MemorySkip::NoConversations);

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    found::{FoundMemory, Memories, MethodUsed},
     remember::Scope,
     transcripts::{Message, Transcripts, is_gone},
 };
@@ -24,21 +25,12 @@ const CALLS: u32 = 16;
 /// By what memories are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// By recall: words, names and dates of the query, and what stands near them. Lexical: it knows no meanings.
+    /// By recall: words, names and dates of the query, and what stands near them; with
+    /// [`Options::embedder`](crate::Options::embedder) also what is like it.
     #[default]
     Recall,
     /// Messages that hold all words of the query, the newest first.
     Keyword,
-}
-
-impl Method {
-    /// `lexical` or `keyword`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Recall => "lexical",
-            Self::Keyword => "keyword",
-        }
-    }
 }
 
 /// What is looked for: `MemorySearch { user, query: Some("dog"), ..MemorySearch::default() }`.
@@ -65,62 +57,6 @@ impl Default for MemorySearch<'_> {
     }
 }
 
-/// What was found.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Memories {
-    /// What was looked for. Empty: nothing was asked yet.
-    pub query: String,
-    /// By what.
-    pub method: Method,
-    /// The best first, or with words the newest.
-    pub found: Vec<FoundMemory>,
-}
-
-/// An exchange that was found.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct FoundMemory {
-    /// The answer's message id, if it has one.
-    pub id: Option<String>,
-    /// The place of its first message in the session's transcript.
-    pub position: u64,
-    /// The session's id.
-    pub session: String,
-    /// The session's title.
-    pub title: Option<String>,
-    /// Empty: there is none.
-    pub user_message: String,
-    /// Empty: there is none.
-    pub ai_response: String,
-    /// `User: {user_message}`, an empty line, `Assistant: {ai_response}`.
-    pub combined_text: String,
-    /// Its best passage's score, as a share of the best one of all: 0 to 1, not comparable between queries. None: it was
-    /// found by words.
-    pub similarity: Option<f64>,
-    /// Seconds since 1970.
-    pub created_at: Option<f64>,
-    /// As it was stored with the answer: a JSON object.
-    pub metadata: Option<String>,
-}
-
-impl FoundMemory {
-    pub(super) fn of(session: &str, user_message: &str, ai_response: &str) -> Self {
-        Self {
-            id: None,
-            position: 0,
-            session: session.to_owned(),
-            title: None,
-            user_message: user_message.to_owned(),
-            ai_response: ai_response.to_owned(),
-            combined_text: format!("User: {user_message}\n\nAssistant: {ai_response}"),
-            similarity: None,
-            created_at: None,
-            metadata: None,
-        }
-    }
-}
-
 /// A message that was found.
 struct Hit {
     session: String,
@@ -136,7 +72,9 @@ impl Keepline {
     /// # Errors
     /// See [`SessionError`]. [`SessionErrorCode::InvalidValue`] if recall does not reach so far as it is configured, and for
     /// a threshold that is not from 0 to 1; [`SessionErrorCode::NotFound`] for a session that is another user's.
-    pub async fn memories(&self, search: MemorySearch<'_>) -> Result<Memories, SessionError> {
+    pub async fn memories(&self, mut search: MemorySearch<'_>) -> Result<Memories, SessionError> {
+        // As in an entry's metadata, an empty id names no session.
+        search.session = search.session.filter(|session| !session.is_empty());
         if !(0.0..=1.0).contains(&search.threshold) {
             return Err(invalid("A threshold is a number from 0 to 1"));
         }
@@ -150,7 +88,13 @@ impl Keepline {
             let entry: Value = serde_json::from_str(text).ok()?;
             entry.get("session")?.as_str().map(str::to_owned)
         });
-        let none = |query: &str| Memories { query: query.to_owned(), method: search.method, found: Vec::new() };
+        let none = |query: &str| {
+            let method = match search.method {
+                Method::Recall => MethodUsed::Lexical,
+                Method::Keyword => MethodUsed::Keyword,
+            };
+            Memories { query: query.to_owned(), method, found: Vec::new() }
+        };
         let Some(asking) = search.session.map(str::to_owned).or(latest) else {
             return Ok(none(search.query.unwrap_or_default()));
         };
@@ -159,15 +103,15 @@ impl Keepline {
         if query.trim().is_empty() {
             return Ok(none(query));
         }
-        let hits = match search.method {
+        let (method, hits) = match search.method {
             Method::Recall => {
-                let mut hits = self.recalled(search.user, &asking, query).await?;
+                let (method, mut hits) = self.recalled(&search, &asking, query).await?;
                 hits.retain(|hit| hit.score > Some(search.threshold));
                 // Of the same score the first stays the first: in order of time.
                 hits.sort_by(|one, other| other.score.unwrap_or(0.0).total_cmp(&one.score.unwrap_or(0.0)));
-                hits
+                (method, hits)
             }
-            Method::Keyword => with_words(&mut sessions, search.user, query, limit).await?,
+            Method::Keyword => (MethodUsed::Keyword, with_words(&mut sessions, &search, query, limit).await?),
         };
         let mut transcripts = Transcripts::new(&mut sessions, &list.user, search.session);
         let mut seen: Vec<(String, String)> = Vec::new();
@@ -177,6 +121,7 @@ impl Keepline {
             if found.len() as u64 >= u64::from(limit) {
                 break;
             }
+            // Another filter than the bundled one may recall from any.
             if search.session.is_some_and(|only| only != session) {
                 continue;
             }
@@ -194,14 +139,21 @@ impl Keepline {
             };
             found.sort_by(newer);
         }
-        Ok(Memories { query: query.to_owned(), method: search.method, found })
+        Ok(Memories { query: query.to_owned(), method, found })
     }
 
-    /// The passages that a question gets that only looks, and has no window.
-    async fn recalled(&self, user: &str, session: &str, query: &str) -> Result<Vec<Hit>, SessionError> {
+    /// The passages that a question gets that only looks, and has no window; and by what they were found.
+    async fn recalled(
+        &self,
+        search: &MemorySearch<'_>,
+        session: &str,
+        query: &str,
+    ) -> Result<(MethodUsed, Vec<Hit>), SessionError> {
+        // What all of the user's sessions hold may leave no room for what the named one does.
+        let recall = if search.session.is_some() { json!("session") } else { json!(true) };
         let metadata = json!({
-            "session_id": session, "user_id": user, "memory_mode": "conversation",
-            "memory": {"look": true, "recall": true, "window": false},
+            "session_id": session, "user_id": search.user, "memory_mode": "conversation",
+            "memory": {"look": true, "recall": recall, "window": false},
         });
         let question = Question { text: query, metadata: &metadata.to_string(), ..Question::default() };
         let failed = |message: String| SessionError { code: SessionErrorCode::Store(FailureCode::Other), message };
@@ -226,7 +178,8 @@ impl Keepline {
                 score: Some(passage.get("score")?.as_f64()?),
             })
         };
-        Ok(passages.into_iter().flatten().filter_map(hit).collect())
+        let method = if passed.has_vector { MethodUsed::Hybrid } else { MethodUsed::Lexical };
+        Ok((method, passages.into_iter().flatten().filter_map(hit).collect()))
     }
 }
 
@@ -256,12 +209,20 @@ async fn newest_question(sessions: &mut Sessions, session: &str) -> Result<Optio
     }
 }
 
-async fn with_words(sessions: &mut Sessions, user: &str, words: &str, limit: u32) -> Result<Vec<Hit>, SessionError> {
+async fn with_words(
+    sessions: &mut Sessions,
+    search: &MemorySearch<'_>,
+    words: &str,
+    limit: u32,
+) -> Result<Vec<Hit>, SessionError> {
     let (mut hits, mut after): (Vec<Hit>, Option<String>) = (Vec::new(), None);
     // A question and its answer may both hold them.
     let wanted = limit.saturating_mul(2);
     for _ in 0..CALLS {
-        let page = sessions.search_user(user, words, after.as_deref(), wanted).await?;
+        let page = match search.session {
+            Some(session) => sessions.search_in(session, words, after.as_deref(), wanted).await?,
+            None => sessions.search_user(search.user, words, after.as_deref(), wanted).await?,
+        };
         let of = |found: crate::sessions::FoundMessage| Hit {
             session: found.session,
             position: found.position,
@@ -277,120 +238,4 @@ async fn with_words(sessions: &mut Sessions, user: &str, words: &str, limit: u32
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::{
-        Options, Plugin, Sandbox,
-        maintenance::{Maintenance, MaintenanceOptions, NoModel},
-        memories::{Remember, RememberOutcome},
-        store::MemoryStore,
-    };
-
-    async fn keepline(filter: &str) -> Keepline {
-        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
-        let options = Options { filter: filter.into(), ..Options::default() };
-        Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
-    }
-
-    /// And what is due then is done.
-    async fn remember(keepline: &Keepline, user: &str, session: &str, said: [&str; 2]) {
-        let [question, answer] = said;
-        let messages = [json!({"role": "user", "content": question}), json!({"role": "assistant", "content": answer})];
-        let told = Remember { user, session: Some(session), messages: &messages, ..Remember::default() };
-        let remembered = keepline.remember(told, None).await;
-        assert!(matches!(remembered.outcome, RememberOutcome::Stored { .. }), "{remembered:?}");
-        let runtime = tokio::runtime::Handle::current();
-        let maintenance = Maintenance::new(keepline.clone(), Arc::new(NoModel), MaintenanceOptions::default(), runtime);
-        for task in remembered.due {
-            maintenance.run(task).await;
-        }
-    }
-
-    const DOG: [&str; 2] = ["Our dog Bruno chased a squirrel.", "Did he catch it?"];
-    const TEA: [&str; 2] = ["I like tea.", "Green or black?"];
-
-    fn said(found: &Memories) -> Vec<&str> {
-        found.found.iter().map(|memory| &*memory.user_message).collect()
-    }
-
-    #[tokio::test]
-    async fn what_was_said_is_found_in_its_session_also_in_the_newest_turn() {
-        let keepline = keepline(r#"{"conversation": true, "recall": "session"}"#).await;
-        remember(&keepline, "anna", "s", TEA).await;
-        remember(&keepline, "anna", "s", DOG).await;
-        let search = MemorySearch { user: "anna", session: Some("s"), ..MemorySearch::default() };
-        let found = keepline.memories(MemorySearch { query: Some("What did Bruno chase?"), ..search }).await.unwrap();
-        let best = &found.found[0];
-        assert_eq!((&*best.session, best.position, best.similarity), ("s", 2, Some(1.0)));
-        assert_eq!(best.combined_text, format!("User: {}\n\nAssistant: {}", DOG[0], DOG[1]));
-        assert!(best.id.as_ref().is_some_and(|id| id.starts_with("mem-")) && best.created_at > Some(1e9));
-        let metadata: Value = serde_json::from_str(best.metadata.as_deref().unwrap()).unwrap();
-        assert_eq!(metadata["storage_version"], "v1");
-        assert_eq!(said(&found).iter().filter(|text| **text == DOG[0]).count(), 1, "one memory, not one a passage");
-
-        // A share of the best is never above all of it.
-        let none = keepline.memories(MemorySearch { query: Some("Bruno"), threshold: 1.0, ..search }).await.unwrap();
-        assert_eq!(said(&none), [""; 0]);
-        let one =
-            keepline.memories(MemorySearch { query: Some("Bruno tea"), limit: 1, threshold: 0.0, ..search }).await;
-        assert_eq!(said(&one.unwrap()).len(), 1);
-        assert_eq!(
-            said(&keepline.memories(MemorySearch { query: Some("zeppelin"), ..search }).await.unwrap()),
-            [""; 0]
-        );
-
-        // The newest question does not find itself.
-        remember(&keepline, "anna", "s", ["Where is Bruno the dog now?", "I can't tell."]).await;
-        let found = keepline.memories(search).await.unwrap();
-        assert_eq!((&*found.query, said(&found)[0]), ("Where is Bruno the dog now?", DOG[0]));
-        assert!(!said(&found).contains(&"Where is Bruno the dog now?"));
-    }
-
-    #[tokio::test]
-    async fn nothing_is_found_for_another_user() {
-        let keepline = keepline(r#"{"conversation": true, "recall": "session"}"#).await;
-        remember(&keepline, "anna", "s", DOG).await;
-        remember(&keepline, "ben", "b", TEA).await;
-        let search = MemorySearch { user: "ben", query: Some("dog"), ..MemorySearch::default() };
-        let foreign = keepline.memories(MemorySearch { session: Some("s"), ..search }).await.unwrap_err();
-        assert_eq!(foreign.code, SessionErrorCode::NotFound);
-        let words = MemorySearch { method: Method::Keyword, ..search };
-        assert_eq!(said(&keepline.memories(words).await.unwrap()), [""; 0]);
-        assert_eq!(said(&keepline.memories(MemorySearch { session: Some("s"), ..words }).await.unwrap()), [""; 0]);
-        let nobody = MemorySearch { user: "eve", method: Method::Keyword, query: None, ..search };
-        assert_eq!(keepline.memories(nobody).await.unwrap().found, []);
-    }
-
-    #[tokio::test]
-    async fn words_find_whole_exchanges() {
-        let keepline = keepline(r#"{"conversation": true}"#).await;
-        remember(&keepline, "anna", "s", TEA).await;
-        remember(&keepline, "anna", "t", DOG).await;
-        let search = MemorySearch { user: "anna", method: Method::Keyword, ..MemorySearch::default() };
-        for (words, expected) in [("GREEN", vec![TEA[0]]), ("i", vec![DOG[0], TEA[0]]), ("dog tea", vec![])] {
-            let found = keepline.memories(MemorySearch { query: Some(words), ..search }).await.unwrap();
-            assert_eq!((said(&found), found.method.name()), (expected, "keyword"), "{words}");
-            assert!(found.found.iter().all(|memory| memory.similarity.is_none()));
-        }
-    }
-
-    #[tokio::test]
-    async fn what_recall_can_t_reach_is_said() {
-        let search = MemorySearch { user: "anna", query: Some("dog"), ..MemorySearch::default() };
-        for (filter, told) in [
-            ("{}", "conversation=true"),
-            (r#"{"conversation": true}"#, "Recall is off"),
-            (r#"{"conversation": true, "recall": "session"}"#, "one session"),
-        ] {
-            let error = keepline(filter).await.memories(search).await.unwrap_err();
-            assert!(error.code == SessionErrorCode::InvalidValue && error.message.contains(told), "{error:?}");
-        }
-        let on = keepline(r#"{"conversation": true, "recall": "session"}"#).await;
-        for threshold in [-0.1, 1.1, f64::NAN] {
-            let error = on.memories(MemorySearch { threshold, ..search }).await.unwrap_err();
-            assert_eq!(error.code, SessionErrorCode::InvalidValue);
-        }
-    }
-}
+mod tests;

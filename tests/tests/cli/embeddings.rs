@@ -93,6 +93,10 @@ async fn what_shares_no_word_is_found(given: Given) {
     let look = ["recall", "anna", PARAPHRASE, "--json"];
     let shown = run(with_model(&given, &server.url(), "small", &look), "").ok().json();
     assert_eq!(shown, metadata["memory_recall"]);
+    let memories = ["memories", "--user", "ben", "--session", "anna", PARAPHRASE, "--json"];
+    let found = run(with_model(&given, &server.url(), "small", &memories), "").ok().json();
+    assert_eq!(found["memories"][0]["user_message"], "Our dog is called Bello.");
+    assert_eq!(found["method"], "hybrid");
     let mut without = with_model(&given, &server.url(), "small", &look);
     without.env("KEEPLINE_RECALL_VECTORS", "false");
     assert_eq!(run(without, "").ok().json(), Value::Null);

@@ -91,7 +91,10 @@ fn without_a_session_a_memory_is_still_the_users_and_found_in_any() {
     let anna = ["--user", "anna"];
     let own = remember(&anna, DOG);
     assert!(own["session"].as_str().unwrap().starts_with("memories-") && own["outcome"] == "stored", "{own}");
-    assert_eq!(remember(&anna, DOG)["outcome"], "repeated");
+    for anna in [&anna[..], &["--user", "anna", "--session", ""]] {
+        let again = remember(anna, DOG);
+        assert_eq!((&again["outcome"], &again["session"]), (&json!("repeated"), &own["session"]));
+    }
     remember(&["--user", "anna", "--session", "chat"], TEA);
     let other = remember(&["--user", "ben"], TEA);
     assert_ne!(other["session"], own["session"]);
@@ -118,6 +121,7 @@ fn what_is_not_remembered_is_told_with_its_reason() {
     for (arguments, input, code) in [
         (&[][..], &*said, "no-user"),
         (&["--user", "anna"], &*said, "no-session"),
+        (&["--user", "anna", "--session", ""], &*said, "no-session"),
         (&anna, "[]", "too-few-messages"),
         (&anna, open, "no-pair"),
         (&[&anna[..], &["--set=min_message_length=3"]].concat(), short, "too-short"),

@@ -1,6 +1,8 @@
 //! Recall over all of a user's sessions: what was said in one comes back in the next, and nothing outlives what it is a
 //! copy of, whoever is interrupted when.
 
+mod within;
+
 use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
 use keepline_filter::{Config, Filter, Host, Sessions, store::FailureCode};
 use serde_json::{Value, json};
