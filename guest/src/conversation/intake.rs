@@ -46,7 +46,7 @@ pub(crate) struct Taken<'a> {
     pub is_cut: bool,
 }
 
-/// Why an answer, without what is not stored of it, is not stored at all, if it isn't. With tools at work it is, whatever it says.
+/// Why an answer that is clean is not stored, if it isn't. With tools at work it is, whatever it says.
 pub(crate) fn skip(options: &Options, answer: &str, has_activity: bool) -> Option<Skip> {
     let text = answer.trim();
     if has_activity {
