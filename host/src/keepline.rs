@@ -157,8 +157,9 @@ impl Keepline {
             .map_or_else(|refusal| Progress::refused(job, &refusal), Progress::from)
     }
 
-    /// What [`Options::embedder`] makes of these texts, one for each, however long it takes: for those who run tasks by
-    /// themselves, and for questions that may wait. None: there is no embedder.
+    /// What [`Options::embedder`] makes of these texts, in order, however long it takes: for those who run tasks by
+    /// themselves, and for questions that may wait. A vector without data is that of a text that the model refuses; where
+    /// it refuses several, the last texts may have none yet, and a task needs them again. None: there is no embedder.
     ///
     /// # Errors
     /// When it fails, or what it makes is of no use.

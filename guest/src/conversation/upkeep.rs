@@ -73,7 +73,7 @@ pub struct Vector {
 pub enum NeedResult {
     /// The completion.
     Text(String),
-    /// A vector for each text, in order.
+    /// A vector for each text, in order, or for the first of them. Without data: the model refuses that text.
     Vectors(Vec<Vector>),
     /// The host has nobody to ask.
     Missing,

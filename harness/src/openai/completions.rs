@@ -54,7 +54,7 @@ impl Model for Completions {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
         let (inner, need) = (self.0.clone(), Arc::new(need.clone()));
         let ask = move |left: Left| inner.ask(&need, left);
-        self.0.client.patiently(ask).await.map(Some)
+        self.0.client.patiently(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
     }
 }
 

@@ -11,7 +11,7 @@ use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Result, anyhow};
 use backon::{ExponentialBuilder, Retryable};
-use keepline::{maintenance::ModelError, store::Secret};
+use keepline::store::Secret;
 use serde_json::Value;
 use tokio::time::Instant;
 use ureq::{Agent, http::StatusCode};
@@ -63,15 +63,21 @@ struct Failed {
     /// Whether another try may do better, and not before when.
     may_pass: bool,
     after: Option<Duration>,
+    /// Whether it may be for what was sent: with something else it may go well.
+    is_refusal: bool,
 }
 
 impl Failed {
     fn passing(message: String) -> Self {
-        Self { message, may_pass: true, after: None }
+        Self { message, may_pass: true, after: None, is_refusal: false }
     }
 
     fn lasting(message: impl Into<String>) -> Self {
-        Self { message: message.into(), may_pass: false, after: None }
+        Self { message: message.into(), may_pass: false, after: None, is_refusal: false }
+    }
+
+    fn refusal(message: impl Into<String>) -> Self {
+        Self { is_refusal: true, ..Self::lasting(message) }
     }
 }
 
@@ -107,7 +113,7 @@ impl Client {
     async fn patiently<T: Send + 'static>(
         &self,
         ask: impl Fn(Left) -> Result<T, Failed> + Clone + Send + 'static,
-    ) -> Result<T, ModelError> {
+    ) -> Result<T, Failed> {
         let end = Instant::now() + self.timeout;
         let ask = || async {
             let ask = ask.clone();
@@ -127,7 +133,6 @@ impl Client {
                 pause.filter(|pause| *pause < end.saturating_duration_since(Instant::now()))
             })
             .await
-            .map_err(|failed| ModelError(failed.message))
     }
 
     /// The body of what is replied to a request.
@@ -153,7 +158,8 @@ impl Client {
                 // Some servers quote the key that they refuse.
                 message.extend(self.without_key(&told).chars().take(MAX_TOLD));
             }
-            return Err(Failed { message, may_pass: may_pass(status), after: after.map(Duration::from_secs) });
+            let after = after.map(Duration::from_secs);
+            return Err(Failed { message, may_pass: may_pass(status), after, is_refusal: is_refusal(status) });
         }
         read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
@@ -173,6 +179,11 @@ impl Client {
 
 fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429)
+}
+
+/// Whether it may be for the body. Whose key is wrong, or who asks in the wrong place, is refused whatever is sent.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !may_pass(status) && !matches!(status.as_u16(), 401 | 403 | 404)
 }
 
 /// Of the base URL, as clients of that API take it.

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant, time::timeout};
 
-use super::{Embedder, cache::Cache, checked};
+use super::{Embedder, cache::Cache, narrow};
 use crate::{
     contract::filter::Vector,
     lend::{LogLevel, RateLimitedLog},
@@ -84,12 +84,19 @@ impl Desk {
         })
     }
 
-    /// One for each text, however long it takes.
+    /// One for each text, or for the first of them, however long it takes. Without data: the model refuses that text.
     pub(crate) async fn embed(&self, texts: &[String]) -> Result<Vec<Vector>, ModelError> {
         let began = Instant::now();
-        let made = self.embedder.embed(texts).await.and_then(|made| checked(&made, texts.len()));
+        let made = narrow::embed(&*self.embedder, texts).await;
         self.requests.record(began.elapsed());
-        made.inspect_err(|_| count(&self.failures))
+        let made = made.map_err(|error| ModelError(error.to_string())).inspect_err(|_| count(&self.failures))?;
+        if made.refused > 0 {
+            // Why, the server may say in words of the text.
+            let message =
+                format!("the model refuses {} of {} texts, which get no embedding", made.refused, texts.len());
+            self.log.report(LogLevel::Warn, "keepline.embedding", &message);
+        }
+        Ok(made.vectors)
     }
 
     /// A question's, if it is there in time: `most` may be less than what is configured. Whose it is, a session's or a
@@ -123,12 +130,15 @@ impl Desk {
         // It goes on when nobody waits for it any more: the same question may be asked again.
         let asked = tokio::spawn(async move {
             let _place = place;
-            let vector = Arc::new(desk.embed(&[text]).await?.pop().ok_or_else(|| ModelError("there is none".into()))?);
-            desk.cache.lock().put(key, vector.clone(), Instant::now());
+            // That the model refuses the question says nothing of the endpoint.
+            let vector = desk.embed(&[text]).await?.pop().filter(|vector| !vector.data.is_empty()).map(Arc::new);
+            if let Some(vector) = &vector {
+                desk.cache.lock().put(key, vector.clone(), Instant::now());
+            }
             Ok::<_, ModelError>(vector)
         });
         let (vector, problem) = match timeout(wait, asked).await {
-            Ok(Ok(Ok(vector))) => (Some(vector), None),
+            Ok(Ok(Ok(vector))) => (vector, None),
             Ok(Ok(Err(error))) => (None, Some(error.0)),
             Ok(Err(_)) => (None, Some("the call was given up".to_owned())),
             Err(_) => {
@@ -171,7 +181,10 @@ fn count(counter: &AtomicU64) {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use super::{super::Embedding, *};
+    use super::{
+        super::{Embedding, EmbeddingError},
+        *,
+    };
     use crate::lend::Log;
 
     /// Lines that were logged.
@@ -207,11 +220,11 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Embedder for Arc<Gated> {
-        async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, ModelError> {
+        async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
             self.asked.lock().extend_from_slice(texts);
             self.gate.acquire().await.unwrap().forget();
             if self.fails.load(Ordering::Relaxed) {
-                return Err(ModelError("it broke".into()));
+                return Err(EmbeddingError::Failed("it broke".into()));
             }
             Ok(texts.iter().map(|_| Embedding { model: "m".into(), values: vec![1.0] }).collect())
         }

@@ -7,12 +7,13 @@
 
 mod cache;
 mod desk;
+mod narrow;
 
 use async_trait::async_trait;
 
 pub(crate) use self::desk::Desk;
 pub use self::desk::EmbeddingMetrics;
-use crate::{contract::filter::Vector, maintenance::ModelError};
+use crate::contract::filter::Vector;
 
 /// Dimensions that the contract allows.
 const MAX_DIMENSIONS: usize = 4096;
@@ -26,8 +27,20 @@ pub trait Embedder: Send + Sync + 'static {
     /// One for each text, in order: at most 64 texts, of some hundred bytes as a rule; a question may be longer.
     ///
     /// # Errors
-    /// When the model could not be asked or its answer is of no use. Everything stays as it was, and will be due again.
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, ModelError>;
+    /// When the model could not be asked or its answer is of no use. Everything stays as it was, and will be due again, but
+    /// for texts that it [refuses](EmbeddingError::Refused): the others get theirs.
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError>;
+}
+
+/// Why there are no embeddings: for people, one sentence without a full stop. Secrets must not be in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EmbeddingError {
+    /// It won't pass by itself, and one of the texts may be the reason: they are asked for in halves, down to single ones.
+    #[error("{0}")]
+    Refused(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// What a model makes of a text.
@@ -36,7 +49,7 @@ pub trait Embedder: Send + Sync + 'static {
 pub struct Embedding {
     /// The model's name. Those of different models, or of another number of dimensions, are never compared.
     pub model: String,
-    /// At most 4,096, all finite.
+    /// At most 4,096, all finite, and not all 0. If they are anything else, the text counts as refused.
     pub values: Vec<f32>,
 }
 
@@ -62,15 +75,19 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// As the filter takes them. `Err`: they are of no use.
-fn checked(embeddings: &[Embedding], texts: usize) -> Result<Vec<Vector>, ModelError> {
+fn checked(embeddings: &[Embedding], texts: usize) -> Result<Vec<Vector>, EmbeddingError> {
     if embeddings.len() != texts {
-        return Err(ModelError(format!("the model gave {} embeddings for {texts} texts", embeddings.len())));
+        let message = format!("the model gave {} embeddings for {texts} texts", embeddings.len());
+        return Err(EmbeddingError::Failed(message));
     }
-    let is_good = |one: &Embedding| {
-        (1..=MAX_DIMENSIONS).contains(&one.values.len()) && one.values.iter().all(|value| value.is_finite())
+    let is_good = |Embedding { values, .. }: &Embedding| {
+        values.len() <= MAX_DIMENSIONS
+            && values.iter().all(|value| value.is_finite())
+            && values.iter().any(|value| value.is_normal())
     };
     if !embeddings.iter().all(is_good) {
-        return Err(ModelError(format!("an embedding has no dimensions, more than {MAX_DIMENSIONS}, or no numbers")));
+        let message = format!("an embedding has no dimensions, more than {MAX_DIMENSIONS}, no numbers, or only zeros");
+        return Err(EmbeddingError::Refused(message));
     }
     Ok(embeddings.iter().map(Vector::from).collect())
 }
@@ -90,9 +107,10 @@ mod tests {
     fn what_is_of_no_use_is_refused() {
         let of = |values: Vec<f32>| Embedding { model: "m".into(), values };
         assert_eq!(checked(&[of(vec![1.0]), of(vec![2.0])], 2).unwrap().len(), 2);
-        let useless = [vec![of(vec![1.0])], vec![of(vec![1.0]), of(vec![])], vec![of(vec![1.0]), of(vec![f32::NAN])]];
-        for wrong in useless.into_iter().chain([vec![of(vec![1.0]), of(vec![0.5; 4097])]]) {
-            assert!(checked(&wrong, 2).is_err(), "{wrong:?}");
+        assert!(matches!(checked(&[of(vec![1.0])], 2), Err(EmbeddingError::Failed(_))));
+        for wrong in [vec![], vec![f32::NAN], vec![f32::INFINITY], vec![0.0, -0.0], vec![0.5; 4097]] {
+            let checked = checked(&[of(vec![1.0]), of(wrong.clone())], 2);
+            assert!(matches!(checked, Err(EmbeddingError::Refused(_))), "{wrong:?}");
         }
     }
 }

@@ -153,6 +153,42 @@ async fn what_fails_is_tried_again_off_the_path(given: Given) {
     assert_eq!((server.asked().len(), vectors(&given).await.len()), (2, 14));
 }
 
+/// The text by which a server knows what it refuses.
+const REFUSED: &str = "secret remark 3 ";
+
+async fn what_is_refused_alone_keeps_nothing_else_from_its_vector(given: Given) {
+    let is_refused = |asked: &Asked| asked.texts().iter().any(|text| text.contains(REFUSED));
+    let replies: [fn(&Asked) -> Reply; 3] = [
+        |_| Reply::Raw(422, "", format!("{{\"error\":\"{REFUSED}\"}}").into_bytes()),
+        |_| Reply::Raw(200, "", br#"{"data":[{"embedding":[NaN]}]}"#.to_vec()),
+        |asked| Reply::Embed(vec![vec![0.0, 0.0]; asked.texts().len()]),
+    ];
+    for (number, refuse) in replies.into_iter().enumerate() {
+        let session = format!("anna{number}");
+        let turn = |text: &str| question(&session, text) + &answer("Well.");
+        let said: String = (0..20).map(|number| turn(&format!("A secret remark {number} of mine."))).collect();
+        let mut quiet = with_model(&given, "http://127.0.0.1:1/v1", "small", &RUN);
+        quiet.env("KEEPLINE_EMBEDDING_WAIT_MS", "0");
+        run(quiet, &said).ok();
+
+        let server = ModelServer::start(move |asked| if is_refused(asked) { refuse(asked) } else { embed(asked) });
+        let upkeep = ["session", "upkeep", &*session, "--json"];
+        let ran = run(with_model(&given, &server.url(), "small", &upkeep), "").ok();
+        assert_eq!(ran.json()["tasks"]["vectors"], "done");
+        assert_eq!(ran.err.matches("the model refuses 1 of 40 texts").count(), 1, "{ran:?}");
+        assert!(!ran.err.contains("secret") && server.asked().len() <= 15, "{ran:?}");
+        let Outcome::Entries(found) = given.apply_one(&session, get_all_in("vectors")).await else { panic!() };
+        assert_eq!(found.entries.len(), 39);
+        assert!(found.entries.iter().all(|entry| entry.key != "6"));
+        // Nor with the next answer.
+        let before = server.asked().len();
+        run(with_model(&given, &server.url(), "small", &RUN), &turn("What else?")).ok();
+        assert!(!server.asked().split_off(before).iter().any(is_refused));
+        let Outcome::Entries(found) = given.apply_one(&session, get_all_in("vectors")).await else { panic!() };
+        assert_eq!(found.entries.len(), 41);
+    }
+}
+
 async fn another_model_embeds_everything_anew(given: Given) {
     let server = ModelServer::start(embed);
     run(with_model(&given, &server.url(), "small", &RUN), &talk(40)).ok();
@@ -188,6 +224,7 @@ on_stores![run on directory, redis: [
     what_shares_no_word_is_found,
     nothing_waits_for_a_model_that_does_not_answer,
     what_fails_is_tried_again_off_the_path,
+    what_is_refused_alone_keeps_nothing_else_from_its_vector,
     another_model_embeds_everything_anew,
     what_is_removed_has_no_vector,
 ]];

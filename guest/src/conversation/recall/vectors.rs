@@ -201,10 +201,11 @@ impl<H: Host> Filter<H> {
         let mut texts: Vec<(&str, Embedding)> = Vec::with_capacity(vectors.len());
         let mut by = String::new();
         let mut model = 0;
-        let mut rest = vectors.iter();
-        for position in basis.fallback.split(' ') {
-            let Some(Vector { model: name, data }) = rest.next() else { break };
-            // What has no direction gets none.
+        let mut positions = basis.fallback.split(' ');
+        let mut are_refused = true;
+        for (Vector { model: name, data }, position) in vectors.iter().zip(positions.by_ref()) {
+            are_refused &= data.is_empty();
+            // What has no direction gets none, and no more what the model refuses.
             let Some(embedding) = Embedding::new(name, data) else { continue };
             if by.is_empty() {
                 model = embedding.model();
@@ -218,11 +219,18 @@ impl<H: Host> Filter<H> {
                 texts.push((position, embedding));
             }
         }
-        if texts.is_empty() || basis.fallback.split(' ').count() != vectors.len() {
+        let is_too_many = basis.fallback.split(' ').count() < vectors.len();
+        if vectors.is_empty() || is_too_many || (texts.is_empty() && !are_refused) {
             self.write_back(bucket, job, basis, &[], &[])?;
             return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
         }
+        // What the host has not got to is needed again.
+        let to = positions.next().and_then(integer).unwrap_or(basis.to);
+        let basis = &Basis { to, ..basis.clone() };
         let (_, before) = embedded(basis);
+        if by.is_empty() {
+            by.push_str(before);
+        }
         let is_oldest = basis.fallback.split(' ').next().and_then(integer).is_none_or(|at| at <= basis.total);
         if !before.is_empty() && before != by && !is_oldest {
             let anew = Basis { to: basis.total, ..basis.clone() };

@@ -278,7 +278,7 @@ fn without_a_model_or_with_one_that_fails_everything_stays() {
         (NeedResult::Text("?".into()), Step::Done),
         (NeedResult::Vectors(Vec::new()), Step::Failed),
         (NeedResult::Vectors(vec![Vector { model: "m".into(), data: "?".into() }; 8]), Step::Failed),
-        (NeedResult::Vectors(vec![vector("m", "dog"); 7]), Step::Failed),
+        (NeedResult::Vectors(vec![vector("m", "dog"); 9]), Step::Failed),
     ] {
         let mut work = work("vectors");
         assert_eq!(texts(&begin(&filter, &mut work)).len(), 8);
@@ -301,6 +301,32 @@ fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
     assert_eq!(work.go_on(&filter, "h", Some(NeedResult::Vectors(found))).step, Step::Again);
     assert_eq!(begin(&filter, &mut work).step, Step::Done);
     assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn what_the_model_refuses_has_no_vector_and_is_not_asked_for_again() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello."]);
+    cut(&filter);
+    let refused = || Vector { model: String::new(), data: String::new() };
+    // All of them, then one, then one of what the host has got to.
+    let mut first = work("vectors");
+    let texts_of_first = texts(&begin(&filter, &mut first));
+    let none = NeedResult::Vectors(vec![refused(); texts_of_first.len()]);
+    assert_eq!(first.go_on(&filter, "h", Some(none)).step, Step::Again);
+    assert_eq!(begin(&filter, &mut first).step, Step::Done);
+    assert!(stored(&fake).is_empty() && embed(&filter, "m").is_empty());
+
+    talk(&filter, &["Our cat is called Mia.", "Our cow is called Elsa."]);
+    cut(&filter);
+    let mut second = work("vectors");
+    let asked = texts(&begin(&filter, &mut second));
+    assert_eq!(asked.len(), 4);
+    let some = NeedResult::Vectors(vec![refused(), vector("m", &asked[1]), refused()]);
+    assert_eq!(second.go_on(&filter, "h", Some(some)).step, Step::Again);
+    assert_eq!(embed(&filter, "m"), asked[3..]);
+    assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 5]);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::*;
 use crate::{
     Options, Plugin, Sandbox,
-    embedding::{Embedder, Embedding},
-    maintenance::{Maintenance, MaintenanceOptions, ModelError, NoModel},
+    embedding::{Embedder, Embedding, EmbeddingError},
+    maintenance::{Maintenance, MaintenanceOptions, NoModel},
     memories::{Remember, RememberOutcome},
     store::MemoryStore,
 };
@@ -102,7 +102,7 @@ struct Animals {
 
 #[async_trait::async_trait]
 impl Embedder for Animals {
-    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, ModelError> {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
         if !self.answers {
             std::future::pending::<()>().await;
         }
