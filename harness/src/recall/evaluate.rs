@@ -1,17 +1,18 @@
 //! `keepline recall evaluate`: how much of the evidence for questions is recalled, through all that a question passes: host,
 //! component, store.
 //!
-//! Promises that what is measured is what a question gets, and that the sessions that it is measured with are deleted.
+//! Promises that what is measured is what a question gets, and that the sessions that it is measured with are deleted, also
+//! when a signal ends it.
 
 use std::{collections::HashMap, process::ExitCode, time::Duration};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use keepline::{
     Deadline, Keepline,
     pipe::{Effect, Question, Vector},
 };
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{
     MEMBER, Scope,
@@ -19,7 +20,9 @@ use super::{
     haystack::{Asked, Haystack, read, size},
 };
 use crate::{
-    cli::{EvaluateArguments, Global},
+    cli::{EvaluateArguments, GRACE, Global},
+    ending::Ending,
+    error::Coded,
     health::milliseconds,
     migrate::bar,
     runtime,
@@ -74,20 +77,35 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         let asked: usize = haystacks.iter().map(|haystack| haystack.asked.len()).sum();
         let bar = bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
-        for (number, haystack) in haystacks.iter().enumerate() {
-            let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
-            let measured = measure(&place, haystack, &mut all, || bar.inc(1)).await;
-            if let Some((keepline, _)) = all.first() {
-                let deleted = place.delete(keepline).await;
+        let (ending, is_told) = (Ending::listen(GRACE)?, Notify::new());
+        let measured = async {
+            for (number, haystack) in haystacks.iter().enumerate() {
+                let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
+                let measured = tokio::select! {
+                    measured = measure(&place, haystack, &mut all, || bar.inc(1)) => measured,
+                    () = is_told.notified() => Err(interrupted("what it measured with is deleted".to_owned())),
+                };
+                if let Some((keepline, _)) = all.first() {
+                    place.delete(keepline).await.with_context(|| format!("{} can't be deleted", place.name))?;
+                }
                 measured?;
-                deleted?;
             }
-        }
+            Ok(())
+        };
+        let measured = tokio::select! {
+            measured = measured => measured,
+            () = ending.told(|| is_told.notify_one()) => Err(interrupted(format!("sessions {name}-* may be left"))),
+        };
         bar.finish_and_clear();
+        measured?;
         tell(&haystacks, all.into_iter().map(|(_, sums)| sums).collect(), json)
     });
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
+}
+
+fn interrupted(what: String) -> anyhow::Error {
+    Coded { code: "interrupted", message: format!("interrupted: {what}") }.into()
 }
 
 /// Those that are configured, but for what is measured.

@@ -14,6 +14,7 @@ use keepline::store::Outcome;
 use keepline_tests::{
     models::{Asked, ModelServer, Reply},
     on_stores,
+    programs::signal,
     requests::get_all_in,
     stores::StoreUnderTest,
 };
@@ -246,6 +247,34 @@ fn what_embeddings_gain_can_be_measured() {
     let url = server.url();
     let with = [("KEEPLINE_EMBEDDING", "openai"), ("KEEPLINE_EMBEDDING_URL", &url), ("KEEPLINE_EMBEDDING_NAME", "m")];
     assert_eq!(found(&with)["whole_percent"], 100.0);
+}
+
+#[test]
+fn a_measurement_that_a_signal_ends_leaves_nothing_behind() {
+    let given = Arc::new(StoreUnderTest::directory());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("conversations.jsonl");
+    let turn = json!({"id": "D1:1", "speaker": "Ann", "text": "I walk my dog."});
+    let conversation = json!({"sessions": [{"date": "2023-05-08T13:56:00Z", "turns": [turn]}],
+        "questions": [{"question": PARAPHRASE, "evidence": ["D1:1"]}]});
+    fs::write(&file, conversation.to_string()).unwrap();
+    let list = || {
+        let listed = run(with_model(&given, "http://127.0.0.1:1/v1", "small", &["session", "list", "--json"]), "");
+        listed.ok().json()["sessions"].as_array().unwrap().len()
+    };
+    for (name, more) in [("-INT", None), ("-TERM", Some("--user"))] {
+        let server = ModelServer::start(|_| Reply::Hang);
+        let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--tokens", "64"];
+        let arguments: Vec<&str> = evaluate.into_iter().chain(more).collect();
+        let mut running = Running::of(with_model(&given, &server.url(), "small", &arguments));
+        // Its sessions are filled by then.
+        server.until_asked(1);
+        assert_eq!(list(), 1);
+        signal(&running.child, name);
+        let (code, told) = running.end_with_errors();
+        assert!(code == Some(1) && told.contains("interrupted: what it measured with is deleted"), "{code:?} {told}");
+        assert_eq!(list(), 0, "{name}");
+    }
 }
 
 #[test]
