@@ -120,7 +120,7 @@ impl<H: Host> Sessions<H> {
     /// Delete a session.
     pub fn delete(&self, session: &str) -> Answer<SessionDeleted> {
         valid_session(session)?;
-        self.withdraw_session(session)?;
+        self.remove_elsewhere(session)?;
         let deletion = reply::delete(&self.host, Bucket::session(session), None, PAGE_MAX);
         let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
         check_status(session, deletion.status)?;

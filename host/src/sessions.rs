@@ -147,6 +147,8 @@ enum Reach<'a> {
     Known(Scope),
     /// A transcript, and the memory of its session's owner.
     Owned(Transcript<'a>),
+    /// All of a session.
+    Whole(&'a str),
 }
 
 impl From<Scope> for Reach<'_> {
@@ -235,8 +237,8 @@ calls! {
 
 // What their owner's memory has of it, is corrected with them.
 calls! {
-    /// Delete a session and all that it holds, and what its owner's memory has of it.
-    delete = delete(session: &str) in Reach::Owned(session.into()) => SessionDeleted;
+    /// Delete a session and all that it holds, its nodes, and what its owner's memory has of it.
+    delete = delete(session: &str) in Reach::Whole(session) => SessionDeleted;
     /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
     rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
         in Reach::Owned(transcript) => TranscriptChanged;
@@ -281,6 +283,7 @@ impl Sessions {
         let transcript = match reach {
             Reach::Known(scope) => return Ok(scope),
             Reach::Owned(transcript) => transcript,
+            Reach::Whole(session) => return Ok(Box::pin(self.scope(Reach::Owned(session.into()))).await?.whole()),
         };
         if transcript.node_id.is_some_and(|node| !node.is_empty()) {
             return Ok(Scope::registered(&transcript, None, None));

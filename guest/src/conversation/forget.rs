@@ -233,7 +233,12 @@ impl<H: Host> Sessions<H> {
     }
 
     /// Whether there was such a bucket.
-    fn remove_bucket(&self, kind: BucketKind, name: &str, incarnation: Option<&str>) -> Result<bool, Failure> {
+    pub(super) fn remove_bucket(
+        &self,
+        kind: BucketKind,
+        name: &str,
+        incarnation: Option<&str>,
+    ) -> Result<bool, Failure> {
         let deletion = reply::delete(self.host(), Bucket { kind, name }, incarnation, 0)?;
         Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
     }

@@ -44,7 +44,7 @@ pub enum SessionCommand {
         /// The session's id
         session: String,
     },
-    /// Delete a session and everything it remembers
+    /// Delete a session and everything it remembers, its nodes among it
     Delete {
         /// The session's id
         session: String,

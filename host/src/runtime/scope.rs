@@ -24,6 +24,8 @@ pub(crate) enum Scope {
     Entry(Arc<Owner>),
     /// The same, for an operator who corrects or removes all that is there.
     Correction(Arc<Owner>),
+    /// The same, and every node: which of them are the session's, its bucket tells.
+    Removal(Arc<Owner>),
     /// This one.
     Bucket(BucketId),
     /// Those that a task is about: `{kind}/{name}`, of several with a blank between them.
@@ -89,6 +91,11 @@ impl Scope {
         Self::Correction(all.into())
     }
 
+    /// Of a correction, the removal of all.
+    pub(crate) fn whole(self) -> Self {
+        if let Self::Correction(owner) = self { Self::Removal(owner) } else { self }
+    }
+
     /// The bucket of the user that an operator names.
     pub(crate) fn of_user(user: &str) -> Self {
         Self::Entry(Owner::user(user).into())
@@ -102,6 +109,7 @@ impl Scope {
     pub(crate) fn holds(&self, bucket: &BucketId) -> bool {
         match self {
             Self::Entry(owner) | Self::Correction(owner) => owner.has(bucket),
+            Self::Removal(owner) => bucket.kind == BucketKind::Node || owner.has(bucket),
             Self::User(owner) => matches!(bucket.kind, BucketKind::Session | BucketKind::Node) || owner.has(bucket),
             Self::Bucket(only) => only == bucket,
             Self::Task(subject) => buckets(subject).any(|one| one.as_ref() == Some(bucket)),
@@ -112,7 +120,7 @@ impl Scope {
     /// How many entries' work a call may do: what takes all out of a large memory is no entry, and whoever asks for it is no
     /// client.
     pub(crate) fn entries(&self) -> u64 {
-        if let Self::Correction(_) = self { 64 } else { 1 }
+        if matches!(self, Self::Correction(_) | Self::Removal(_)) { 64 } else { 1 }
     }
 
     /// Whether a task about this subject works within it.

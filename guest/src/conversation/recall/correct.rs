@@ -5,7 +5,7 @@
 //! is written here; and should the correction not come about, it is read once more. See [`Posted`].
 
 use super::super::desk::Address;
-use super::super::owner;
+use super::super::owner::{self, NODES};
 use super::super::{OWNER, SESSION};
 use super::passage::{Passage, facet};
 use super::post::{CHANGED, Copies, same};
@@ -13,9 +13,11 @@ use super::posted::Posted;
 use super::reading::Read;
 use super::remove::{Removing, Taken};
 use super::{POSTED, RECALLED};
+use crate::config::{KEYS_BYTES, MAX_KEYS};
+use crate::names::is_session;
 use crate::reply::{self, Outcomes};
 use crate::sessions::{Answer, Sessions, check_status, conflict};
-use crate::store::{Bucket, Failure, Host, Opening, Operation, Transaction};
+use crate::store::{Bucket, BucketKind, Failure, Host, Opening, Operation, Transaction};
 
 /// How often to begin again when others come in between.
 const TRIES: u32 = 64;
@@ -89,20 +91,30 @@ impl<H: Host> Sessions<H> {
         Err(conflict(session))
     }
 
-    /// The same with all of a session, which is about to be deleted, also where no conversations are kept now. Of one that
-    /// has no owner, one wait.
-    pub(crate) fn withdraw_session(&self, session: &str) -> Answer<()> {
-        if !self.host().capabilities().indexes {
-            return Ok(());
-        }
+    /// What a session that is about to be deleted has elsewhere, also where no conversations are kept now: its nodes, and
+    /// the same with its owner. One wait if there is neither.
+    pub(crate) fn remove_elsewhere(&self, session: &str) -> Answer<()> {
         let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
-        let get = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }];
-        let look = Transaction { bucket, opening, expectations: &[], operations: &get };
-        let receipt = self.told(session, reply::transact(self.host(), &look))?;
-        check_status(session, receipt.status)?;
-        let life = receipt.incarnation.clone();
-        let owner = self.told(session, Outcomes::of(receipt).text())?;
-        self.withdrawn(session, &life, owner.as_deref(), 0, Fate::Deleted)
+        let mut cursor = String::new();
+        loop {
+            let nodes =
+                Operation::PageKeys { map: NODES, cursor: &cursor, max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+            let operations = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }, nodes];
+            let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+            let receipt = self.told(session, reply::transact(self.host(), &look))?;
+            check_status(session, receipt.status)?;
+            let life = receipt.incarnation.clone();
+            let mut outcomes = Outcomes::of(receipt);
+            let owner = self.told(session, outcomes.text())?;
+            let page = self.told(session, outcomes.keys())?;
+            for node in page.keys.iter().filter(|node| is_session(node)) {
+                self.told(session, self.remove_bucket(BucketKind::Node, node, None))?;
+            }
+            if page.cursor.is_empty() {
+                return self.withdrawn(session, &life, owner.as_deref(), 0, Fate::Deleted);
+            }
+            cursor = page.cursor;
+        }
     }
 
     /// Whether it was done; otherwise others came in between.

@@ -352,7 +352,8 @@ fn another_owners_entries_reach_no_node_of_an_earlier_life() {
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     let of_node = |user: &str| json!({"session_id": "s", "user_id": user, "memory_mode": "node", "node_id": "n"});
     reply(&filter, "secret", "secret", &ask(&filter, "secret", &of_node("anna")).turn);
-    sessions.delete("s").unwrap();
+    // Its time is over, that of its node is not.
+    fake.buckets.borrow_mut().remove("s");
     turn(&filter, "s", "ben");
     let asked = ask(&filter, "1", &of_node("ben"));
     assert_eq!((asked.effect, asked.metadata.is_some_and(|it| it.contains("secret"))), (Effect::Foreign, false));
@@ -365,6 +366,20 @@ fn another_owners_entries_reach_no_node_of_an_earlier_life() {
     let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
     assert_eq!(left, ["User/anna", "User/ben", "s"]);
     assert_eq!(entry(&fake, "session", "owner").unwrap(), "ben");
+}
+
+#[test]
+fn a_session_is_deleted_with_its_nodes() {
+    let fake = Fake::new();
+    let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
+    for node in 0..40 {
+        let of_node = json!({"session_id": "s", "memory_mode": "node", "node_id": node.to_string()});
+        reply(&filter, "secret", "secret", &ask(&filter, "secret", &of_node).turn);
+    }
+    assert_eq!(fake.buckets.borrow().len(), 41);
+    fake.page.set(7);
+    sessions.delete("s").unwrap();
+    assert_eq!(fake.buckets.borrow().len(), 0);
 }
 
 #[test]
