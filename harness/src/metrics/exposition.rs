@@ -7,6 +7,7 @@ use std::fmt;
 
 use keepline::{
     Keepline, Metrics,
+    maintenance::{MaintenanceCounters, TaskCounters},
     store::{BreakerState, Latencies},
 };
 use prometheus_client::{
@@ -19,9 +20,10 @@ use prometheus_client::{
 const BREAKER_STATES: [BreakerState; 3] = [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open];
 
 /// All that there is to tell at this moment.
-pub fn text(keepline: &Keepline, backend: &str) -> Result<String, fmt::Error> {
+pub fn text(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -> Result<String, fmt::Error> {
     let moment = Moment {
         metrics: keepline.metrics(),
+        deferred,
         round_trips: keepline.store().round_trips(),
         backend: backend.to_owned(),
     };
@@ -36,13 +38,14 @@ pub fn text(keepline: &Keepline, backend: &str) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Moment {
     metrics: Metrics,
+    deferred: MaintenanceCounters,
     round_trips: u64,
     backend: String,
 }
 
 impl Collector for Moment {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { metrics, round_trips, backend } = self;
+        let Self { metrics, deferred, round_trips, backend } = self;
         let (entries, store) = (&metrics.entries, &metrics.store);
         let mut families = Families(encoder);
         families.info("build", "This program.", &[("version", env!("CARGO_PKG_VERSION")), ("backend", backend)])?;
@@ -58,6 +61,10 @@ impl Collector for Moment {
             ("failed", memories.failed),
         ];
         families.counters("memories", "Memories that were to be stored.", "outcome", outcomes)?;
+        families.counters("titles", "Titles that were due.", "outcome", outcomes_of(deferred.titles))?;
+        families.counters("summaries", "Summaries that were due.", "outcome", outcomes_of(deferred.summaries))?;
+        families.counters("other_tasks", "Other deferred tasks.", "outcome", outcomes_of(deferred.others))?;
+        families.counter("dropped_tasks", "Deferred tasks that there was no room for.", deferred.dropped)?;
         families.counter("busy_calls", "Calls that got no instance in time, or for want of memory.", entries.busy)?;
 
         let outcomes = [
@@ -101,6 +108,10 @@ impl Collector for Moment {
         let help = "Questions that went without their embedding, by why.";
         families.counters("questions_without_embedding", help, "reason", without)
     }
+}
+
+fn outcomes_of(tasks: TaskCounters) -> [(&'static str, u64); 4] {
+    [("done", tasks.done), ("taken", tasks.taken), ("ended", tasks.ended), ("failed", tasks.failed)]
 }
 
 fn as_u64(count: usize) -> u64 {

@@ -8,7 +8,7 @@ mod exposition;
 use std::net::{SocketAddr, TcpListener};
 
 use anyhow::{Context, Result};
-use keepline::Keepline;
+use keepline::{Keepline, maintenance::Maintenance};
 use serde_json::json;
 use tokio::runtime::Handle;
 use xitca_web::{
@@ -28,6 +28,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 #[derive(Clone)]
 struct Source {
     keepline: Keepline,
+    deferred: Maintenance,
     backend: String,
     /// The lanes' own: a connection to the store belongs to whoever made it.
     runtime: Handle,
@@ -49,10 +50,10 @@ impl Listening {
     }
 
     /// Answers scrapes until the process ends, on a thread of its own. Needs a runtime.
-    pub fn serve(self, keepline: Keepline, backend: String) -> Result<()> {
+    pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
         let Self { listener, address } = self;
         let server = App::new()
-            .with_state(Source { keepline, backend, runtime: Handle::current() })
+            .with_state(Source { keepline, deferred, backend, runtime: Handle::current() })
             .at("/metrics", get(handler_service(metrics)))
             .at("/health", get(handler_service(health)))
             .serve()
@@ -78,7 +79,8 @@ fn content(kind: &'static str) -> Header {
 }
 
 async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(String, Header), ErrorStatus> {
-    let text = exposition::text(&source.keepline, &source.backend).map_err(|_| ErrorStatus::internal())?;
+    let deferred = source.deferred.counters();
+    let text = exposition::text(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
     Ok((text, content(OPEN_METRICS)))
 }
 

@@ -93,8 +93,9 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let background = runtime::background()?;
     let outcome = runtime.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
+        let work = setup::maintenance(&keepline, &config, &background)?;
         if let Some(metrics) = metrics {
-            metrics.serve(keepline.clone(), config.host.backend.clone())?;
+            metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
         // Before the first entry: what is read is finished.
         let ending = Ending::listen(arguments.grace.0)?;
@@ -105,8 +106,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         // Text and metadata in JSON's longest spelling, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
-        let deferred =
-            Deferred { work: setup::maintenance(&keepline, &config, &background)?, grace: arguments.grace.0 };
+        let deferred = Deferred { work, grace: arguments.grace.0 };
         run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), ending).await
     });
     // Threads that still wait for input, output or a model must not be waited for.

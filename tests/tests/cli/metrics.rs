@@ -137,6 +137,21 @@ fn count_what_became_of_entries_and_how_long_they_took() {
 }
 
 #[test]
+fn count_what_became_of_deferred_work() {
+    let (mut running, address) = scraped(&["--set", "conversation=true"]);
+    running.send(&(question("anna", "Where?") + &answer("In Leipzig.")));
+    (0..2).for_each(|_| _ = running.line());
+    let titles = || sample(&get(&address, "/metrics").1, "keepline_titles_total{outcome=\"done\"}");
+    while titles() < 1.0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let (_, body) = get(&address, "/metrics");
+    for name in ["keepline_titles_total{outcome=\"failed\"}", "keepline_summaries_total{outcome=\"done\"}"] {
+        assert_eq!(sample(&body, name), 0.0, "{name}");
+    }
+}
+
+#[test]
 fn tell_of_a_store_that_fails() {
     let url = format!("redis_url={}", dead_url());
     let set = ["--set", &url, "--set", "store_timeout_ms=100", "--set", "breaker_cooldown_ms=3600000"];
