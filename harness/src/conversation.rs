@@ -5,6 +5,7 @@
 //! worked out here.
 
 mod grep;
+mod set_messages;
 pub mod settings;
 
 use std::process::ExitCode;
@@ -90,6 +91,9 @@ pub async fn serve(
             let mut patient = patient(keepline, &transcript.session).await?;
             let changed = patient.clear_messages(named(transcript), *branch).await?;
             answer(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
+        }
+        ConversationCommand::SetMessages { transcript, file } => {
+            set_messages::set_messages(keepline, json, transcript, file).await
         }
         ConversationCommand::Title { transcript, title, clear } => {
             let title = if title.is_some() || *clear {

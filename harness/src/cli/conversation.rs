@@ -179,6 +179,15 @@ pub enum ConversationCommand {
         #[arg(long)]
         all: bool,
     },
+    /// Put other messages in the place of all that there are; the summary and the title go
+    SetMessages {
+        #[command(flatten)]
+        transcript: TranscriptArguments,
+        /// A message a line, each a JSON object with `role` and `content`, as `session messages --json` shows them under
+        /// `message`; at most 10,000 and 16 MiB
+        #[arg(value_name = "FILE")]
+        file: std::path::PathBuf,
+    },
     /// Show or set the title of a conversation
     Title {
         #[command(flatten)]
@@ -210,7 +219,11 @@ impl ConversationCommand {
             Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => true,
             Self::Title { title, clear, .. } => title.is_none() && !clear,
             Self::Settings { settings, clear, .. } => settings.is_empty() && !clear,
-            Self::Append { .. } | Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } => false,
+            Self::Append { .. }
+            | Self::Edit { .. }
+            | Self::Remove { .. }
+            | Self::ClearMessages { .. }
+            | Self::SetMessages { .. } => false,
         }
     }
 }

@@ -100,6 +100,30 @@ fn what_is_not_there_is_said_and_not_created() {
 }
 
 #[test]
+fn messages_are_put_in_the_place_of_all_others() {
+    let place = Place::new();
+    place.append("a", "Where is it?", "In Bonn.", &[]);
+    let file = std::path::Path::new(&place.path).with_extension("jsonl");
+    let set = || place.ran(&["session", "set-messages", "a", file.to_str().unwrap()]);
+    let message = |role: &str, content: &str| json!({"role": role, "content": content}).to_string();
+    std::fs::write(&file, [message("user", "And?"), message("assistant", "In Rome.")].join("\n\n")).unwrap();
+    assert_eq!(set().ok().text(), "2\n");
+    let texts = || said(&place.told(&["session", "messages", "a"])).into_iter().map(|(_, text)| text);
+    assert_eq!(texts().collect::<Vec<_>>(), ["user: And?", "assistant: In Rome."]);
+    for (text, told) in [
+        (message("user", "x") + "\n" + &message("system", "y"), "Message 2: its role is 'system'"),
+        ([message("user", "x"); 1].repeat(10_001).join("\n"), "keepline session import"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let ran = set();
+        assert!(ran.code > 0 && ran.err.contains(told), "{ran:?}");
+    }
+    assert_eq!(texts().count(), 2);
+    std::fs::remove_file(&file).unwrap();
+    assert!(set().err.contains("can't read"));
+}
+
+#[test]
 fn a_node_has_messages_of_its_own() {
     let place = Place::new();
     place.append("a", "1", "one", &[]);
