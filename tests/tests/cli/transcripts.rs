@@ -112,7 +112,7 @@ fn messages_are_put_in_the_place_of_all_others() {
     assert_eq!(texts().collect::<Vec<_>>(), ["user: And?", "assistant: In Rome."]);
     for (text, told) in [
         (message("user", "x") + "\n" + &message("system", "y"), "Message 2: its role is 'system'"),
-        ([message("user", "x"); 1].repeat(10_001).join("\n"), "keepline session import"),
+        ((message("user", "x") + "\n").repeat(10_001), "keepline session import"),
     ] {
         std::fs::write(&file, text).unwrap();
         let ran = set();
