@@ -291,6 +291,8 @@ impl Sessions {
         let has_owners = self.shared.pool.told().has_owners;
         match Box::pin(self.describe(transcript.session.into())).await {
             Ok(state) => Ok(Scope::registered(&transcript, state.owner.as_deref(), None)),
+            // Who looks at what has expired clears it away: it is told once.
+            Err(error) if error.code == SessionErrorCode::Expired => Err(error),
             // The call itself says it best.
             Err(error) if error.code.is_about_session() || !has_owners => {
                 Ok(Scope::registered(&transcript, None, None))
