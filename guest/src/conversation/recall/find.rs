@@ -234,8 +234,6 @@ impl<H: Host> Filter<H> {
                 let vectors = outcomes.readable()?;
                 candidates = vectors::reordered(&candidates, embedding, &vectors, &|position| seen.mark(position));
             }
-            let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
-            unread.retain(is_left);
             let passages = readable(&runs, |passage| {
                 asking.wants(options, passage)
                     && posted.as_ref().is_none_or(|posted| lives(posted, passage, asking.now))
@@ -255,6 +253,8 @@ impl<H: Host> Filter<H> {
             let used: u32 = taken.iter().map(|one| u32::from(one.mark.tokens) + HEADER).sum();
             // Much of it was not to be attached: what comes next is read in its place.
             read = if round < READS && budget.saturating_sub(used) > ONE {
+                let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
+                unread.retain(is_left);
                 to_read(&unread, SPARE_MAX, spare, shown_from)
             } else {
                 Vec::new()
