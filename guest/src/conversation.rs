@@ -12,6 +12,7 @@
 //! | `options` | what can be configured |
 //! | `record`, `text` | the transcript's records |
 //! | `intake`, `redact` | what of a text is stored |
+//! | `omissions` | how much was left out |
 //! | `step` | the records of one answer |
 //! | `commit`, `write`, `locate` | the answers' lane: where they go, and their transaction |
 //! | `thread` | which records lead to a message |
@@ -68,7 +69,8 @@
 //!
 //! # Metadata
 //! Read: `memory` is for this entry, `{"read": bool, "write": bool, "summarize": bool, "look": bool, "recall": bool,
-//! "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; with `look` a question writes
+//! "asked", "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; `asked` is the position of
+//! the message that the question is, if it is asked once more, and recall leaves that out; with `look` a question writes
 //! nothing: no session is created (it is `failed` if there is none), no use of one counted, and `memory_trace` comes along;
 //! `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
 //!
@@ -77,14 +79,16 @@
 //! come before them. `memory_recall`, an object: `text`, to stand directly before the question as a user's message, and
 //! `passages`, in order of time, each with `session`, `position`, `at`, `role`, `source`, `trust`, `text`, `score` (a share
 //! of the best one's) and `why` (`terms`, `speaker`, `date`, `time`). `memory_model`, the model that is set for the session
-//! or the entry. `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget.
+//! or the entry. `memory_trace`: which turns were kept, cut and left out and why, tokens against the budget; how many answers
+//! were `skipped` by reason (`blank`, `marker`, `too-short`), and how many texts `truncated`, if any.
 //!
 //! # What is stored
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `settings`,
 //! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `untitled`, until
-//! deferred work has settled the title; `revision`; `recalled` and `embedded`, how far recall has read and has had
+//! deferred work has settled the title; `revision`; `skipped-…` for each reason, and `truncated`, where there were any: how
+//! many answers were skipped, and how many texts cut; `recalled` and `embedded`, how far recall has read and has had
 //! embedded; for the rest see `recall`),
 //! `messages` (key of a message id → position), `branches` (position where one begins → `{"after", "total"}`), `results`
 //! (whole tool results), `nodes` (name → `{"app_id", "node_id"}`). A weight is tokens by the estimate `bytes-1`:
@@ -103,6 +107,7 @@ pub mod lines;
 mod locate;
 mod look;
 pub mod messages;
+mod omissions;
 pub mod options;
 mod owner;
 mod parts;
@@ -153,7 +158,8 @@ pub(crate) const HEAD: &str = "head";
 pub(crate) const TOTAL: &str = "total";
 /// Its title.
 pub(crate) const TITLE: &str = "title";
-/// There until a model, or somebody, has given the title, or nobody will.
+/// Whether a title is still to come: `1` until a model has refined the first one, `0` once none will come. Absent: as soon
+/// as there is a question, if there is no title.
 pub(crate) const UNTITLED: &str = "untitled";
 /// Changes with each rewriting of messages.
 pub(crate) const REVISION: &str = "revision";

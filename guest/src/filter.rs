@@ -190,8 +190,11 @@ impl<H: Host> Filter<H> {
                                 memory_context or the like";
                     log::warn(&self.host, log::SESSION, &[what]);
                 }
+                let problem = self.lacks_session(entry.metadata);
                 return QuestionReply {
                     metadata: if strips { metadata.stripped() } else { None },
+                    effect: if problem.is_some() { Effect::Failed } else { effect },
+                    problem,
                     ..QuestionReply::untouched(effect)
                 };
             }
@@ -211,10 +214,13 @@ impl<H: Host> Filter<H> {
             );
             reply.effect = Effect::Failed;
             reply.problem = Some(problem);
-        }
-        // The answers to a question that may not see the session are none of the session's, unless they name it.
-        if reply.turn.is_empty() && !matches!(reply.effect, Effect::Foreign | Effect::Passed) {
-            reply.turn = Turn::write(session, "");
+            // Its answers are the session's all the same, as far as that can be told without having seen it.
+            if reply.turn.is_empty() {
+                reply.turn = match &self.config.conversation {
+                    Some(options) => self.unseen(options, session, entry, &metadata),
+                    None => Turn::write(session, ""),
+                };
+            }
         }
         if reply.effect != Effect::Enriched {
             reply.metadata = metadata.stripped();

@@ -20,7 +20,7 @@ use crate::store::{
     Transaction,
 };
 
-pub(crate) use outcomes::{Found, Outcomes};
+pub(crate) use outcomes::{Found, Once, Outcomes};
 
 /// Incarnations are the store's; this bounds what we carry for it.
 const INCARNATION_MAX: usize = 256;

@@ -27,8 +27,11 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let keepline = runtime::single()?.block_on(setup::keepline_on(nowhere, plugin, &config))?;
     if arguments.acl {
         let command = acl_command(&config, arguments.scan)?;
-        let line = if arguments.json { json!(command).to_string() } else { quoted(&command)? };
-        terminal::print_line(&line)?;
+        if arguments.json {
+            terminal::print_json(&command)?;
+        } else {
+            terminal::print_line(&quoted(&command)?)?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let host = config.shown();
@@ -43,7 +46,7 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
             "host": fields(&host),
             "filter": fields(&filter),
         });
-        terminal::print_line(&format!("{all:#}"))?;
+        terminal::print_json_in_lines(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let profile = ["profile".to_owned(), config.profile.name().to_owned(), config.profile_origin.to_string()];

@@ -4,32 +4,38 @@
 //! Promises what [`session`](crate::session) promises of its output. A window is had as a question has it; nothing is
 //! worked out here.
 
+mod append;
+mod explain;
 mod grep;
-mod set_messages;
+pub mod set_messages;
 pub mod settings;
-
-use std::process::ExitCode;
 
 use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
-    pipe::{Answer, Effect, Passed, Question, Vector},
-    sessions::{Message, MessageQuery, Transcript},
+    pipe::{Effect, Passed, Question, Vector},
+    sessions::{Message, MessageQuery, SessionError, SessionErrorCode, Transcript},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub use self::explain::explain;
 use crate::{
-    cli::{ConversationCommand, ExplainArguments, Global, TranscriptArguments, WindowArguments},
+    cli::{ConversationCommand, TranscriptArguments, WindowArguments},
     error::{Coded, Usage},
     json_text::{self, Stored},
-    recall,
-    session::{answer, cell, patient, watched},
+    session::{
+        answer, answer_lines, cell,
+        pages::{Pages, falls},
+        patient,
+    },
     terminal,
 };
 
 /// Characters of a message that people see in a table.
 const SHOWN: usize = 200;
+/// The parent that stands for the newest message.
+const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Do what a command of `keepline session` asks for.
 pub async fn serve(
@@ -38,6 +44,11 @@ pub async fn serve(
     json: bool,
     command: &ConversationCommand,
 ) -> Result<()> {
+    let done = done(keepline, sessions, json, command).await;
+    done.map_err(|error| of_no_app(command.transcript(), error))
+}
+
+async fn done(keepline: &Keepline, sessions: &mut Sessions, json: bool, command: &ConversationCommand) -> Result<()> {
     match command {
         ConversationCommand::Describe { transcript } => describe(sessions, json, transcript).await,
         ConversationCommand::Messages { transcript, thread, id, role, search, limit, before } => {
@@ -57,9 +68,10 @@ pub async fn serve(
                 let shown =
                     if terminal::is_for_people() { terminal::printable(&found.text) } else { found.text.clone() };
                 terminal::print_line(&shown)?;
-                let end = offset + found.text.chars().count() as u64;
+                let end = offset.saturating_add(found.text.chars().count() as u64);
                 if end < found.length {
-                    terminal::note(&format!("{} characters follow: use --offset {end}", found.length - end));
+                    let left = terminal::counted(found.length - end, "more character", "more characters");
+                    terminal::note(&format!("{left}: use --offset {end}"));
                 }
                 return Ok(());
             }
@@ -70,13 +82,7 @@ pub async fn serve(
                 "",
             )
         }
-        ConversationCommand::Append { transcript, question, answer, id, parent, user } => {
-            let mut metadata = metadata(transcript, parent.as_deref(), user.as_deref());
-            if let Some(id) = id {
-                metadata.insert("message_id".to_owned(), id.as_str().into());
-            }
-            append(keepline, json, transcript, question, answer, metadata).await
-        }
+        ConversationCommand::Append(arguments) => append::append(keepline, sessions, json, arguments).await,
         ConversationCommand::Edit { transcript, position, text } => {
             let mut patient = patient(keepline, &transcript.session).await?;
             let changed = patient.rewrite(named(transcript), *position, Some(text)).await?;
@@ -92,16 +98,15 @@ pub async fn serve(
             let changed = patient.clear_messages(named(transcript), *branch).await?;
             answer(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
         }
-        ConversationCommand::SetMessages { transcript, file } => {
-            set_messages::set_messages(keepline, json, transcript, file).await
-        }
+        // Served by itself.
+        ConversationCommand::SetMessages { .. } => Ok(()),
         ConversationCommand::Title { transcript, title, clear } => {
             let title = if title.is_some() || *clear {
                 sessions.set_title(named(transcript), title.as_deref()).await?.title
             } else {
                 sessions.describe(named(transcript)).await?.title
             };
-            answer(json, &json!({"session": transcript.session, "title": title}), title.as_deref().unwrap_or_default())
+            answer_lines(json, &json!({"session": transcript.session, "title": title}), title)
         }
         ConversationCommand::Settings { transcript, settings, clear } => {
             settings::settings(sessions, json, transcript, settings, *clear).await
@@ -115,9 +120,31 @@ pub async fn serve(
     }
 }
 
-fn named(transcript: &TranscriptArguments) -> Transcript<'_> {
+pub fn named(transcript: &TranscriptArguments) -> Transcript<'_> {
     let TranscriptArguments { session, node, app } = transcript;
     Transcript { session, app_id: app.as_deref(), node_id: node.as_deref() }
+}
+
+/// A node that is not there, and was named without an app, may well be one of an app.
+fn of_no_app(transcript: &TranscriptArguments, error: anyhow::Error) -> anyhow::Error {
+    let is_missing = |error: &SessionError| error.code == SessionErrorCode::NotFound;
+    match &transcript.node {
+        Some(node) if transcript.app.is_none() && error.downcast_ref().is_some_and(is_missing) => {
+            let message =
+                format!("Session '{}' has no node '{node}' (a node of an app also needs --app)", transcript.session);
+            Coded { code: "not-found", message }.into()
+        }
+        _ => error,
+    }
+}
+
+/// # Errors
+/// When there is no such message to go on from: an entry that names one goes on from the newest.
+async fn is_there(sessions: &mut Sessions, transcript: &TranscriptArguments, parent: Option<&str>) -> Result<()> {
+    let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST) else { return Ok(()) };
+    let query = MessageQuery { id: Some(id), limit: 1, ..MessageQuery::default() };
+    sessions.messages(named(transcript), query).await?;
+    Ok(())
 }
 
 /// As an entry of that transcript has them.
@@ -176,10 +203,13 @@ async fn messages(
     // A page of the component looks at a bounded part of the transcript.
     let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut pages: Vec<Vec<Message>> = Vec::new();
-    let mut count = 0;
+    let (mut count, mut kept) = (0, Pages::default());
     let older = loop {
         query.limit = if wanted == 0 { 1000 } else { u32::try_from((wanted - count).min(1000)).unwrap_or(1000) };
         let page = sessions.messages(named(transcript), query).await?;
+        falls(page.older, query.before)?;
+        kept.turn(!page.messages.is_empty())?;
+        kept.keep(page.messages.iter().map(|message| &*message.text), "use --limit, and --before for the rest")?;
         count += page.messages.len();
         pages.push(page.messages);
         query.before = page.older;
@@ -202,7 +232,7 @@ async fn messages(
         }
     }
     if let Some(older) = older {
-        terminal::note(&format!("older messages precede: use --before {older} for them, or --limit 0 for all"));
+        terminal::note(&format!("there are older messages: use --before {older}, or --limit 0 for all"));
     }
     Ok(())
 }
@@ -228,52 +258,27 @@ fn row(message: &Message) -> [String; 4] {
     [message.position.to_string(), text("id"), text("role"), said(&record)]
 }
 
-async fn append(
-    keepline: &Keepline,
-    json: bool,
-    transcript: &TranscriptArguments,
-    question: &str,
-    text: &str,
-    metadata: Map<String, Value>,
-) -> Result<()> {
-    let metadata = Value::from(metadata).to_string();
-    let question_text = Some(question).filter(|question| !question.is_empty());
-    let told = Answer { text, metadata: &metadata, question_text, ..Answer::default() };
-    let passed = keepline.pipe().reply(told, None).await?;
-    let told = passed.problem.map(|problem| problem.message);
-    match passed.effect {
-        Effect::Stored | Effect::Repeated => {
-            if let Some(told) = told {
-                terminal::warning(&told);
-            }
-            let is_new = passed.effect == Effect::Stored;
-            answer(json, &json!({"session": transcript.session, "stored": is_new}), "")
-        }
-        Effect::Foreign => Err(refused(format!("session '{}' belongs to another user", transcript.session))),
-        Effect::Ended => {
-            Err(refused("the session ended meanwhile, or its user was forgotten less than a day ago".into()))
-        }
-        _ => Err(refused(told.unwrap_or_else(|| "the turn was not stored: is the session's id valid?".into()))),
+/// # Errors
+/// When no conversation is kept: then a turn is no more than an answer, and a question that only looks would leave a
+/// session behind.
+fn are_kept(keepline: &Keepline) -> Result<()> {
+    let options: Value = serde_json::from_str(&keepline.filter_options())?;
+    if options.get("conversation") == Some(&Value::Bool(true)) {
+        return Ok(());
     }
-}
-
-/// A question that only looks is one of a conversation: without them it would leave a session behind.
-fn no_conversations() -> anyhow::Error {
-    Usage("there are no conversations: set conversation=true".into()).into()
-}
-
-fn refused(message: String) -> anyhow::Error {
-    Coded { code: "not-stored", message }.into()
+    Err(Usage("conversations are off: set conversation=true, or choose --profile chat".into()).into())
 }
 
 /// What a question would get.
 pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
-    let options: Value = serde_json::from_str(&keepline.filter_options())?;
-    if options.get("conversation") != Some(&Value::Bool(true)) {
-        return Err(no_conversations());
-    }
-    // It tells best what is wrong with a name.
-    sessions.describe(named(&arguments.transcript)).await?;
+    are_kept(keepline)?;
+    let WindowArguments { transcript, parent, .. } = arguments;
+    let looked = async {
+        // It tells best what is wrong with a name.
+        sessions.describe(named(transcript)).await?;
+        is_there(sessions, transcript, parent.as_deref()).await
+    };
+    looked.await.map_err(|error| of_no_app(transcript, error))?;
     ask(keepline, arguments).await
 }
 
@@ -313,40 +318,10 @@ async fn vector_of(keepline: &Keepline, query: &str) -> Option<Vector> {
         Ok(made) => made.and_then(|mut made| made.pop()),
         Err(error) => {
             terminal::warning(&format!("the question has no embedding: {error}"));
-            None
+            // As for a text that the model refuses: with none at all, it would be asked for, and warned of, once more.
+            Some(Vector { model: String::new(), data: String::new() })
         }
     }
-}
-
-/// `keepline explain`.
-pub fn explain(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
-    watched(global, true, async |keepline, _, _| {
-        let mut sessions = keepline.sessions();
-        let passed = window(&keepline, &mut sessions, &arguments.window).await?;
-        let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
-        let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
-        let recalled = metadata.get(recall::MEMBER);
-        if arguments.json {
-            let mut told = trace.clone();
-            if let (Some(members), Some(recalled)) = (told.as_object_mut(), recalled) {
-                members.insert("recalled".to_owned(), recalled.clone());
-            }
-            return answer(true, &told, "");
-        }
-        let mut rows = Vec::new();
-        let mut turns = Vec::new();
-        for (name, value) in trace.as_object().into_iter().flatten() {
-            match value {
-                Value::Array(all) if all.iter().all(Value::is_object) && !all.is_empty() => turns.extend(all),
-                Value::String(text) => rows.push([name.replace('_', " "), text.clone()]),
-                value => rows.push([name.replace('_', " "), value.to_string()]),
-            }
-        }
-        terminal::print_table(["", "Window"], rows)?;
-        let rows = turns.into_iter().map(|turn| [cell(&turn.to_string())]).collect();
-        terminal::print_table(["Turns"], rows)?;
-        recalled.map_or(Ok(()), recall::table)
-    })
 }
 
 /// A member that is a text; else nothing.

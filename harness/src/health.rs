@@ -25,7 +25,7 @@ pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
     let found = look(&config)?;
     if arguments.json {
-        terminal::print_line(&found.json(&config).to_string())?;
+        terminal::print_json(&found.json(&config))?;
     } else {
         terminal::print_line(&terminal::printable(&found.text(&config)))?;
     }

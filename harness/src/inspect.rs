@@ -47,7 +47,7 @@ fn print_json(name: &str, found: &Inspection) -> Result<()> {
         "loads": found.refusal.is_none(),
         "refusal": found.refusal,
     });
-    Ok(terminal::print_line(&format!("{all:#}"))?)
+    Ok(terminal::print_json_in_lines(&all)?)
 }
 
 fn limit_json(measured: &Measured) -> Value {

@@ -25,14 +25,16 @@ pub fn printable(json: &str) -> Cow<'_, str> {
             // JSON has these between tokens only.
             '\t' | '\r' => out.push(' '),
             // And everything beyond ASCII, and DEL, in strings only.
-            c if is_unsafe(c) => {
-                let mut units = [0; 2];
-                c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
-            }
+            c if is_unsafe(c) => out.push_str(&escaped(c)),
             c => out.push(c),
         }
     }
     Cow::Owned(out)
+}
+
+/// A character by its number, or its two beyond U+FFFF.
+pub fn escaped(c: char) -> String {
+    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
 /// The same on one line.

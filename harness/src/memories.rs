@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, io::Read, process::ExitCode};
 
 use anyhow::{Context, Result};
 use keepline::{
+    Keepline,
     maintenance::Outcome,
     memories::{
         FoundMemory, Memories, MemorySearch, MemorySkip, Method, Remember, RememberOutcome, display_title,
@@ -81,7 +82,7 @@ fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()
 fn metadata(arguments: &RememberArguments) -> Result<String> {
     let given = arguments.metadata.as_deref().unwrap_or("{}");
     let mut metadata: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(given).map_err(|error| Usage(format!("--metadata is no JSON object: {error}")))?;
+        serde_json::from_str(given).map_err(|error| Usage(format!("--metadata must be a JSON object: {error}")))?;
     if let Some(source) = &arguments.source {
         metadata.insert("source".to_owned(), to_raw_value(source)?);
     }
@@ -92,14 +93,17 @@ fn messages() -> Result<Vec<Value>> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("can't read the messages from standard input")?;
     let read: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
-        .map_err(|error| Usage(format!("standard input is no JSON: {error}")))?;
+        .map_err(|error| Usage(format!("standard input is not valid JSON: {error}")))?;
     let messages = match read {
         Value::Object(mut members) => members.remove("messages").unwrap_or_default(),
         other => other,
     };
     match messages {
         Value::Array(messages) => Ok(messages),
-        _ => Err(Usage("standard input is no JSON array of messages, nor an object with \"messages\"".into()).into()),
+        _ => {
+            let must = "standard input must be a JSON array of messages, or an object with \"messages\"";
+            Err(Usage(must.into()).into())
+        }
     }
 }
 
@@ -111,6 +115,9 @@ pub fn memories(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCo
         let (query, session) = (query.as_deref(), session.as_deref());
         let search = MemorySearch { user, query, session, limit: *limit, threshold: *threshold, method };
         let memories = keepline.memories(search).await.map_err(refused)?;
+        if let (Method::Keyword, Some(session)) = (method, session.filter(|session| !session.is_empty())) {
+            is_not_anothers(&keepline, user, session).await?;
+        }
         if *json {
             return answer(true, &Shown::of(user, &memories), "");
         }
@@ -123,6 +130,24 @@ pub fn memories(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCo
     })
 }
 
+/// # Errors
+/// When a session is another user's: recall refuses it, a search for words finds nothing there.
+async fn is_not_anothers(keepline: &Keepline, user: &str, session: &str) -> Result<()> {
+    let mut sessions = keepline.sessions();
+    let owner = match sessions.describe(session.into()).await {
+        Ok(state) => state.owner,
+        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let Some(owner) = owner else { return Ok(()) };
+    // The owner is told by the name of their bucket.
+    if sessions.user_sessions(user, None, 1).await?.user == owner {
+        return Ok(());
+    }
+    let message = format!("Session '{session}' belongs to another user");
+    Err(Coded { code: "not-found", message }.into())
+}
+
 /// What this configuration can't do is a mistake of its user's.
 fn refused(error: SessionError) -> anyhow::Error {
     match error.code {
@@ -133,7 +158,8 @@ fn refused(error: SessionError) -> anyhow::Error {
 
 fn row(memory: &FoundMemory) -> [String; 6] {
     let similarity = memory.similarity.map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
-    let title = display_title(memory.title.as_deref(), Some(&memory.user_message));
+    // Its messages are not the session's last ones: several memories of a session have one title.
+    let title = display_title(memory.title.as_deref(), None);
     let (question, answer) = (preview("", &memory.user_message), preview("", &memory.ai_response));
     [similarity, memory.session.clone(), title, memory.position.to_string(), question, answer]
 }

@@ -294,7 +294,7 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
             "unlisted": tally.unlisted,
             "left": left,
         });
-        return Ok(terminal::print_line(&all.to_string())?);
+        return Ok(terminal::print_json(&all)?);
     }
     let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
     let mut line = format!("{copied} {} copied ({})", tally.noun(*copied), HumanBytes(tally.bytes));

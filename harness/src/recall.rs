@@ -48,6 +48,11 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         }
     };
     let is_new = session.is_none();
+    if is_new && parent.is_some() {
+        return Err(
+            Usage("--parent names a message of a session: keepline recall SESSION QUERY --parent ID".into()).into()
+        );
+    }
     // Nobody has that one.
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
     let transcript = TranscriptArguments { session, node, app };
@@ -58,13 +63,16 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
             (false, _) => window(&keepline, &mut keepline.sessions(), &asked).await?,
             (true, Scope::User) => ask(&keepline, &asked).await?,
             (true, Scope::Session) => {
-                return Err(Usage("without a session, recall=user is needed; it is session".into()).into());
+                return Err(Usage("without a session, recall=user is needed, but it is recall=session".into()).into());
             }
         };
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let recalled = metadata.get(MEMBER).unwrap_or(&Value::Null);
         if json {
             return answer(true, recalled, "");
+        }
+        if recalled.is_null() {
+            terminal::note("nothing is recalled for this question");
         }
         table(recalled)
     })
@@ -129,6 +137,9 @@ impl Scope {
 /// # Errors
 /// When nothing would ever be recalled.
 fn is_on(keepline: &Keepline) -> Result<Scope> {
-    let off = || Usage("recall is off: set conversation=true and recall=session, or recall=user".into()).into();
+    let off = || {
+        let set = "set conversation=true (as --profile chat does) and recall=session or recall=user, for example";
+        Usage(format!("recall is off: {set} --set recall=user")).into()
+    };
     Scope::of(keepline)?.ok_or_else(off)
 }

@@ -6,8 +6,9 @@
 //! by its number in that JSON, also for a pipe, at whose end there may be a pager: the value is the same. Only
 //! `get --text` gives a pipe the text itself.
 
-mod clear_all;
+pub mod clear_all;
 mod history;
+pub mod pages;
 pub mod show;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
@@ -23,8 +24,9 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use self::pages::{Pages, stuck};
 use crate::{
-    cli::{GRACE, Global, SessionArguments, SessionCommand},
+    cli::{ConversationCommand, GRACE, Global, SessionArguments, SessionCommand},
     conversation,
     ending::Ending,
     error::Coded,
@@ -44,6 +46,9 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         }
         SessionCommand::Export(export) => return moving::export::main(global, export, arguments.json),
         SessionCommand::Import(import) => return moving::import::main(global, import, arguments.json),
+        SessionCommand::Conversation(ConversationCommand::SetMessages { transcript, file }) => {
+            return conversation::set_messages::main(global, transcript, file, arguments.json);
+        }
         // Before signals are heard: whoever waits for standard input can be ended by one.
         SessionCommand::Put { value, text, .. } => json_value(value, *text)?,
         _ => String::new(),
@@ -123,16 +128,17 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             SessionCommand::Create { session } => {
                 let created = self.sessions.create(session).await?;
                 let json = json!({"session": created.session, "incarnation": created.incarnation});
-                self.answer(&json, &created.session)
+                answer_lines(self.json, &json, [&created.session])
             }
             SessionCommand::Delete { session } => {
                 let deleted = patient(&self.keepline, session).await?.delete(session).await?;
                 let (count, keys) = (deleted.key_count, deleted.keys_cleared);
                 let json = json!({"session": deleted.session, "key_count": count, "keys_cleared": keys});
-                self.answer(&json, &keys.join("\n"))?;
+                answer_lines(self.json, &json, &keys)?;
                 let unnamed = count.saturating_sub(keys.len() as u64);
                 if unnamed > 0 && !self.json {
-                    terminal::note(&format!("{unnamed} more keys are not named"));
+                    let told = terminal::counted(unnamed, "more key is", "more keys are");
+                    terminal::note(&format!("{told} not named"));
                 }
                 Ok(())
             }
@@ -143,12 +149,13 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             SessionCommand::Get { session, key, text } => self.get(session, key, *text).await,
             SessionCommand::Keys { session } => {
                 let found = self.sessions.keys(session).await?;
-                self.answer(&json!({"session": found.session, "keys": found.keys}), &found.keys.join("\n"))
+                let json = json!({"session": found.session, "keys": found.keys});
+                answer_lines(self.json, &json, &found.keys)
             }
             SessionCommand::Clear { session, key, all: _ } => {
                 let cleared = self.sessions.clear(session, key.as_deref()).await?;
                 let json = json!({"session": cleared.session, "cleared": cleared.cleared});
-                self.answer(&json, &cleared.cleared.join("\n"))
+                answer_lines(self.json, &json, &cleared.cleared)
             }
             SessionCommand::Increment { session, key, amount } => {
                 let counted = self.sessions.increment(session, key, *amount).await?;
@@ -169,6 +176,7 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
     }
 
     async fn upkeep(&mut self, session: &str) -> Result<()> {
+        terminal::leave_out("keepline.maintenance");
         let maintenance = (self.maintain)()?;
         // It says best what is wrong with a name.
         self.sessions.keys(session).await?;
@@ -188,9 +196,10 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             };
             let task = Task { subject, name: name.to_owned(), state: String::new() };
             let outcome = match maintenance.run(task).await {
-                Outcome::Done => "done",
-                Outcome::Taken => "taken",
-                Outcome::Ended => "ended",
+                // It was done now, or nothing was due.
+                Outcome::Done => ("done", "up to date"),
+                Outcome::Taken => ("taken", "left to another process, which is working on it or has done it"),
+                Outcome::Ended => ("ended", "the session is gone"),
                 Outcome::Failed(problem) => {
                     return Err(Coded { code: "failed", message: format!("{name}: {problem}") }.into());
                 }
@@ -198,10 +207,10 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             rows.push((name, outcome));
         }
         if self.json {
-            let tasks: BTreeMap<_, _> = rows.into_iter().collect();
+            let tasks: BTreeMap<_, _> = rows.into_iter().map(|(name, (code, _))| (name, code)).collect();
             return self.answer(&json!({"session": session, "tasks": tasks}), "");
         }
-        let rows = rows.into_iter().map(|(name, outcome)| [name.to_owned(), outcome.to_owned()]).collect();
+        let rows = rows.into_iter().map(|(name, (_, words))| [name.to_owned(), words.to_owned()]).collect();
         Ok(terminal::print_table(["Task", "Outcome"], rows)?)
     }
 
@@ -213,25 +222,35 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
     async fn list(&mut self, limit: u32, mut cursor: String, all: bool) -> Result<()> {
         // A page at a time, also with --all: nobody knows how many sessions there are. A session that comes
         // or goes meanwhile may be listed twice; each page is sorted.
-        let mut sessions = Vec::new();
+        let (mut sessions, mut pages) = (Vec::new(), Pages::default());
+        let mut last: Vec<String> = Vec::new();
         loop {
             let page = self.sessions.list(&cursor, limit).await?;
+            let repeats = page.cursor == cursor;
             cursor = page.cursor;
             if self.json {
-                sessions.extend(page.sessions);
+                let instead = "without --json, sessions are shown page by page; or use --cursor in place of --all";
+                pages.keep(page.sessions.iter().map(String::as_str), instead)?;
+                sessions.extend(page.sessions.iter().cloned());
             } else if !page.sessions.is_empty() {
-                let rows = page.sessions.into_iter().map(|session| [session]).collect();
+                let rows = page.sessions.iter().map(|session| [session.clone()]).collect();
                 terminal::print_table(["Session"], rows)?;
             }
             if !all || cursor.is_empty() {
                 break;
             }
+            if repeats {
+                return Err(stuck());
+            }
+            pages.turn(!page.sessions.is_empty() && page.sessions != last)?;
+            last = page.sessions;
         }
         if self.json {
             return self.answer(&json!({"sessions": sessions, "cursor": cursor}), "");
         }
         if !cursor.is_empty() {
-            terminal::note(&format!("more sessions follow: use --cursor '{cursor}' for the next page, or --all"));
+            let cursor = terminal::quoted(&cursor);
+            terminal::note(&format!("more sessions follow: use --cursor {cursor} for the next page, or --all"));
         }
         Ok(())
     }
@@ -262,12 +281,24 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
 /// JSON or plain lines; nothing when there are none.
 pub fn answer(as_json: bool, json: &impl Serialize, plain: &str) -> Result<()> {
     if as_json {
-        return Ok(terminal::print_line(&json_text::printable(&serde_json::to_string(json)?))?);
+        return Ok(terminal::print_json(json)?);
     }
     if !plain.is_empty() {
         terminal::print_line(&terminal::printable(plain))?;
     }
     Ok(())
+}
+
+/// JSON, or one thing a line: what could be taken for another line is escaped.
+pub fn answer_lines(
+    as_json: bool,
+    json: &impl Serialize,
+    lines: impl IntoIterator<Item = impl AsRef<str>>,
+) -> Result<()> {
+    if as_json {
+        return Ok(terminal::print_json(json)?);
+    }
+    Ok(terminal::print_lines(lines)?)
 }
 
 #[derive(Serialize)]

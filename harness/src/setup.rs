@@ -61,15 +61,15 @@ fn directory_fields(
     other: &str,
     fields: &[(String, String)],
 ) -> Result<[(String, String); 2]> {
-    let directory = directory.to_str().ok_or_else(|| {
-        Usage(format!("{flag}: the path {} is not UTF-8, as a field of the configuration must be", directory.display()))
-    })?;
+    let directory =
+        directory.to_str().ok_or_else(|| Usage(format!("{flag}: the path {} must be UTF-8", directory.display())))?;
     let chosen = [("backend", "directory"), ("directory", directory)];
     let contradicts =
         |(name, text): &&(String, String)| chosen.iter().any(|(chosen, other)| name == chosen && text != other);
     if let Some((name, text)) = fields.iter().find(contradicts) {
-        let message =
-            format!("{flag} chooses the backend \"directory\" and its path, which {other} {name}={text} contradicts");
+        let message = format!(
+            "{flag} sets the backend to \"directory\" and its path, but {other} {name}={text} contradicts that"
+        );
         return Err(Usage(message).into());
     }
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
@@ -141,21 +141,57 @@ pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config)
     }
 }
 
-/// A field that the filter refuses may be one that it does not know; then it was perhaps meant for the
-/// host, whose fields the filter can't tell.
+/// A field that the filter refuses may be one that nobody knows: then the nearest name is told, or else all of them.
 async fn explained(plugin: Plugin, config: &Config, field: String, message: String) -> KeeplineError {
     let origin = config.origin(&field);
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let untouched = Keepline::new(plugin, store, keepline::Options::default()).await;
-    let known = untouched.ok().and_then(|keepline| {
-        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&keepline.filter_options()).ok()
-    });
-    let is_unknown = known.is_some_and(|known| !known.contains_key(&field)) && !field.is_empty();
-    let message = if is_unknown {
-        let host: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-        format!("{message} ({origin}). The host's fields are {}", host.join(", "))
-    } else {
-        format!("{message} ({origin})")
+    let of_filter = filter_fields(&plugin).await;
+    let of_host: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    let is_unknown = !field.is_empty() && !of_filter.is_empty() && !of_filter.contains(&field);
+    let names = of_host.iter().copied().chain(of_filter.iter().map(String::as_str));
+    let message = match nearest(&field, names).filter(|_| is_unknown) {
+        Some(name) => format!("unknown field {field} ({origin}); did you mean {name}?"),
+        None if is_unknown => format!("{message} ({origin}). The host's fields are {}", of_host.join(", ")),
+        None => format!("{message} ({origin})"),
     };
     KeeplineError::Config { field, message }
+}
+
+/// The fields that the filter knows, those of conversations included; none if it does not tell them.
+async fn filter_fields(plugin: &Plugin) -> Vec<String> {
+    for filter in [r#"{"conversation":true}"#, "{}"] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut options = Options::default();
+        options.filter = filter.to_owned();
+        if let Ok(keepline) = Keepline::new(plugin.clone(), store, options).await {
+            let told = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&keepline.filter_options());
+            return told.unwrap_or_default().into_iter().map(|(name, _)| name).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// The name that was probably meant.
+fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let most = 1 + wrong.len() / 6;
+    let distances = names.map(|name| (strsim::osa_distance(wrong, name), name));
+    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_is_recognised() {
+        let names = ["conversation", "max_history", "redis_host"];
+        for (wrong, meant) in [
+            ("conversatoin", Some("conversation")),
+            ("max-history", Some("max_history")),
+            ("redishost", Some("redis_host")),
+            ("history", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(wrong, names.into_iter()), meant, "{wrong}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `keepline stats`: how much there is, counted now.
 //!
 //! Promises what is there, by looking at each bucket once, and that no use of one is counted. What comes or goes meanwhile
-//! may be missed or counted twice. What was skipped or failed is no matter of the store: a `keepline run` counts it.
+//! may be missed or counted twice; a session that can't be read is named, counted as one, and adds nothing else. What was skipped or failed is no matter of the store: a `keepline run` counts it.
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
@@ -11,20 +11,22 @@ use indicatif::{HumanBytes, ProgressBar};
 use keepline::{
     Keepline,
     sessions::{SessionError, SessionErrorCode, TranscriptState},
-    store::{BucketKind, BucketPage, Deadline, Store},
+    store::{BucketKind, BucketPage, Deadline, FailureCode, Store},
 };
 use serde_json::json;
 
 use crate::{
     cli::{Global, StatsArguments},
     session::{answer, watched},
-    terminal,
+    terminal::{self, counted},
 };
 
 /// What belongs to sessions, and in this order.
 pub const KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
 /// Sessions that are looked at at one time.
 const SIDE_BY_SIDE: usize = 16;
+/// Sessions that can't be read of which each is told.
+const TOLD: u64 = 10;
 
 /// How many buckets of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +49,13 @@ impl Counts {
     pub fn total(&self) -> u64 {
         self.sessions + self.nodes + self.users
     }
+
+    /// For people.
+    pub fn told(&self) -> String {
+        let sessions = counted(self.sessions, "session", "sessions");
+        let (nodes, users) = (counted(self.nodes, "node", "nodes"), counted(self.users, "user", "users"));
+        format!("{sessions}, {nodes}, {users}")
+    }
 }
 
 /// A walk through all buckets, with its progress on a terminal.
@@ -66,8 +75,7 @@ impl Scan {
     }
 
     pub fn tell(&self, counts: &Counts) {
-        let Counts { sessions, nodes, users } = counts;
-        self.bar.set_message(format!("{sessions} sessions, {nodes} nodes, {users} users {}", self.what));
+        self.bar.set_message(format!("{} {}", counts.told(), self.what));
         self.bar.tick();
     }
 
@@ -92,13 +100,24 @@ struct Held {
     messages: u64,
     tokens: u64,
     bytes: u64,
+    /// Sessions of which nothing of this can be told.
+    unreadable: u64,
 }
 
 impl Held {
+    fn add_unreadable(&mut self, name: &str, error: &SessionError) {
+        self.unreadable += 1;
+        match self.unreadable {
+            ..=TOLD => terminal::warning(&format!("session {name} can't be read: {}", error.message)),
+            more if more == TOLD + 1 => terminal::warning("more sessions can't be read; the total is shown at the end"),
+            _ => {}
+        }
+    }
+
     fn add(&mut self, state: &TranscriptState) {
         self.owned += u64::from(state.owner.is_some());
         self.answers = self.answers.saturating_add(state.answers);
-        self.messages += state.next.saturating_sub(state.oldest);
+        self.messages = self.messages.saturating_add(state.next.saturating_sub(state.oldest));
         self.tokens = self.tokens.saturating_add(state.weight);
         self.bytes = self.bytes.saturating_add(state.bytes);
     }
@@ -109,15 +128,15 @@ pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
     watched(global, true, async |keepline, _, _| {
         let (counts, held) = scan(&keepline).await?;
         let Counts { sessions, nodes, users } = counts;
-        let Held { owned, answers, messages, tokens, bytes } = held;
+        let Held { owned, answers, messages, tokens, bytes, unreadable } = held;
         if arguments.json {
             let all = json!({
                 "sessions": sessions, "owned": owned, "nodes": nodes, "users": users, "answers": answers,
-                "messages": messages, "tokens": tokens, "bytes": bytes,
+                "messages": messages, "tokens": tokens, "bytes": bytes, "unreadable": unreadable,
             });
             return answer(true, &all, "");
         }
-        let rows = [
+        let mut rows = vec![
             ("sessions", sessions.to_string()),
             ("with an owner", owned.to_string()),
             ("nodes", nodes.to_string()),
@@ -127,8 +146,21 @@ pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
             ("tokens", tokens.to_string()),
             ("bytes of messages", HumanBytes(bytes).to_string()),
         ];
-        Ok(terminal::print_table(["", "Count"], rows.map(|(name, value)| [name.to_owned(), value]).into())?)
+        if unreadable > 0 {
+            rows.push(("sessions that can't be read", unreadable.to_string()));
+        }
+        let rows = rows.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
+        Ok(terminal::print_table(["", "Count"], rows)?)
     })
+}
+
+/// Whether it is about what is stored of a session, and so no other call would meet it.
+fn is_broken(error: &SessionError) -> bool {
+    use FailureCode::{CounterOverflow, NotACounter, TooLarge, WrongType};
+    match error.code {
+        SessionErrorCode::Store(code) => [CounterOverflow, NotACounter, TooLarge, WrongType].contains(&code),
+        _ => error.code == SessionErrorCode::InvalidValue,
+    }
 }
 
 async fn scan(keepline: &Keepline) -> Result<(Counts, Held)> {
@@ -139,9 +171,9 @@ async fn scan(keepline: &Keepline) -> Result<(Counts, Held)> {
         loop {
             let page = Scan::page(keepline.store(), kind, &cursor).await?;
             if kind == BucketKind::Session {
-                let look = async |name: String| keepline.sessions().describe((&*name).into()).await;
+                let look = async |name: String| (keepline.sessions().describe((&*name).into()).await, name);
                 let mut work = stream::iter(page.names).map(look).buffer_unordered(SIDE_BY_SIDE);
-                while let Some(looked) = work.next().await {
+                while let Some((looked, name)) = work.next().await {
                     match looked {
                         Ok(state) => held.add(&state),
                         // Gone meanwhile; or a name by which no entry can reach it.
@@ -149,6 +181,7 @@ async fn scan(keepline: &Keepline) -> Result<(Counts, Held)> {
                             continue;
                         }
                         Err(SessionError { code: SessionErrorCode::InvalidSession, .. }) => {}
+                        Err(error) if is_broken(&error) => held.add_unreadable(&name, &error),
                         Err(other) => return Err(other.into()),
                     }
                     counts.count(kind);

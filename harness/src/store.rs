@@ -20,7 +20,8 @@ use serde_json::json;
 use crate::{
     cli::{Global, StoreArguments, StoreCommand},
     error::Usage,
-    setup, terminal,
+    setup,
+    terminal::{self, counted},
 };
 
 /// How often a spinner moves.
@@ -52,7 +53,7 @@ fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitC
     let Checked { problems, buckets, bytes, free_bytes } = checked?;
     if as_json {
         let all = json!({"problems": problems, "buckets": buckets, "bytes": bytes, "free_bytes": free_bytes});
-        terminal::print_line(&all.to_string())?;
+        terminal::print_json(&all)?;
     } else {
         problems.iter().for_each(|problem| terminal::error(problem));
         let state = match problems.len() {
@@ -61,7 +62,7 @@ fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitC
             count => format!("{count} problems; see above"),
         };
         terminal::print_line(&format!(
-            "{state}: {} (sessions and others), {}, of which {} are unused",
+            "{state}: {} (sessions and others), {}, of which {} unused",
             counted(buckets, "bucket", "buckets"),
             HumanBytes(bytes),
             HumanBytes(free_bytes)
@@ -79,11 +80,11 @@ fn compact(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<Exi
     let freed = directory::compact(path, options, |done, all| show(&bar, done, all));
     bar.finish_and_clear();
     let freed = freed?;
-    terminal::print_line(&if as_json {
-        json!({"freed_bytes": freed}).to_string()
+    if as_json {
+        terminal::print_json(&json!({"freed_bytes": freed}))?;
     } else {
-        format!("{} returned to the disk", HumanBytes(freed))
-    })?;
+        terminal::print_line(&format!("{} returned to the disk", HumanBytes(freed)))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,11 +93,12 @@ fn backup(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bo
     let done = directory::backup(path, target, options, |done, all| show(&bar, done, all));
     bar.finish_and_clear();
     let bytes = done?;
-    terminal::print_line(&if as_json {
-        json!({"target": target.to_string_lossy(), "bytes": bytes}).to_string()
+    if as_json {
+        terminal::print_json(&json!({"target": target.to_string_lossy(), "bytes": bytes}))?;
     } else {
-        format!("{} copied to {}", HumanBytes(bytes), terminal::printable(&target.display().to_string()))
-    })?;
+        let target = terminal::printable(&target.display().to_string());
+        terminal::print_line(&format!("{} copied to {target}", HumanBytes(bytes)))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +110,7 @@ fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<Exit
     if as_json {
         let milliseconds = clock_set_back.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let all = json!({"clock_set_back_ms": milliseconds, "recounted": recounted, "removed": removed});
-        terminal::print_line(&all.to_string())?;
+        terminal::print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut line = format!(
@@ -121,10 +123,6 @@ fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<Exit
     }
     terminal::print_line(&line)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Pages done, of all.

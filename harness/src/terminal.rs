@@ -6,7 +6,7 @@
 //! other. For a command that answers in JSON, each message is a JSON object on a line of its own.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, BufWriter, IsTerminal, Write},
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering},
@@ -18,6 +18,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
 use keepline::lend::is_printable;
 use owo_colors::OwoColorize;
+use serde::Serialize;
 use serde_json::json;
 use tracing::{
     Event, Level, Subscriber,
@@ -29,13 +30,22 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::error::Usage;
+use crate::{error::Usage, json_text};
 
 /// The bar that messages must be written above.
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
 /// Whether messages are JSON.
 static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// What the library says in this context is not said.
+static LEFT_OUT: OnceLock<&str> = OnceLock::new();
+
+/// Let what the library says in a context be left out from now on: the command's error says it.
+pub fn leave_out(context: &'static str) {
+    // The first one stays: a process runs one command.
+    let _ = LEFT_OUT.set(context);
+}
 
 /// Let messages be JSON from now on.
 pub fn speak_json() {
@@ -112,6 +122,53 @@ pub fn print_line(line: &str) -> io::Result<()> {
     print(format!("{line}\n").as_bytes())
 }
 
+/// Things for standard output, each on one line, whatever is in it.
+pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    for line in lines {
+        writeln!(output, "{}", one_line(line.as_ref()))?;
+    }
+    output.flush()
+}
+
+/// JSON on a line of standard output, the same value as given, without anything that a terminal would obey. It is not
+/// put together before: there may be much of it.
+pub fn print_json(json: &impl Serialize) -> io::Result<()> {
+    let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
+    serde_json::to_writer(&mut output, json)?;
+    output.end()
+}
+
+/// The same on several lines, for people.
+pub fn print_json_in_lines(json: &impl Serialize) -> io::Result<()> {
+    let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
+    serde_json::to_writer_pretty(&mut output, json)?;
+    output.end()
+}
+
+/// Lets JSON through as [`json_text::printable`] spells it.
+struct JsonOutput<W>(W);
+
+impl<W: Write> JsonOutput<W> {
+    fn end(mut self) -> io::Result<()> {
+        self.0.write_all(b"\n")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Write for JsonOutput<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        // Characters come whole: it is written in texts.
+        let text = std::str::from_utf8(json).map_err(io::Error::other)?;
+        self.0.write_all(json_text::printable(text).as_bytes())?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Ask a person to type a word before something is done that can't be undone; a script has to say `--yes`.
 pub fn confirm(warning: &str, what_to_type: &str, word: &str) -> anyhow::Result<()> {
     if !is_for_people() || !io::stdin().is_terminal() {
@@ -128,30 +185,60 @@ pub fn is_for_people() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Text without anything that a terminal would obey, or that people can't see for what it is. New lines stay.
+/// Text without anything that a terminal would obey, or that people can't see for what it is: it is spelt as in JSON. New
+/// lines stay.
 pub fn printable(text: &str) -> String {
     let is_shown = |c: char| is_printable(c) || c == '\n';
-    let escape = |c: char| if is_shown(c) { c.to_string() } else { c.escape_default().to_string() };
-    if text.chars().all(is_shown) { text.to_owned() } else { text.chars().map(escape).collect() }
+    if text.chars().all(is_shown) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            c if is_shown(c) => out.push(c),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c => out.push_str(&json_text::escaped(c)),
+        }
+    }
+    out
+}
+
+/// The same on one line.
+pub fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
+/// A text of a plugin's as an argument that a person may copy into a shell: it ends where its quotes do.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", one_line(text).replace('\'', "'\\''"))
 }
 
 /// Rows with a heading: a table for people, tab-separated fields without the heading for programs. A tab or a
 /// new line in a field is escaped for both.
 pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
-    let clean = |cell: &String| printable(cell).replace('\n', "\\n");
+    let clean = |cell: &String| one_line(cell);
     if is_for_people() {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
         table.set_header(heading);
         table.add_rows(rows.iter().map(|row| row.each_ref().map(clean)));
+        // So say terminals that don't know theirs.
+        if table.width() == Some(0) {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+        }
         return print_line(&table.to_string());
     }
-    let mut text = String::new();
+    let mut output = BufWriter::new(io::stdout().lock());
     for row in &rows {
-        text.push_str(&row.each_ref().map(clean).join("\t"));
-        text.push('\n');
+        writeln!(output, "{}", row.each_ref().map(clean).join("\t"))?;
     }
-    print(text.as_bytes())
+    output.flush()
+}
+
+/// `1 session`, `2 sessions`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// A time in its largest unit.
@@ -168,7 +255,11 @@ pub fn rough(time: Duration) -> String {
 /// Warnings on standard error, and with `verbose` what is being done.
 pub fn start_logging(verbose: bool) {
     let ours = if verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
-    let filter = Targets::new().with_default(LevelFilter::WARN).with_target("keepline", ours);
+    // The server of metrics warns of each HEAD that it answers as it should.
+    let filter = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("keepline", ours)
+        .with_target("xitca_http::h1::proto::encode", LevelFilter::ERROR);
     // Fails only when somebody started logging before, and nobody does.
     let _ = tracing_subscriber::registry().with(Messages.with_filter(filter)).try_init();
 }
@@ -181,6 +272,9 @@ impl<S: Subscriber> Layer<S> for Messages {
         let mut line = Line::default();
         event.record(&mut line);
         let Line { message, context, mut fields } = line;
+        if LEFT_OUT.get().is_some_and(|left_out| *left_out == context) {
+            return;
+        }
         if !context.is_empty() {
             fields.insert_str(0, &format!(" [{context}]"));
         }
@@ -222,7 +316,19 @@ mod tests {
 
     #[test]
     fn no_text_can_drive_the_terminal() {
-        assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r"), "a\\u{1b}[2J\\u{9b}b\nc\\r");
-        assert_eq!(printable("a\u{202e}b\u{2028}é"), "a\\u{202e}b\\u{2028}é");
+        assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r\t"), "a\\u001b[2J\\u009bb\nc\\r\\t");
+        assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
+        assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
+        assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
+    }
+
+    #[test]
+    fn no_json_can_drive_the_terminal_and_it_is_the_same_value() {
+        let value = json!({"a\u{9b}": ["\u{202e}\u{7f}é\n\"\\", 1.5, null], "b": {}});
+        let mut output = JsonOutput(Vec::new());
+        serde_json::to_writer(&mut output, &value).unwrap();
+        let text = String::from_utf8(output.0).unwrap();
+        assert_eq!(text, r#"{"a\u009b":["\u202e\u007fé\n\"\\",1.5,null],"b":{}}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -5,7 +5,11 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, bail};
-use keepline::{Sessions, sessions::FoundMessage};
+use keepline::{
+    Sessions,
+    memories::{display_title, preview},
+    sessions::FoundMessage,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,12 +18,20 @@ use crate::{
     conversation::{said, text_of},
     error::Coded,
     json_text::{self, Stored, json_value},
-    session::{answer, cell, show::ago, watched},
-    terminal,
+    session::{
+        answer, cell,
+        pages::{Pages, stuck},
+        show::ago,
+        watched,
+    },
+    terminal::{self, counted},
 };
 
 /// Calls of `forget` one after the other that find nothing to delete, and are told that something is left.
 const IDLE_CALLS: u32 = 100;
+/// Calls of `forget` one after the other after which no less is left. What is left is counted up to a bound: it stays
+/// the same for a while for a user with very many sessions.
+const STALLED_CALLS: u32 = 10_000;
 
 /// Run it.
 pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
@@ -27,7 +39,7 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
     let value = match &arguments.command {
         UserCommand::Put { value, text, .. } => json_value(value, *text)?,
         UserCommand::Forget { yes: false, user } => {
-            let warning = format!("everything of user '{user}' would be deleted");
+            let warning = format!("everything about user '{user}' would be deleted");
             terminal::confirm(&warning, "the user's id", user)?;
             String::new()
         }
@@ -108,7 +120,7 @@ struct ShownSessions<'a> {
     older: Option<u64>,
 }
 
-/// Messages that hold all words, in as many calls as it takes: one is bounded in what it looks at.
+/// Messages that contain all words, in as many calls as it takes: one is bounded in what it looks at.
 async fn search(
     sessions: &mut Sessions,
     json: bool,
@@ -118,9 +130,15 @@ async fn search(
     mut after: Option<String>,
 ) -> Result<()> {
     let mut found: Vec<FoundMessage> = Vec::new();
+    let mut pages = Pages::default();
     loop {
         let missing = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
         let page = sessions.search_user(user, words, after.as_deref(), missing).await?;
+        if page.next.is_some() && page.next == after {
+            return Err(stuck());
+        }
+        pages.turn(!page.found.is_empty())?;
+        pages.keep(page.found.iter().map(|message| &*message.text), "use --limit, and --after for the rest")?;
         found.extend(page.found);
         after = page.next;
         if after.is_none() || found.len() as u64 >= u64::from(limit) {
@@ -134,28 +152,47 @@ async fn search(
     let rows = found.iter().map(found_row).collect();
     terminal::print_table(["Session", "Title", "Position", "Role", "Text"], rows)?;
     if let Some(next) = after {
-        terminal::note(&format!("there may be more: use --after '{next}' to go on"));
+        terminal::note(&format!("there may be more: use --after {} to continue", terminal::quoted(&next)));
     }
     Ok(())
 }
 
-/// Batch by batch, until nothing is left.
-async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
-    let (mut gone, mut nodes) = (0, 0);
-    let mut idle = 0;
+/// Batch by batch, until nothing is left: how many sessions and nodes were deleted.
+pub async fn forget_all(sessions: &mut Sessions, user: &str) -> Result<(u64, u64)> {
+    let (mut gone, mut nodes) = (0_u64, 0_u64);
+    let (mut idle, mut stalled, mut least) = (0, 0, u64::MAX);
+    let mut pages = Pages::default();
     loop {
         let done = sessions.forget_user(user).await?;
-        gone += done.sessions;
-        nodes += done.nodes;
+        gone = gone.saturating_add(done.sessions);
+        nodes = nodes.saturating_add(done.nodes);
         if done.remaining == 0 {
-            break;
+            return Ok((gone, nodes));
         }
-        idle = if done.sessions + done.nodes == 0 { idle + 1 } else { 0 };
+        idle = if done.sessions == 0 && done.nodes == 0 { idle + 1 } else { 0 };
         if idle > IDLE_CALLS {
             bail!("entries keep coming for this user: stop them, and run the same command again");
         }
+        // That something was deleted is what the plugin says.
+        stalled = if done.remaining < least { 0 } else { stalled + 1 };
+        least = least.min(done.remaining);
+        if stalled > STALLED_CALLS {
+            bail!(
+                "the plugin makes no progress: after {STALLED_CALLS} calls as much is left as before; if the user has \
+                 very many sessions, run the same command again"
+            );
+        }
+        pages.turn(true)?;
     }
-    let told = format!("forgotten; sessions deleted: {gone}, nodes deleted: {nodes}, left: 0");
+}
+
+async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
+    let (gone, nodes) = forget_all(sessions, user).await?;
+    let told = format!(
+        "forgotten; deleted: {}, {}; 0 are left",
+        counted(gone, "session", "sessions"),
+        counted(nodes, "node", "nodes")
+    );
     answer(json, &json!({"user": user, "sessions": gone, "nodes": nodes, "remaining": 0}), &told)
 }
 
@@ -197,5 +234,8 @@ fn session_row(session: &str) -> [String; 6] {
         time.map_or_else(|| "-".into(), |time| ago(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     };
     let messages = session.get("records").unwrap_or(&Value::Null).to_string();
-    [text("session"), text("title"), messages, ago("began_at"), ago("last_at"), text("preview")]
+    // Whose message it is, is not told.
+    let (title, newest) = (text("title"), text("preview"));
+    let (title, newest) = (display_title(Some(&title), Some(&newest)), preview("", &newest));
+    [text("session"), title, messages, ago("began_at"), ago("last_at"), newest]
 }

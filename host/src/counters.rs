@@ -5,7 +5,60 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{entry::Effect, memories::RememberOutcome, store::Histogram};
+use crate::{
+    entry::{Effect, Problem},
+    memories::RememberOutcome,
+    store::Histogram,
+};
+
+/// Why answers were skipped: [`Counters::skipped`] by reason, as the filter told it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkipCounters {
+    /// Nothing but blanks was left of them.
+    pub blank: u64,
+    /// They were one of the option `skip_markers`, such as what a client writes when it breaks off.
+    pub marker: u64,
+    /// They were shorter than the option `min_message_length`.
+    pub too_short: u64,
+    /// Their metadata said so.
+    pub switched_off: u64,
+    /// A reason that only another plugin has, or none.
+    pub other: u64,
+}
+
+impl SkipCounters {
+    /// How many for each reason, by its name.
+    pub fn reasons(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let Self { blank, marker, too_short, switched_off, other } = *self;
+        let counts = [blank, marker, too_short, switched_off];
+        REASONS.into_iter().zip(counts).chain([("other", other)])
+    }
+}
+
+/// The reasons as the bundled filter spells them, in its problem's code.
+const REASONS: [&str; 4] = ["blank", "marker", "too-short", "switched-off"];
+
+#[derive(Default)]
+pub(crate) struct SkipTally {
+    reasons: [AtomicU64; REASONS.len()],
+    other: AtomicU64,
+}
+
+impl SkipTally {
+    /// One more that was skipped. Whatever a plugin tells, there are no more reasons than these.
+    fn count(&self, problem: Option<&Problem>) {
+        let code = problem.map(|problem| problem.code.to_string()).unwrap_or_default();
+        let known = REASONS.into_iter().position(|reason| reason == code);
+        let counter = known.and_then(|at| self.reasons.get(at)).unwrap_or(&self.other);
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> SkipCounters {
+        let [blank, marker, too_short, switched_off] = self.reasons.each_ref().map(|one| one.load(Ordering::Relaxed));
+        SkipCounters { blank, marker, too_short, switched_off, other: self.other.load(Ordering::Relaxed) }
+    }
+}
 
 /// What has become of [memories](crate::memories) that were to be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,12 +137,17 @@ macro_rules! counters {
             pub(crate) questions: Histogram,
             pub(crate) answers: Histogram,
             pub(crate) memories: MemoryTally,
+            pub(crate) skips: SkipTally,
         }
 
         impl Tally {
-            pub(crate) fn count(&self, effect: Effect) {
+            /// One more entry; `problem` is what kept it from its memory, if anything did.
+            pub(crate) fn count(&self, effect: Effect, problem: Option<&Problem>) {
                 let counter = match effect { $(Effect::$effect => &self.$name,)* };
                 counter.fetch_add(1, Ordering::Relaxed);
+                if effect == Effect::Skipped {
+                    self.skips.count(problem);
+                }
             }
 
             pub(crate) fn count_fault(&self) {

@@ -239,6 +239,7 @@ impl Keepline {
         let (instances_at_work, instances_idle, calls_waiting) = self.shared.pool.gauges();
         Metrics {
             entries: self.counters(),
+            skips: self.shared.tally.skips.read(),
             questions: self.shared.tally.questions.read(),
             answers: self.shared.tally.answers.read(),
             memories: self.shared.tally.memories.read(),

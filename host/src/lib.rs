@@ -95,7 +95,7 @@ pub use keepline_stores as store;
 
 pub use self::{
     conversation_options::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
-    counters::{Counters, MemoryCounters},
+    counters::{Counters, MemoryCounters, SkipCounters},
     files::{FileResolver, ResolvedFile},
     filter_options::{FilterOptions, TtlMode, UnboundContext},
     keepline::{Keepline, KeeplineError},

@@ -1,7 +1,7 @@
 //! What is worth watching: counters, latencies and gauges, read at one moment.
 
 use crate::{
-    counters::{Counters, MemoryCounters},
+    counters::{Counters, MemoryCounters, SkipCounters},
     embedding::EmbeddingMetrics,
     store::{Latencies, StoreCounters},
 };
@@ -12,6 +12,8 @@ use crate::{
 pub struct Metrics {
     /// What has become of entries.
     pub entries: Counters,
+    /// Why answers were skipped.
+    pub skips: SkipCounters,
     /// How long questions took, from the call to the reply: waiting for an instance, for the store, and computing.
     pub questions: Latencies,
     /// How long answers took.

@@ -20,6 +20,9 @@ const LIMIT_MAX: u32 = 100;
 /// As many as may be searched for.
 const WORDS_MAX: usize = 16;
 const WORD_BYTES_MAX: usize = 256;
+/// What is believed of a listed session, of which each message that is found has a copy: the contract has less.
+const ID_BYTES_MAX: usize = 256;
+const TITLE_BYTES_MAX: usize = 1024;
 
 /// A message that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub struct UserSearch {
 }
 
 impl Sessions {
-    /// Messages in a user's sessions that hold all of these words, in either case: those of the session used last first, in
+    /// Messages in a user's sessions that contain all of these words, in either case: those of the session used last first, in
     /// each the newest first. At most `limit` (0: 20; no more than 100) from where an earlier call ended on (`after`). A page
     /// can be empty and not the last. Nodes are not searched.
     ///
@@ -69,6 +72,7 @@ impl Sessions {
         let mut work = WORK;
         loop {
             let list = self.user_sessions(user, at.list, SESSIONS).await?;
+            falls(list.older, at.list)?;
             let sessions: Vec<Listed> = list.sessions.iter().filter_map(|text| Listed::parse(text)).collect();
             // By name, if it is still on this page.
             let known = sessions.iter().position(|listed| !at.session.is_empty() && listed.session == at.session);
@@ -147,10 +151,11 @@ impl Sessions {
             }
             Err(other) => return Err(other),
         };
-        let mut found = Vec::new();
+        let (mut found, mut older) = (Vec::new(), page.older);
         for message in page.messages.into_iter().rev() {
             if found.len() >= room {
-                return Ok((found, Some(message.position + 1)));
+                older = Some(message.position.saturating_add(1));
+                break;
             }
             if words.are_in(&message.text) {
                 found.push(FoundMessage {
@@ -161,7 +166,8 @@ impl Sessions {
                 });
             }
         }
-        Ok((found, page.older))
+        falls(older, before)?;
+        Ok((found, older))
     }
 
     /// Whether the session is, after it was read, still whose list it is in.
@@ -183,8 +189,10 @@ struct Listed {
 impl Listed {
     fn parse(text: &str) -> Option<Self> {
         let entry: Value = serde_json::from_str(text).ok()?;
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
-        Some(Self { session: text("session")?, title: text("title") })
+        let text = |name: &str, max: usize| {
+            entry.get(name).and_then(Value::as_str).filter(|text| text.len() <= max).map(ToOwned::to_owned)
+        };
+        Some(Self { session: text("session", ID_BYTES_MAX)?, title: text("title", TITLE_BYTES_MAX) })
     }
 }
 
@@ -216,7 +224,9 @@ impl Place {
             let place = Self { list: number(list)?, index: index.parse().ok()?, session, before: number(before)? };
             parts.next().is_none().then_some(place)
         };
-        read().ok_or_else(|| invalid("A search goes on where an earlier one ended: with its `next`".to_owned()))
+        read().ok_or_else(|| {
+            invalid("`after` must be the value that the previous page of this search ended with".to_owned())
+        })
     }
 }
 
@@ -253,6 +263,15 @@ impl Words {
         }
         self.0.iter().all(|word| said.contains(word.as_str()))
     }
+}
+
+/// A page goes on below where it began: else it would come again.
+fn falls(older: Option<u64>, before: Option<u64>) -> Result<(), SessionError> {
+    if older.zip(before).is_some_and(|(older, before)| older >= before) {
+        let message = "the plugin makes no progress: its pages repeat".to_owned();
+        return Err(SessionError { code: SessionErrorCode::Plugin, message });
+    }
+    Ok(())
 }
 
 fn invalid(message: String) -> SessionError {

@@ -62,7 +62,7 @@ pub enum SessionErrorCode {
     Conflict,
     /// The store failed.
     Store(FailureCode),
-    /// The plugin was stopped.
+    /// The plugin was stopped, or what it tells can't be.
     Plugin,
     /// No instance of the plugin came free in time.
     Busy,

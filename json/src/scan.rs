@@ -66,31 +66,33 @@ pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<
 }
 
 /// As [`members`], only the members of these names, each as what stands beside its name in `names`. One that comes in the
-/// order of `names`, as those of a text of our own do, is found at once.
+/// order of `names` and without blanks, as those of a text of our own do, is found at once.
 #[must_use = "what was handed out is of no use if the text is no object"]
 pub fn named<'a, T: Copy>(text: &'a str, names: &[(&str, T)], mut each: impl FnMut(T, &'a str)) -> Option<()> {
+    let mut scanner = Scanner::lenient(text);
     let mut next = 0;
-    members(text, |key, value| {
-        let inner = key.as_bytes().get(1..key.len().saturating_sub(1)).unwrap_or_default();
-        for _ in names {
-            let Some((name, what)) = names.get(next).or_else(|| names.first()) else { return };
-            next = if next < names.len() { next + 1 } else { 1 };
-            if is_same(name.as_bytes(), inner) {
-                return each(*what, value);
+    if scanner.opens(b'{', b'}')? {
+        loop {
+            let what = scanner.name(names, &mut next)?;
+            let value = scanner.next_value()?;
+            if let Some(what) = what {
+                each(what, value);
+            }
+            if !scanner.goes_on(b'}')? {
+                break;
             }
         }
-        if super::has_escapes(key)
-            && let Some((_, what)) = names.iter().find(|(name, _)| super::key_is(key, name))
-        {
-            each(*what, value);
-        }
-    })
+    }
+    scanner.end()
 }
 
-/// Names are short, and most differ in length or in the first byte: `==` would call a function for each.
+/// Whether a member of that name begins here, with nothing before its colon. Names are short, and most differ in the first
+/// byte: to compare slices would call a function for each.
 #[inline(always)]
-fn is_same(name: &[u8], other: &[u8]) -> bool {
-    name.len() == other.len() && name.iter().zip(other).all(|(one, other)| one == other)
+fn begins_with_name(bytes: &[u8], name: &[u8]) -> bool {
+    let [b'"', inner @ ..] = bytes else { return false };
+    let mut inner = inner.iter();
+    name.iter().all(|byte| inner.next() == Some(byte)) && inner.next() == Some(&b'"') && inner.next() == Some(&b':')
 }
 
 /// Hand each element of the array `text` to `each`, as [`members`] does it.
@@ -133,10 +135,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn container(&mut self, open: u8, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
-        self.blanks();
-        self.expect(open)?;
-        self.blanks();
-        if self.take(close) {
+        if !self.opens(open, close)? {
             return self.end();
         }
         self.element(close, each)?;
@@ -144,28 +143,68 @@ impl<'a> Scanner<'a> {
     }
 
     fn rest_of_container(&mut self, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
-        loop {
-            let byte = self.token()?;
-            if byte == close {
-                return self.end();
-            }
-            if byte != b',' {
-                return None;
-            }
+        while self.goes_on(close)? {
             self.element(close, each)?;
+        }
+        self.end()
+    }
+
+    /// Whether the container that begins here has anything in it.
+    #[inline(always)]
+    fn opens(&mut self, open: u8, close: u8) -> Option<bool> {
+        self.blanks();
+        self.expect(open)?;
+        self.blanks();
+        Some(!self.take(close))
+    }
+
+    /// Whether another comes behind what was last in a container.
+    #[inline(always)]
+    fn goes_on(&mut self, close: u8) -> Option<bool> {
+        match self.token()? {
+            b',' => Some(true),
+            byte => (byte == close).then_some(false),
         }
     }
 
     /// A member of an object, or an element of an array.
     fn element(&mut self, close: u8, each: &mut dyn FnMut(&'a str, &'a str)) -> Option<()> {
-        let mut key = "";
-        if close == b'}' {
-            self.blanks();
-            let from = self.at;
-            self.string()?;
-            key = self.since(from);
-            self.colon()?;
+        let key = if close == b'}' { self.any_name()? } else { "" };
+        each(key, self.next_value()?);
+        Some(())
+    }
+
+    /// A member's name, as it is spelt, with the colon behind it.
+    #[inline(always)]
+    fn any_name(&mut self) -> Option<&'a str> {
+        self.blanks();
+        let from = self.at;
+        self.string()?;
+        let name = self.since(from);
+        self.colon()?;
+        Some(name)
+    }
+
+    /// A member's name, with the colon behind it: what stands beside it among `names`. `next` is the one to come.
+    #[inline(always)]
+    fn name<T: Copy>(&mut self, names: &[(&str, T)], next: &mut usize) -> Option<Option<T>> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        for _ in names {
+            let Some((name, what)) = names.get(*next).or_else(|| names.first()) else { break };
+            *next = if *next < names.len() { *next + 1 } else { 1 };
+            if begins_with_name(rest, name.as_bytes()) {
+                self.at += name.len() + "\"\":".len();
+                return Some(Some(*what));
+            }
         }
+        // Spelt otherwise, or behind blanks.
+        let key = self.any_name()?;
+        Some(names.iter().find(|(name, _)| super::key_is(key, name)).map(|(_, what)| *what))
+    }
+
+    /// A value behind blanks, as it stands there.
+    #[inline(always)]
+    fn next_value(&mut self) -> Option<&'a str> {
         self.blanks();
         let from = self.at;
         // Most values are strings.
@@ -174,8 +213,7 @@ impl<'a> Scanner<'a> {
         } else {
             self.value()?;
         }
-        each(key, self.since(from));
-        Some(())
+        Some(self.since(from))
     }
 
     /// One value, however deep.

@@ -5,8 +5,8 @@ use crate::fold::capital;
 use crate::terms::{self, Word, words};
 use crate::time::Date;
 
-/// A query has at most so many terms: one fewer than stores match in a call, for what whoever asks wants to know beside.
-pub const MAX_TERMS: usize = 255;
+/// A query has at most so many terms: two fewer than stores match in a call, for what whoever asks wants to know beside.
+pub const MAX_TERMS: usize = 254;
 
 /// Of a long question, so many words count at its beginning, and as many at its end.
 const WORDS_EACH_END: usize = 64;

@@ -3,20 +3,30 @@
 //! BM25 on sets: a document has a term or has it not. What its neighbours in the session have counts as well, the less
 //! the farther away they are: people name a thing once and then talk about "it".
 
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
+use crate::ascending;
 use crate::mark::Mark;
 use crate::query::{Kind, Query};
 
 /// Neighbours so far away count.
 const RADIUS: usize = 5;
-/// How much a term counts in the neighbours from 5 before to 5 after: 0.65 to the power of the distance.
-const KERNEL: [f32; 2 * RADIUS + 1] =
-    [0.116_029_06, 0.178_506_25, 0.274_625, 0.4225, 0.65, 1.0, 0.65, 0.4225, 0.274_625, 0.178_506_25, 0.116_029_06];
-const DECAY: f32 = 0.65;
-/// What one that is too far away would have.
-const OUT_OF_REACH: f32 = 0.075_418_89;
+/// How much a term counts in a document and in its neighbours, from 5 before to 5 after: 0.65 to the power of the
+/// distance. And nothing in one more: they are added four at a time.
+const KERNEL: [f32; 2 * RADIUS + 2] = [
+    0.116_029_06,
+    0.178_506_25,
+    0.274_625,
+    0.4225,
+    0.65,
+    1.0,
+    0.65,
+    0.4225,
+    0.274_625,
+    0.178_506_25,
+    0.116_029_06,
+    0.0,
+];
 /// BM25: how soon more of a term adds nothing.
 const SATURATION: f32 = 1.2;
 /// BM25: how much the length matters.
@@ -26,6 +36,8 @@ const ENOUGH: usize = 64;
 const SPEAKER: f32 = 1.3;
 const DATE: f32 = 2.0;
 const TIME: f32 = 1.3;
+/// Scores are told apart so finely, in parts of the best, before any are compared with each other.
+const STEPS: usize = 1024;
 
 /// What an index answered.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +72,12 @@ impl Why {
         Self(self.0 | other.0)
     }
 
+    /// What the score is multiplied by.
+    fn factor(self) -> f32 {
+        let factor = |(why, factor)| if self.contains(why) { factor } else { 1.0 };
+        [(Self::SPEAKER, SPEAKER), (Self::DATE, DATE), (Self::TIME, TIME)].map(factor).iter().product()
+    }
+
     /// Whether all of `other` are in it.
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -82,7 +100,7 @@ pub struct Candidate {
 /// The best documents, at most `most`, in order of score and then of position, but for those in `excluded` (ascending
 /// ranges of positions), which still count as neighbours.
 ///
-/// Cost: linear in the marks and in the offsets, times the logarithm of `most`; 20 bytes for each mark.
+/// Cost: linear in the marks and in the offsets; what is returned is sorted. 21 bytes for each mark and 48 for each session.
 pub fn rank<Offsets: AsRef<[u32]>>(
     query: &Query,
     found: Found<'_, Offsets>,
@@ -90,6 +108,10 @@ pub fn rank<Offsets: AsRef<[u32]>>(
     most: usize,
 ) -> Vec<Candidate> {
     let mut ranking = Ranking::new(found.marks);
+    // Where all that is asked about is what everything is about, that is all there is to go by.
+    let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == Kind::Word);
+    ranking.counts_all =
+        words.map(|(_, offsets)| offsets.as_ref()).all(|word| word.is_empty() || ranking.everywhere(word));
     let mut rows = query.rows.iter().zip(found.rows).peekable();
     while let Some((row, offsets)) = rows.next() {
         let offsets = offsets.as_ref();
@@ -103,100 +125,72 @@ pub fn rank<Offsets: AsRef<[u32]>>(
             Kind::Time => ranking.hint(offsets, Why::TIME),
         }
     }
-    ranking.best(found.first, excluded, most)
+    for range in excluded {
+        let offset = |position: u64| usize::try_from(position.saturating_sub(found.first)).unwrap_or(usize::MAX);
+        ranking.leave_out(offset(range.start)..offset(range.end));
+    }
+    ranking.best(found.first, most)
 }
 
-/// What is known of one position.
-#[derive(Clone, Copy, Default)]
-struct Place {
-    /// The sum over the terms.
-    score: f32,
-    /// What a term's weight is divided by, beside the weight itself.
-    length: f32,
-    /// How many neighbours it has before and after it, at most `RADIUS`.
-    before: u8,
-    after: u8,
-    why: Why,
-}
-
+/// Scores of the documents of some sessions, term by term. Three lists of all positions, so that four of them are worked
+/// on at a time.
 struct Ranking<'a> {
     marks: &'a [u16],
-    places: Vec<Place>,
-    /// How much of the term at hand each position has; 0 between terms.
-    weights: Vec<f32>,
     documents: usize,
-    /// The positions that have something of the term at hand, ascending.
-    touched: Vec<u32>,
+    /// Whether terms count that are in very many documents.
+    counts_all: bool,
+    /// The sessions: documents that are neighbours of each other, ascending.
+    sessions: Vec<Range<u32>>,
+    /// What a term's weight is divided by, beside the weight itself.
+    lengths: Vec<f32>,
+    /// The sums over the terms.
+    scores: Vec<f32>,
+    hints: Vec<Why>,
+    /// How much of the term at hand each position has; 0 between terms. Longer by what the kernel is.
+    weights: Vec<f32>,
+    /// Where there is something of the term at hand, ascending.
+    touched: Vec<Range<u32>>,
 }
 
 impl<'a> Ranking<'a> {
     fn new(marks: &'a [u16]) -> Self {
-        let mut places = vec![Place::default(); marks.len()];
-        // Distances to the borders, from both sides.
-        let mut run = 0;
-        for (place, mark) in places.iter_mut().zip(marks) {
-            run = match Mark::decode(*mark) {
-                Some(mark) if !mark.first => run,
-                _ => 0,
-            };
-            place.before = run;
-            run = (run + u8::from(*mark != 0)).min(RADIUS as u8);
-        }
-        let mut run = 0;
-        for (place, mark) in places.iter_mut().zip(marks).rev() {
-            let decoded = Mark::decode(*mark);
-            place.after = if decoded.is_some() { run } else { 0 };
-            run = match decoded {
-                Some(mark) if !mark.first => (run + 1).min(RADIUS as u8),
-                _ => 0,
-            };
-        }
-        let weights = vec![0.0; marks.len()];
-        let mut ranking = Self { marks, places, weights, documents: 0, touched: Vec::new() };
-        ranking.lengths();
+        let count = marks.len();
+        let mut ranking = Self {
+            marks,
+            documents: 0,
+            counts_all: false,
+            sessions: sessions(marks),
+            lengths: vec![0.0; count],
+            scores: vec![0.0; count],
+            hints: vec![Why::default(); count],
+            weights: vec![0.0; count + KERNEL.len()],
+            touched: Vec::new(),
+        };
+        ranking.documents = ranking.sessions.iter().map(ExactSizeIterator::len).sum();
+        ranking.measure();
         ranking
     }
 
     /// Lengths are smoothed as terms are, and taken relative to their mean.
-    fn lengths(&mut self) {
-        self.documents = self.marks.iter().filter(|mark| **mark != 0).count();
-        self.smooth(false);
-        self.smooth(true);
-        let sum: f64 = self.places.iter().map(|place| f64::from(place.length)).sum();
-        let mean = (sum / self.documents.max(1) as f64).max(1.0) as f32;
-        for place in &mut self.places {
-            place.length = SATURATION * (1.0 - LENGTH + LENGTH * place.length / mean);
+    fn measure(&mut self) {
+        // One session behind the other, so far apart that none reaches the next.
+        let mut terms = Vec::with_capacity(self.documents + RADIUS * self.sessions.len());
+        for session in &self.sessions {
+            let marks = self.marks.get(session.start as usize..session.end as usize).unwrap_or_default();
+            terms.extend([0.0; RADIUS]);
+            terms.extend(marks.iter().map(|mark| f32::from(*mark >> 8)));
         }
-    }
-
-    /// Add the lengths of what lies on one side, and half of the own one. Every document has one, so that it pays to make
-    /// each sum out of its neighbour's: that times the decay, with one length more and one less.
-    fn smooth(&mut self, is_behind: bool) {
-        let terms = |at: usize| self.marks.get(at).map_or(0.0, |mark| f32::from(mark >> 8));
-        let count = self.marks.len();
-        let (mut sum, mut reach) = (0.0, 0);
-        for step in 0..count {
-            let at = if is_behind { count - 1 - step } else { step };
-            let Some(place) = self.places.get_mut(at) else { continue };
-            let next_reach = usize::from(if is_behind { place.after } else { place.before });
-            let own = terms(at);
-            sum = if next_reach == 0 { own } else { own + DECAY * sum };
-            if reach == RADIUS && next_reach == RADIUS {
-                sum -= OUT_OF_REACH * terms(if is_behind { at + RADIUS + 1 } else { at - RADIUS - 1 });
-            }
-            reach = next_reach;
-            place.length += sum - own / 2.0;
+        let smoothed = smoothed(terms);
+        let mut rest = &smoothed[..];
+        for session in &self.sessions {
+            let lengths = self.lengths.get_mut(session.start as usize..session.end as usize).unwrap_or_default();
+            let (of_session, behind) = rest.split_at_checked(lengths.len()).unwrap_or_default();
+            lengths.iter_mut().zip(of_session).for_each(|(length, smoothed)| *length = *smoothed);
+            rest = behind.get(RADIUS..).unwrap_or_default();
         }
-    }
-
-    /// Give a place and its neighbours their share of an amount.
-    fn spread(&mut self, at: usize, amount: f32) {
-        let Some(place) = self.places.get(at) else { return };
-        let (before, after) = (usize::from(place.before), usize::from(place.after));
-        let reached = self.weights.get_mut(at.saturating_sub(before)..=at + after).unwrap_or_default();
-        let shares = KERNEL.get(RADIUS.saturating_sub(before)..).unwrap_or_default();
-        for (weight, share) in reached.iter_mut().zip(shares) {
-            *weight += amount * share;
+        let mean = (sum(&self.lengths) / self.documents.max(1) as f64).max(1.0) as f32;
+        for length in &mut self.lengths {
+            *length = SATURATION * (1.0 - LENGTH) + SATURATION * LENGTH / mean * *length;
         }
     }
 
@@ -205,75 +199,172 @@ impl<'a> Ranking<'a> {
         if self.everywhere(holding) {
             return;
         }
-        let mut lists = [holding, if self.everywhere(said_by) { &[] } else { said_by }];
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.clear();
-        let mut next = 0;
-        while let Some(at) = least(&mut lists) {
-            let at = at as usize;
-            if self.marks.get(at).is_none_or(|mark| *mark == 0) {
-                continue;
-            }
-            self.spread(at, 1.0);
-            let Some(place) = self.places.get(at) else { continue };
-            let from = next.max(at - usize::from(place.before));
-            next = at + usize::from(place.after) + 1;
-            touched.extend((from as u32)..(next as u32));
-        }
-        let (documents, having) = (self.documents as f32, touched.len() as f32);
+        let having = self.weigh([holding, if self.everywhere(said_by) { &[] } else { said_by }]) as f32;
+        let documents = self.documents as f32;
         let rarity = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
         let scale = rarity * (SATURATION + 1.0);
-        for at in &touched {
-            let at = *at as usize;
-            let (Some(place), Some(weight)) = (self.places.get_mut(at), self.weights.get_mut(at)) else { continue };
-            let weight = std::mem::take(weight);
-            place.score += scale * weight / (weight + place.length);
-            place.why.0 |= Why::TERMS.0;
+        for touched in self.touched.drain(..) {
+            let touched = touched.start as usize..touched.end as usize;
+            let scores = self.scores.get_mut(touched.clone()).unwrap_or_default();
+            let lengths = self.lengths.get(touched.clone()).unwrap_or_default();
+            let weights = self.weights.get_mut(touched).unwrap_or_default();
+            for ((score, weight), length) in scores.iter_mut().zip(weights.iter()).zip(lengths) {
+                *score += scale * weight / (weight + length);
+            }
+            weights.fill(0.0);
         }
-        self.touched = touched;
+    }
+
+    /// Weigh a term: 1 for each document of these ascending lists, and a share of it for its neighbours. Returns how many
+    /// have some of it.
+    fn weigh(&mut self, mut lists: [&[u32]; 2]) -> usize {
+        let mut sessions = self.sessions.iter();
+        let mut session = 0..0;
+        // Up to here, all is done: what comes below it is not in order.
+        let mut done = 0;
+        let (mut touched, mut having) = (0..0, 0);
+        while let Some(at) = least(&mut lists) {
+            while session.end <= at {
+                let Some(next) = sessions.next() else { break };
+                session = next.clone();
+            }
+            if at < done || !session.contains(&at) {
+                continue;
+            }
+            done = at + 1;
+            let reached = at.saturating_sub(RADIUS as u32).max(session.start)..(done + RADIUS as u32).min(session.end);
+            spread(&mut self.weights, at as usize, reached.start as usize..reached.end as usize);
+            if reached.start > touched.end {
+                having += touched.len();
+                self.touched.push(std::mem::replace(&mut touched, reached));
+            } else {
+                touched.end = reached.end;
+            }
+        }
+        having += touched.len();
+        self.touched.push(touched);
+        having
     }
 
     /// Whether a term is in so many documents that it tells nothing.
     fn everywhere(&self, offsets: &[u32]) -> bool {
-        self.documents >= ENOUGH && offsets.len() > self.documents / 4
+        !self.counts_all && self.documents >= ENOUGH && offsets.len() > self.documents / 4
     }
 
     fn hint(&mut self, offsets: &[u32], why: Why) {
         for offset in offsets {
-            if let Some(place) = self.places.get_mut(*offset as usize) {
-                place.why.0 |= why.0;
+            if let Some(hints) = self.hints.get_mut(*offset as usize) {
+                *hints = hints.and(why);
             }
         }
     }
 
-    fn best(self, first: u64, excluded: &[Range<u64>], most: usize) -> Vec<Candidate> {
-        let mut excluded = excluded.iter().peekable();
-        // The worst of the best so far is on top.
-        let mut best: BinaryHeap<u64> = BinaryHeap::new();
-        for (at, place) in (0u32..).zip(&self.places) {
-            let position = first.saturating_add(u64::from(at));
-            while excluded.next_if(|range| range.end <= position).is_some() {}
-            if place.score > 0.0 && excluded.peek().is_none_or(|range| !range.contains(&position)) {
-                // Floats above 0 are ordered as their bits are.
-                let key = u64::from(!hinted(place).to_bits()) << 32 | u64::from(at);
-                if best.len() < most {
-                    best.push(key);
-                } else if let Some(mut worst) = best.peek_mut()
-                    && key < *worst
-                {
-                    *worst = key;
-                }
+    fn leave_out(&mut self, Range { start, end }: Range<usize>) {
+        let end = end.min(self.scores.len());
+        self.scores.get_mut(start..end).unwrap_or_default().fill(0.0);
+    }
+
+    fn best(mut self, first: u64, most: usize) -> Vec<Candidate> {
+        for (score, hints) in self.scores.iter_mut().zip(&self.hints) {
+            if *hints != Why::default() {
+                *score *= hints.factor();
             }
         }
+        let enough = enough(&self.scores, most);
+        let scored = (0u32..).zip(&self.scores).filter(|(_, score)| **score >= enough);
+        let mut best = ascending(scored.map(|(at, score)| u64::from(!score.to_bits()) << 32 | u64::from(at)).collect());
+        best.truncate(most);
         let candidate = |key: &u64| {
             let at = *key as u32;
-            let place = self.places.get(at as usize)?;
             let mark = Mark::decode(*self.marks.get(at as usize)?)?;
+            let why = self.hints.get(at as usize)?.and(Why::TERMS);
             let score = f32::from_bits(!((*key >> 32) as u32));
-            Some(Candidate { position: first.saturating_add(u64::from(at)), score, mark, why: place.why })
+            Some(Candidate { position: first.saturating_add(u64::from(at)), score, mark, why })
         };
-        best.into_sorted_vec().iter().filter_map(candidate).collect()
+        best.iter().filter_map(candidate).collect()
     }
+}
+
+/// Where documents are neighbours: up to a hole, and up to the first of the next session.
+fn sessions(marks: &[u16]) -> Vec<Range<u32>> {
+    let mut sessions: Vec<Range<u32>> = Vec::new();
+    for (at, mark) in (0u32..).zip(marks) {
+        let Some(mark) = Mark::decode(*mark) else { continue };
+        match sessions.last_mut() {
+            Some(session) if session.end == at && !mark.first => session.end += 1,
+            _ => sessions.push(at..at + 1),
+        }
+    }
+    sessions
+}
+
+/// Give a place 1, and its neighbours their shares, as far as it reaches.
+fn spread(weights: &mut [f32], at: usize, reached: Range<usize>) {
+    if reached.len() > 2 * RADIUS {
+        // All of the kernel: as many as the compiler knows.
+        let reached: Option<&mut [f32; KERNEL.len()]> =
+            weights.get_mut(reached.start..).and_then(|weights| weights.first_chunk_mut());
+        for (weight, share) in reached.into_iter().flatten().zip(KERNEL) {
+            *weight += share;
+        }
+        return;
+    }
+    let shares = KERNEL.get(RADIUS + reached.start - at..).unwrap_or_default();
+    for (weight, share) in weights.get_mut(reached).unwrap_or_default().iter_mut().zip(shares) {
+        *weight += share;
+    }
+}
+
+/// The numbers with their neighbours' shares, but for the first ones, which are neighbours only.
+fn smoothed(mut numbers: Vec<f32>) -> Vec<f32> {
+    /// At a time, so that the kernel is gone through once for all of them.
+    const BLOCK: usize = 16;
+    let blocks = numbers.len().div_ceil(BLOCK);
+    numbers.resize(blocks * BLOCK + KERNEL.len(), 0.0);
+    let mut smoothed = Vec::with_capacity(blocks * BLOCK);
+    for reached in numbers.windows(BLOCK + 2 * RADIUS).step_by(BLOCK) {
+        let mut sums = [0.0; BLOCK];
+        for (neighbours, share) in reached.windows(BLOCK).zip(KERNEL) {
+            for (sum, number) in sums.iter_mut().zip(neighbours) {
+                *sum += share * number;
+            }
+        }
+        smoothed.extend(sums);
+    }
+    smoothed
+}
+
+/// Four sums at a time, none of which has to wait for another.
+fn sum(numbers: &[f32]) -> f64 {
+    let (fours, rest) = numbers.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for four in fours {
+        for (sum, number) in sums.iter_mut().zip(four) {
+            *sum += f64::from(*number);
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().copied().map(f64::from).sum::<f64>()
+}
+
+/// A score above 0 that at least `most` reach, if so many are above 0, but not many more.
+fn enough(scores: &[f32], most: usize) -> f32 {
+    // Floats that are not below 0 are ordered as their bits are.
+    let best = scores.iter().map(|score| score.to_bits()).max().map_or(0.0, f32::from_bits);
+    let (step, steps) = (best / STEPS as f32, STEPS as f32 / best);
+    let mut counts = [0_usize; STEPS + 1];
+    for score in scores {
+        if let Some(count) = counts.get_mut((score * steps) as usize) {
+            *count += 1;
+        }
+    }
+    let mut reached = 0;
+    let steps = counts.iter().rev().take_while(|count| {
+        reached += **count;
+        reached < most
+    });
+    let lowest = STEPS.saturating_sub(steps.count());
+    // One step below, for what was rounded.
+    (lowest.saturating_sub(1) as f32 * step).max(f32::MIN_POSITIVE)
 }
 
 /// The next of two ascending lists, taken off both.
@@ -287,14 +378,4 @@ fn least(lists: &mut [&[u32]; 2]) -> Option<u32> {
         }
     }
     Some(least)
-}
-
-fn hinted(place: &Place) -> f32 {
-    let mut score = place.score;
-    for (why, factor) in [(Why::SPEAKER, SPEAKER), (Why::DATE, DATE), (Why::TIME, TIME)] {
-        if place.why.contains(why) {
-            score *= factor;
-        }
-    }
-    score
 }

@@ -252,8 +252,11 @@ pub fn key(bytes: &[u8]) -> u32 {
 pub(crate) const TIME: u32 = facet(b't').term();
 
 /// Said by somebody with this word in the name.
+///
+/// The last byte is the word's: stores keep together what has that in common, and who asks for the one asks for the
+/// other.
 pub(crate) fn speaker(word: &Word) -> u32 {
-    facet(b's').bytes(&word.term.to_le_bytes()).term()
+    (facet(b's').bytes(&word.term.to_le_bytes()).term() & !0xFF) | (word.term & 0xFF)
 }
 
 /// Said in this month; year 0: of any year.

@@ -37,17 +37,55 @@ impl BucketKind {
     }
 }
 
+/// In which names a byte may be, each a bit. Every call has a score of names: to look their bytes up, all of each, takes
+/// half of the time that comparing them does.
+const ALLOWED: [u8; 256] = allowed();
+const IN_BUCKETS: u8 = 1;
+const IN_KEYS: u8 = 2;
+const IN_PARTS: u8 = 4;
+const IN_TOKENS: u8 = 8;
+
+#[allow(clippy::indexing_slicing, reason = "the compiler does it, and would see it")]
+const fn allowed() -> [u8; 256] {
+    let mut allowed = [0; 256];
+    let mut byte = 0_u8;
+    while byte < u8::MAX {
+        let is_word = byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        let is_part = byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let rules = [
+            (is_word, IN_BUCKETS),
+            (is_word || byte == b'.', IN_KEYS),
+            (is_part, IN_PARTS),
+            (byte.is_ascii_graphic(), IN_TOKENS),
+        ];
+        let mut rule = 0;
+        while rule < rules.len() {
+            if rules[rule].0 {
+                allowed[byte as usize] |= rules[rule].1;
+            }
+            rule += 1;
+        }
+        byte += 1;
+    }
+    allowed
+}
+
+/// Whether all bytes of a name may be there, and they are as many as allowed.
+#[inline]
+fn is_name(name: &str, place: u8, most: usize) -> bool {
+    let allowed = |byte: &u8| ALLOWED.get(usize::from(*byte)).copied().unwrap_or_default();
+    let in_all = || name.as_bytes().iter().fold(place, |places, byte| places & allowed(byte));
+    (1..=most).contains(&name.len()) && in_all() != 0
+}
+
 /// `[A-Za-z0-9_-]{1,128}`
 pub fn is_bucket(name: &str) -> bool {
-    (1..=128).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    is_name(name, IN_BUCKETS, 128)
 }
 
 /// The key of a value: `[A-Za-z0-9_.-]{1,256}`, but nothing that is [reserved](is_reserved).
 pub fn is_key(name: &str) -> bool {
-    (1..=256).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
-        && !is_reserved(name)
+    is_name(name, IN_KEYS, 256) && !is_reserved(name)
 }
 
 /// Names that begin and end with `__` hold bookkeeping: `__keys__`, `__meta__`, each log and map.
@@ -57,15 +95,12 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// A map, log, index or lease: `[a-z][a-z0-9-]{0,31}`
 pub fn is_part(name: &str) -> bool {
-    let lower_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=32).contains(&name.len())
-        && name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase())
-        && name.bytes().all(lower_or_digit)
+    is_name(name, IN_PARTS, 32) && name.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
 /// A key of any map but `values`, the holder of a lease, an incarnation: 1 to 256 characters from `!` to `~`.
 pub fn is_token(name: &str) -> bool {
-    (1..=256).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+    is_name(name, IN_TOKENS, 256)
 }
 
 /// Refuses a bucket name outside its rule.

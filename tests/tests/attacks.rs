@@ -20,6 +20,8 @@ mod log;
 mod memory;
 #[path = "attacks/output.rs"]
 mod output;
+#[path = "attacks/pages.rs"]
+mod pages;
 #[path = "attacks/replies.rs"]
 mod replies;
 #[path = "attacks/time.rs"]

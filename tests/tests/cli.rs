@@ -54,6 +54,8 @@ mod output;
 mod plugins;
 #[path = "cli/recall.rs"]
 mod recall;
+#[path = "cli/replacing.rs"]
+mod replacing;
 #[path = "cli/scripts.rs"]
 mod scripts;
 #[path = "cli/sessions.rs"]
@@ -78,7 +80,7 @@ fn keepline<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Ran {
     code: i32,
     out: Vec<u8>,

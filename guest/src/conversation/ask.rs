@@ -10,6 +10,7 @@ use keepline_json as json;
 
 use super::attach::{Attached, Source, Told, pinned, push_member, readable};
 use super::look::{Seen, Wanted};
+use super::omissions::TRUNCATED;
 use super::options::Options;
 use super::recall::options::Recall;
 use super::record::{Record, integer};
@@ -65,13 +66,14 @@ impl<H: Host> Filter<H> {
         reply: &mut QuestionReply,
     ) -> Result<(), Failure> {
         let said = Said::of(entry.metadata);
+        said.warn(&self.host, session);
         if said.is_user_bad {
             log::warn(&self.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
             reply.effect = Effect::Foreign;
             return Ok(());
         }
         let Ok(node) = said.node(options, session) else {
-            let message = format!("memory_mode is node, and metadata of session {session} name no node_id");
+            let message = scope::no_node(session);
             log::warn(&self.host, log::SESSION, &[&message]);
             reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
             reply.problem = options.require_node.then_some(Problem { code: "invalid", message });
@@ -79,6 +81,8 @@ impl<H: Host> Filter<H> {
         };
         let bucket = scope::bucket(session, node.as_deref());
         let only_looks = said.only_looks == Some(true);
+        // Who is told why turns are left out is told of all that were read, and of what was not stored.
+        let is_told = options.memory_trace || only_looks;
         let opening = match node {
             _ if only_looks => Opening::LOOK,
             Some(_) => scope::create_node(options),
@@ -92,8 +96,8 @@ impl<H: Host> Filter<H> {
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
         let is_of_user = options.recall.scope == Recall::User && user.is_some() && node.is_none();
-        let recall =
-            recall::find::Wanted::of(options, entry, is_of_user.then_some(session), now).filter(|_| is_recalled);
+        let recall = recall::find::Wanted::of(options, entry, is_of_user.then_some(session), said.asked, now)
+            .filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),
@@ -103,6 +107,7 @@ impl<H: Host> Filter<H> {
             parent: parent.as_deref(),
             own: id.as_deref().filter(|_| parent.is_none()),
             only_looks,
+            is_told,
             recall: recall.as_ref(),
             recalls_session: said.recalls_session,
         };
@@ -130,8 +135,6 @@ impl<H: Host> Filter<H> {
         let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
         let turn = turn_id(self.host.now_micros(), next, entry.text);
         let mut target = seen.target(parent.as_deref());
-        // Who is told why turns are left out is told of all that were read.
-        let is_told = options.memory_trace || only_looks;
         let enough = if is_told { u64::MAX } else { budget };
         let mut read = Read::default();
         read.add(&seen.newest);
@@ -161,33 +164,20 @@ impl<H: Host> Filter<H> {
         let follows =
             parent.filter(|_| target.is_some() && (seen.parent.is_some() || seen.is_head(said.parent.as_deref())));
         let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
-        let is_unwritten = said.is_written == Some(false);
-        let files = step::files(said.files.as_deref()).filter(|_| !is_unwritten);
         let mut state = State {
-            session: session.into(),
-            node: node.as_deref().map(Into::into),
             incarnation: seen.incarnation.clone().into(),
-            question: id.clone().unwrap_or_else(|| own_key(&turn).into()),
-            turn: turn.into(),
-            is_named: id.is_some(),
-            is_unwritten,
-            open: None,
-            is_asked: false,
             parent: follows,
             fork,
             total,
-            files,
             session_life: seen.session_life.take().filter(|life| !life.is_empty()).map(Into::into),
             is_owned: user.is_some() && seen.owner == user.as_deref().map(ToOwned::to_owned),
-            user: user.as_deref().map(Into::into),
             is_new: next == 0,
-            wants_title: seen.is_untitled || (next == 0 && !seen.has_title),
+            wants_title: seen.wants_title,
             is_latest: seen.user.latest.as_deref() == Some(session),
             summarized: seen.summary.as_deref().and_then(Summary::parse).map_or(0, |summary| summary.total),
             budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
             forgotten: seen.user.forgotten.take().map(Into::into),
-            app_id: owner::listed(said.app_id.as_deref().filter(|_| node.is_some())).map(Into::into),
-            node_id: owner::listed(said.node_id.as_deref().filter(|_| node.is_some())).map(Into::into),
+            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), turn)
         };
         let turns = turns(&thread.records(), total);
         if let Some(open) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
@@ -200,7 +190,9 @@ impl<H: Host> Filter<H> {
             let what = ["Files of a question of session ", session, " not remembered: their references are too long"];
             log::warn(&self.host, log::LIMIT, &what);
         }
-        let Seen { incarnation, mut values, summary, branches, oldest, user, settings, recall: found, .. } = seen;
+        let Seen {
+            incarnation, mut values, summary, branches, oldest, user, settings, omissions, recall: found, ..
+        } = seen;
         if said.is_read == Some(false) {
             return Ok(());
         }
@@ -217,7 +209,7 @@ impl<H: Host> Filter<H> {
                 && branches.hold(target, summary.to)
                 && render::summary_weight(&summary.text) <= budget / 2
         });
-        let told = is_told.then_some(Told { budget, unreadable: thread.unreadable });
+        let told = is_told.then_some(Told { budget, unreadable: thread.unreadable, omissions: &omissions });
         let Attached { mut members, shown, tokens: shown_tokens } = if said.has_window == Some(false) {
             // So whatever was said may be recalled.
             Attached::default()
@@ -277,6 +269,66 @@ impl<H: Host> Filter<H> {
     }
 }
 
+impl<H: Host> Filter<H> {
+    /// Why an entry without a session fails: it is about a node's transcript, and `require_node` is set.
+    pub(crate) fn lacks_session(&self, metadata: &str) -> Option<Problem> {
+        let options = self.config.conversation.as_ref().filter(|options| options.require_node)?;
+        if !Said::of(metadata).is_of_node(options) {
+            return None;
+        }
+        let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();
+        log::warn(&self.host, log::SESSION, &[&message]);
+        Some(Problem { code: "invalid", message })
+    }
+
+    /// What a question of a conversation tells its answers that did not get as far as seeing it: whose turn it is and what
+    /// is to be stored of it, as its metadata say. An empty incarnation says that nothing else is known.
+    pub(crate) fn unseen(
+        &self,
+        options: &Options,
+        session: &str,
+        entry: &QuestionEntry<'_>,
+        metadata: &Metadata<'_>,
+    ) -> String {
+        let said = Said::of(entry.metadata);
+        let turn = turn_id(self.host.now_micros(), 0, entry.text);
+        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
+        let node = said.node(options, session).ok().flatten();
+        let user = said.user_id.as_deref().map(owner::name);
+        let state = State {
+            parent: said.parent.as_deref().map(token),
+            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), turn)
+        };
+        state.write().0
+    }
+}
+
+/// What a question tells its answers by what its metadata say, whatever is there.
+fn as_said<'a>(
+    said: &'a Said<'_>,
+    session: &'a str,
+    node: Option<&'a str>,
+    id: Option<&'a str>,
+    user: Option<&'a str>,
+    turn: String,
+) -> State<'a> {
+    let is_unwritten = said.is_written == Some(false);
+    let listed = |id: &'a Option<Cow<'_, str>>| owner::listed(id.as_deref().filter(|_| node.is_some())).map(Into::into);
+    State {
+        session: session.into(),
+        node: node.map(Into::into),
+        question: id.map_or_else(|| own_key(&turn).into(), Into::into),
+        turn: turn.into(),
+        is_named: id.is_some(),
+        is_unwritten,
+        files: step::files(said.files.as_deref()).filter(|_| !is_unwritten),
+        user: user.map(Into::into),
+        app_id: listed(&said.app_id),
+        node_id: listed(&said.node_id),
+        ..State::default()
+    }
+}
+
 /// An id for a turn: no two turns of a session have the same, unless the same was asked of the same conversation in the
 /// same microsecond.
 pub(super) fn turn_id(micros: u64, next: u64, text: &str) -> String {
@@ -293,7 +345,7 @@ pub(super) fn own_key(turn: &str) -> String {
 /// Whether a transaction failed for what only conversations need.
 pub(super) fn is_ours(failure: &Failure) -> bool {
     let parts = [TRANSCRIPT, SESSION, MESSAGES, BRANCHES, RESULTS];
-    let key = [HEAD, TOTAL, BYTES];
+    let key = [HEAD, TOTAL, BYTES, TRUNCATED];
     match failure.code {
         FailureCode::WrongType => parts.contains(&&*failure.subject) || key.contains(&&*failure.subject),
         FailureCode::NotACounter | FailureCode::CounterOverflow => key.contains(&&*failure.subject),

@@ -27,13 +27,15 @@ pub(super) struct Source<'r, 'a> {
     /// The question.
     pub query: &'r str,
     /// The trace is wanted, too.
-    pub told: Option<Told>,
+    pub told: Option<Told<'r>>,
 }
 
 /// What only the trace tells.
-pub(super) struct Told {
+pub(super) struct Told<'r> {
     pub budget: u64,
     pub unreadable: u64,
+    /// Members of the trace: what was left out when it was stored.
+    pub omissions: &'r str,
 }
 
 /// What is attached.
@@ -87,12 +89,14 @@ impl Source<'_, '_> {
         if let Some(summary) = self.summary {
             push_member(&mut members, "memory_summary", &render::summary(&summary.text));
         }
-        if let Some(Told { budget, unreadable }) = self.told {
+        if let Some(Told { budget, unreadable, omissions }) = self.told {
             let facts = trace::Facts {
                 budget,
+                message_limit: options.message_limit,
                 total: self.total,
                 summary_to: limits.reach,
                 unreadable,
+                omissions,
                 turns: self.turns,
                 window: &window,
             };

@@ -31,7 +31,7 @@ impl<H: Host> Filter<H> {
     pub(crate) fn commit(&self, options: &Options, entry: &AnswerEntry<'_>, metadata: &Metadata<'_>) -> AnswerReply {
         let said = Said::of(entry.metadata);
         let mut state = match Turn::parse(entry.turn) {
-            // Of a question that failed, or that was asked before conversations were configured.
+            // Of a question that was asked before conversations were configured.
             Some(turn) => Some(State {
                 session: turn.session.into(),
                 incarnation: turn.incarnation.unwrap_or_default().into(),
@@ -50,7 +50,13 @@ impl<H: Host> Filter<H> {
                     .unwrap_or_else(|| State { session: named.clone(), ..State::default() }),
             );
         }
-        let Some(mut state) = state else { return AnswerReply::of(Effect::Passed) };
+        let Some(mut state) = state else {
+            return match self.lacks_session(entry.metadata) {
+                Some(problem) => AnswerReply::with(Effect::Failed, problem),
+                None => AnswerReply::of(Effect::Passed),
+            };
+        };
+        said.warn(&self.host, &state.session);
         if said.is_user_bad {
             log::warn(&self.host, log::SESSION, &["Answer not stored in session ", &state.session, ask::BAD_USER]);
             return AnswerReply::of(Effect::Foreign);
@@ -79,8 +85,9 @@ impl<H: Host> Filter<H> {
         let has_activity = !entry.activity.is_empty();
         let skip = intake::skip(options, entry.text, has_activity);
         let skip = if said.is_written == Some(false) { Some(Skip::SwitchedOff) } else { skip };
+        let named = said.user_id.as_deref().map(owner::name);
         if let Some(skip) = skip {
-            return self.skipped(&state.session, skip);
+            return self.skipped(&state, named.as_deref(), skip);
         }
         let value = if entry.text.trim().is_empty() { None } else { Some(self.encode(entry.text)) };
         let value = match value {
@@ -91,13 +98,14 @@ impl<H: Host> Filter<H> {
 
         // Without a question the turn is the answer's own.
         let is_paired = !state.turn.is_empty();
+        // A question that failed knows whose the turn is, and nothing of the conversation.
+        let is_seen = is_paired && !state.incarnation.is_empty();
         if !is_paired {
             state.turn = turn_id(self.host.now_micros(), 0, entry.text).into();
             state.question = own_key(&state.turn).into();
             state.parent = said.parent.as_deref().map(|parent| token(parent).into_owned().into());
         }
         let at = history::timestamp(self.host.now_micros());
-        let named = said.user_id.as_deref().map(owner::name);
         if let (Some(user), Some(named)) = (&state.user, &named)
             && user != named
         {
@@ -107,10 +115,10 @@ impl<H: Host> Filter<H> {
         state.app_id = state.app_id.or(said.app_id.clone());
         state.node_id = state.node_id.or(said.node_id.clone());
         let is_first = !state.is_owned && state.user.is_some();
-        let registers = is_first || (state.node.is_some() && (state.is_new || !is_paired));
+        let registers = is_first || (state.node.is_some() && (state.is_new || !is_seen));
         let mut is_long = false;
         if registers {
-            match self.register(options, &mut state, &at, is_paired) {
+            match self.register(options, &mut state, &at, is_seen) {
                 Ok(Registered::Done { is_long: told }) => is_long = told,
                 Ok(Registered::Foreign) => return self.foreign(&state.session),
                 Ok(Registered::Ended) => return self.ended(&state.session),
@@ -136,14 +144,14 @@ impl<H: Host> Filter<H> {
                 .filter(|text| !text.is_empty() && !state.is_unwritten),
             question_files: state.files.as_deref(),
             answer_files: answer_files.as_deref(),
-            total: is_paired.then_some(state.total),
+            total: is_seen.then_some(state.total),
             parent: state.parent.as_deref(),
             value_bytes: value.as_ref().map_or(0, String::len),
             budget,
         };
         let step = Step::new(options, entry, &about);
         if step.is_empty() {
-            return self.skipped(&state.session, Skip::Blank);
+            return self.skipped(&state, None, Skip::Blank);
         }
         let beginning = Place {
             asks: true,
@@ -177,7 +185,7 @@ impl<H: Host> Filter<H> {
         let asked = about.question.filter(|_| is_titled);
         let recalls = options.recall.scope != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
-            summarized: Some(state.summarized).filter(|_| is_paired),
+            summarized: Some(state.summarized).filter(|_| is_seen),
             threshold: budget,
             summaries: options.summaries && said.is_summarized != Some(false),
             title: asked.is_some(),
@@ -259,14 +267,16 @@ impl<H: Host> Filter<H> {
         AnswerReply::of(Effect::Foreign)
     }
 
-    fn skipped(&self, session: &str, skip: Skip) -> AnswerReply {
-        let message = format!("Answer in session {session} not stored: {}", skip.reason());
+    /// `named` is the user whom the answer names.
+    fn skipped(&self, state: &State<'_>, named: Option<&str>, skip: Skip) -> AnswerReply {
+        self.count_skip(state, named.or(state.user.as_deref()), skip);
+        let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
         log::debug(&self.host, |line| line.push_str(&message));
         AnswerReply::with(Effect::Skipped, Problem { code: skip.code(), message })
     }
 
     fn without_node(&self, options: &Options, session: &str) -> AnswerReply {
-        let message = format!("memory_mode is node, and metadata of session {session} name no node_id");
+        let message = scope::no_node(session);
         log::warn(&self.host, log::SESSION, &[&message]);
         if options.require_node {
             return AnswerReply::with(Effect::Failed, Problem { code: "invalid", message });

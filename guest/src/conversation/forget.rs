@@ -16,8 +16,8 @@ use crate::names::is_session;
 use crate::reply::{self, Found, Outcomes};
 use crate::sessions::{Answer, Sessions, store_problem};
 use crate::store::{
-    Bucket, BucketKind, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, Receipt, Status, Transaction,
-    VALUES,
+    Bucket, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, Receipt, Status,
+    Transaction, VALUES,
 };
 
 /// What one call deletes: sessions, and nodes.
@@ -96,13 +96,26 @@ impl<H: Host> Sessions<H> {
         let (Found::Entries(nodes), Found::Entries(sessions)) = (outcomes.entries()?, outcomes.entries()?) else {
             return Err(Failure::out_of_turn());
         };
-        let mut gone = Gone { sessions: sessions.entries, nodes: nodes.entries };
+        let mut gone = Gone { sessions: Vec::new(), nodes: Vec::new() };
+        let mut broken = None;
+        // One that can't be read keeps no other: it stays in the lists, and is told in the end.
+        let mut is_gone = |name: &str, looked: Result<(), Failure>| match looked {
+            Err(failure) if failure.code == FailureCode::WrongType => {
+                broken.get_or_insert_with(|| (name.to_owned(), failure));
+                Ok(false)
+            }
+            looked => looked.map(|()| true),
+        };
         // Nodes first: whose they are, their session may know.
-        for node in &gone.nodes {
-            self.forget_node(name, node, &mut done)?;
+        for node in nodes.entries {
+            if is_gone(&node.text, self.forget_node(name, &node, &mut done))? {
+                gone.nodes.push(node);
+            }
         }
-        for session in &gone.sessions {
-            self.forget_session(name, session, &mut done)?;
+        for session in sessions.entries {
+            if is_gone(&session.key, self.forget_session(name, &session, &mut done))? {
+                gone.sessions.push(session);
+            }
         }
         for _ in 0..TRIES {
             if let Some(remaining) = self.unlist(name, &gone, &expected(&stamp, next))? {
@@ -112,6 +125,14 @@ impl<H: Host> Sessions<H> {
             // They came back: that stays in the lists, for the next call. Or somebody else forgets them.
             done.remaining = 1;
             next = self.keep_what_came_back(name, &mut gone, next)?;
+        }
+        if let Some((session, failure)) = broken {
+            let message = format!(
+                "Session {session} can't be read (its {} has the wrong type), so nobody knows whose it is. Delete it, then \
+                 forget the user again; their other sessions were dealt with",
+                failure.subject
+            );
+            return Err(Failure { message, ..failure });
         }
         if done.remaining == 0 {
             let operations = [

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use keepline_json as json;
+
 use super::options::Options;
 use crate::names;
 
@@ -19,16 +21,6 @@ pub(crate) enum Skip {
 }
 
 impl Skip {
-    /// As a problem's code.
-    pub(crate) fn code(self) -> &'static str {
-        match self {
-            Self::Blank => "blank",
-            Self::Marker => "marker",
-            Self::Short => "too-short",
-            Self::SwitchedOff => "switched-off",
-        }
-    }
-
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Blank => "it is blank",
@@ -91,8 +83,40 @@ pub(crate) fn cleaned<'a>(options: &Options, mut text: Cow<'a, str>, is_answer: 
     redacted(options, text)
 }
 
-/// With all patterns replaced.
-pub(crate) fn redacted<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
+/// With all patterns replaced. Of JSON, also what its strings spell with escapes, as many writers do with all but ASCII.
+pub(crate) fn redacted<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
+    let text = replaced(options, text);
+    if options.redact.is_empty() || !text.as_bytes().contains(&b'\\') || json::value(&text).is_none() {
+        return text;
+    }
+    let plain = respelled(&text);
+    match replaced(options, (&*plain).into()) {
+        Cow::Owned(replaced) => replaced.into(),
+        Cow::Borrowed(_) => text,
+    }
+}
+
+/// JSON whose strings have no more escapes than they must.
+fn respelled(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some((before, string)) = json::split_before(rest, b'"') {
+        let mut is_escaped = true; // the quote that it begins with
+        let end = string.bytes().position(|byte| {
+            let ends = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            ends
+        });
+        let Some((raw, after)) = end.and_then(|end| string.split_at_checked(end + 1)) else { break };
+        out.push_str(before);
+        json::push_string(&mut out, &json::string(raw).unwrap_or_default());
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn replaced<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
     for pattern in &options.redact {
         if let Some(replaced) = pattern.replaced(&text) {
             text = Cow::Owned(replaced);
@@ -118,7 +142,13 @@ pub(crate) fn cut(text: &mut Cow<'_, str>, limit: usize) -> bool {
 fn without_thoughts(text: &str) -> Option<String> {
     const OPEN: &str = "<think>";
     const CLOSE: &str = "</think>";
-    let (before, mut rest) = names::split_once(text, OPEN)?;
+    let begin = names::split_once(text, OPEN);
+    // Some models' templates open the first thought before the model speaks.
+    let head = names::split_once(text, CLOSE).filter(|(head, _)| names::find(head, OPEN).is_none());
+    let (before, mut rest) = match head {
+        Some(_) => ("", text),
+        None => begin?,
+    };
     let mut out = before.to_owned();
     // Thoughts may hold another beginning, which is a part of them.
     while let Some((_, after)) = names::split_once(rest, CLOSE) {
@@ -153,7 +183,8 @@ mod tests {
         ] {
             assert_eq!(without_thoughts(before).as_deref(), Some(after), "{before}");
         }
-        assert_eq!(without_thoughts("</think> a"), None);
+        assert_eq!(without_thoughts("hm</think>\n\nA <think>x</think>B").as_deref(), Some("A B"));
+        assert_eq!(without_thoughts("a"), None);
     }
 
     #[test]
@@ -183,6 +214,22 @@ mod tests {
         }
         let options = Options { max_message_length: 0, ..Options::default() };
         assert_eq!(take(&options, &"x".repeat(20_000), false).text.len(), 20_000);
+    }
+
+    #[test]
+    fn what_json_spells_with_escapes_is_redacted() {
+        let redact = ["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(Pattern::parse).collect();
+        let options = Options { redact, ..Options::default() };
+        for (before, after) in [
+            (r#"{"name": "M\u00fcller", "n": 1e2}"#, r#"{"name": "[redacted]", "n": 1e2}"#),
+            (r#"["c\/o \"x\" \\", "\u0073k-123456"]"#, r#"["[redacted] \"x\" \\", "[redacted]"]"#),
+            (r#""M\u00fcller \\ue""#, r#""[redacted] \\ue""#),
+            // What holds nothing of it stays as it is, and so does what is no JSON.
+            (r#"{"name": "M\u00f6ller"}"#, r#"{"name": "M\u00f6ller"}"#),
+            (r#"M\u00fcller"#, r#"M\u00fcller"#),
+        ] {
+            assert_eq!(redacted(&options, before.into()), after, "{before}");
+        }
     }
 
     #[test]

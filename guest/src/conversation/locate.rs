@@ -29,6 +29,8 @@ pub(super) struct Asked {
     pub is_open: bool,
     /// Whether it has its answer.
     pub is_answered: bool,
+    /// Whether it has the answer that was looked for, to the letter, or one without a text was looked for.
+    pub is_repeated: bool,
     /// Where another answer to the question goes; none: the question's message is not there.
     pub fork: Option<Fork>,
 }
@@ -79,8 +81,8 @@ impl Located {
         sum
     }
 
-    /// The turn that the message is a part of. None: it can't be read.
-    pub(super) fn asked(&self) -> Option<Asked> {
+    /// The turn that the message is a part of, and whether it has this answer. None: it can't be read.
+    pub(super) fn asked(&self, answer: Option<&str>) -> Option<Asked> {
         let records = self.records();
         let (_, last) = records.iter().find(|(at, _)| *at == self.position)?;
         let of_turn: Vec<_> =
@@ -97,7 +99,9 @@ impl Located {
             Fork { after: *after, total, next: self.next }
         });
         let is_answered = !is_open && of_turn.iter().any(|(_, record)| is_said(record));
-        Some(Asked { turn: last.turn.to_string(), is_open, is_answered, fork })
+        let is_same = |answer: &str| of_turn.iter().any(|(_, record)| is_said(record) && *record.content == *answer);
+        let is_repeated = answer.is_none_or(is_same);
+        Some(Asked { turn: last.turn.to_string(), is_open, is_answered, is_repeated, fork })
     }
 }
 

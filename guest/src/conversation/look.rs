@@ -3,13 +3,14 @@
 //! Promises one wait: the transcript, the session's owner and the user's values come together. A second one, for what an
 //! old branch holds beyond the newest records, only where it is needed. Refuses to read more than a window may need.
 
+use super::omissions::{self, COUNTERS};
 use super::options::Options;
 use super::record::integer;
 use super::settings::Settings;
 use super::thread::{Branches, Thread};
 use super::{
     BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, recall,
-    tokens,
+    title, tokens,
 };
 use crate::filter::Filter;
 use crate::log;
@@ -49,6 +50,8 @@ pub(super) struct Wanted<'a> {
     pub own: Option<&'a str>,
     /// Whether buckets are found as they are, and left so.
     pub only_looks: bool,
+    /// Whether a trace is made, so that the counts of what was not stored are wanted, too.
+    pub is_told: bool,
     /// What is to be looked up.
     pub recall: Option<&'a recall::find::Wanted>,
     /// In the session alone, also where it is looked up with the user.
@@ -66,10 +69,11 @@ pub(super) struct Seen {
     pub total: u64,
     pub summary: Option<String>,
     pub owner: Option<String>,
-    pub has_title: bool,
-    /// A title is due, or was and did not come about.
-    pub is_untitled: bool,
+    /// A title is due: there is none, or one that is still to be refined; unless that was tried.
+    pub wants_title: bool,
     pub settings: Settings,
+    /// As members of the trace.
+    pub omissions: String,
     pub user: owner::Seen,
     pub branches: Branches,
     pub newest: LogRecords,
@@ -84,12 +88,14 @@ pub(super) struct Seen {
 impl<H: Host> Filter<H> {
     /// Read what the window may need, in one wait. None: the session is another user's.
     pub(super) fn look(&self, options: &Options, wanted: &Wanted<'_>) -> Result<Option<Seen>, Failure> {
-        let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session } =
+        let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session, .. } =
             *wanted;
+        let counters = if wanted.is_told { COUNTERS.as_slice() } else { &[] };
+        let once = [ONCE.as_slice(), counters].concat();
         let crate::Config { max_keys, max_context_bytes, .. } = self.config;
         let mut operations = vec![
             Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
-            Operation::GetSome { map: SESSION, keys: &ONCE, max_bytes: SESSION_BYTES },
+            Operation::GetSome { map: SESSION, keys: &once, max_bytes: SESSION_BYTES },
             Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
             Operation::Read {
                 log: TRANSCRIPT,
@@ -181,7 +187,9 @@ impl<H: Host> Filter<H> {
         let (head, total, summary) = (once.take(HEAD), once.take(TOTAL), once.take(SUMMARY));
         let owner = if is_node { owner } else { once.take(OWNER) };
         let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
-        let (has_title, is_untitled) = (once.take(TITLE).is_some(), once.take(UNTITLED).is_some());
+        let (title, untitled) = (once.take(TITLE), once.take(UNTITLED));
+        let wants_title = untitled.map_or(title.is_none(), |untitled| untitled != title::SETTLED);
+        let omissions = if wanted.is_told { omissions::members(&mut once) } else { String::new() };
         let branches = Branches::of(&outcomes.readable()?);
         let newest = outcomes.records()?;
         let mut position = None;
@@ -204,9 +212,9 @@ impl<H: Host> Filter<H> {
             total,
             summary,
             owner,
-            has_title,
-            is_untitled,
+            wants_title,
             settings,
+            omissions,
             user,
             branches,
             newest,

@@ -5,14 +5,16 @@
 
 use std::ops::RangeInclusive;
 
-use super::desk::Transcript;
+use super::desk::{Address, Transcript};
 use super::record::{Kind, Record, integer, role_name};
 use super::thread::{Branches, Read, Thread};
 use super::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
 use crate::names::{repr, token};
-use crate::sessions::{Answer, Code, SessionProblem, Sessions};
+use crate::sessions::{Answer, Code, SessionProblem, Sessions, conflict};
 use crate::store::{Failure, Host, LogExtent, LogRecords, Opening, Operation, Span};
 
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
 /// What one call looks at.
 const LOOK_RECORDS: u64 = 2048;
 const LOOK_BYTES: u64 = 4 << 20;
@@ -65,6 +67,22 @@ impl<H: Host> Sessions<H> {
     /// Find messages, the newest first to be looked at.
     pub fn messages(&self, transcript: &Transcript<'_>, query: &MessageQuery<'_>) -> Answer<MessagePage> {
         let at = transcript.address()?;
+        let mut stood = None;
+        for _ in 0..TRIES {
+            if let Some(page) = self.page(&at, query, &mut stood)? {
+                return Ok(page);
+            }
+        }
+        Err(conflict(at.session))
+    }
+
+    /// None: what was to be read made room for others meanwhile, since the transcript does not stand where it `stood`.
+    fn page(
+        &self,
+        at: &Address<'_>,
+        query: &MessageQuery<'_>,
+        stood: &mut Option<LogExtent>,
+    ) -> Answer<Option<MessagePage>> {
         if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
             let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
             return Err(SessionProblem::new(Code::InvalidValue, message));
@@ -104,20 +122,23 @@ impl<H: Host> Sessions<H> {
             None => newest,
         };
         let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
-            return Ok(MessagePage::default());
+            return Ok(Some(MessagePage::default()));
         };
         let spans = match query.id {
             Some(name) => {
                 let at = position(name)?;
                 let is_there = at <= end && (query.thread.is_none() || branches.hold(end, at));
                 if !is_there {
-                    return Ok(MessagePage::default());
+                    return Ok(Some(MessagePage::default()));
                 }
                 vec![Span { position: at, count: 1 }]
             }
             None => branches.spans(end, extent.first, LOOK_RECORDS),
         };
-        let runs = self.read_runs(&at, &life, &spans)?;
+        let runs = self.read_runs(at, &life, &spans)?;
+        if runs.is_empty() && stood.replace(extent) != Some(extent) {
+            return Ok(None);
+        }
         let (candidates, mut rest) = match (query.id, query.thread) {
             (None, Some(_)) => on_thread(&runs, &branches, end),
             (None, None) => all(&runs, extent),
@@ -138,7 +159,7 @@ impl<H: Host> Sessions<H> {
         }
         let found = kept.iter().filter_map(|index| candidates.get(*index));
         let messages = found.map(|(position, text)| (*position, (*text).to_owned())).collect();
-        Ok(MessagePage { messages, older: rest.map(|position| position + 1) })
+        Ok(Some(MessagePage { messages, older: rest.map(|position| position + 1) }))
     }
 
     /// A message's text, or a part of it by characters.
@@ -157,7 +178,7 @@ impl<H: Host> Sessions<H> {
     }
 
     /// All that a message says: of a tool's result that was cut, the whole.
-    pub(super) fn whole_text(&self, at: &super::desk::Address<'_>, position: u64) -> Answer<String> {
+    pub(super) fn whole_text(&self, at: &Address<'_>, position: u64) -> Answer<String> {
         let read = Operation::ReadAt { log: TRANSCRIPT, position, count: 1, max_bytes: LOOK_BYTES };
         let (life, mut outcomes) = self.look(at.session, at.bucket(), Opening::LOOK, &[read])?;
         let run = self.told(at.session, outcomes.records())?;
@@ -176,7 +197,7 @@ impl<H: Host> Sessions<H> {
     }
 
     /// Read spans, the newest first, as far as they come whole.
-    fn read_runs(&self, at: &super::desk::Address<'_>, life: &str, spans: &[Span]) -> Answer<Vec<LogRecords>> {
+    fn read_runs(&self, at: &Address<'_>, life: &str, spans: &[Span]) -> Answer<Vec<LogRecords>> {
         let read = |spans: &[Span]| {
             let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: LOOK_BYTES }];
             let (_, mut outcomes) = self.look(at.session, at.bucket(), Opening::life(life), &read)?;

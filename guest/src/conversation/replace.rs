@@ -6,6 +6,7 @@
 
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::locate::Located;
+use super::omissions::COUNTERS;
 use super::options::Options;
 use super::placed::{Base, Follows, Given, Placed, is_asked};
 use super::recall::correct::Fate;
@@ -13,8 +14,8 @@ use super::record::{Record, Role, integer};
 use super::rewrite::number;
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, recall,
-    scope, title,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
+    recall, scope, title,
 };
 use crate::names::repr;
 use crate::reply::{self, Outcomes};
@@ -146,7 +147,7 @@ impl<H: Host> Sessions<H> {
             let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
             let found = Located::find(self.host(), &look, parent);
             if let Some(found) = found.map_err(|failure| store_problem(at.session, &failure))? {
-                let turn = found.asked().map(|asked| asked.turn).unwrap_or_default();
+                let turn = found.asked(None).map(|asked| asked.turn).unwrap_or_default();
                 return Ok(Some(Follows { after: found.position, total: found.total(), turn }));
             }
         }
@@ -197,10 +198,11 @@ impl<H: Host> Sessions<H> {
         }
         if !is_added {
             gone.push(recall::correct::ONCE);
+            gone.extend(COUNTERS);
             once.push((BYTES, &stored));
             match named.as_deref() {
                 Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
-                None if !basis.has_title_of_its_own => gone.push(TITLE),
+                None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
                 _ => {}
             }
         }

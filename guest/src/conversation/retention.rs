@@ -1,13 +1,14 @@
 //! Retention: of a conversation that is over its limits the oldest turns go.
 //!
 //! Promises that whole turns go, the newest never, and all that belongs to them: ids, whole results, branches. The summary
-//! stays. A tenth of the limit is freed at once, so that it is due seldom. The first step only finds out whether there is
+//! stays, and so does a turn that waits for a tool, with all after it, until the limit is exceeded twofold. A tenth of the limit is freed at once, so that it is due seldom. The first step only finds out whether there is
 //! anything to free, so that copies are made only then, and no more goes than was there at that step. Refuses to touch what
 //! others change meanwhile.
 
 use super::ask::own_key;
 use super::options::Options;
 use super::record::{Record, integer};
+use super::turns::turns;
 use super::upkeep::{Basis, Job, Progress, Step};
 use super::{BRANCHES, BYTES, MESSAGES, RESULTS, SESSION, TRANSCRIPT};
 use crate::filter::Filter;
@@ -43,6 +44,9 @@ impl<H: Host> Filter<H> {
         let surplus = Surplus {
             records: over(run.extent.length, options.max_session_messages),
             bytes: over(bytes, options.max_session_bytes),
+            // Whose tools never answer holds up the others only so long.
+            spares_open: over(run.extent.length, options.max_session_messages.saturating_mul(2)) == 0
+                && over(bytes, options.max_session_bytes.saturating_mul(2)) == 0,
         };
         if basis.to > 0 {
             run.records.truncate(usize::try_from(basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
@@ -84,6 +88,8 @@ fn over(held: u64, limit: u64) -> u64 {
 struct Surplus {
     records: u64,
     bytes: u64,
+    /// Whether nothing goes from the first turn on that waits for a tool.
+    spares_open: bool,
 }
 
 /// What goes.
@@ -104,11 +110,14 @@ impl Surplus {
         // Where a turn's last record is that was read.
         let last_of = |turn: &str| records.iter().rposition(|record| record.as_ref().is_some_and(|it| it.turn == turn));
         let newest = records.iter().rev().flatten().next().map(|record| record.turn.to_string()).unwrap_or_default();
+        let placed: Vec<_> = (run.first..).zip(&records).filter_map(|(at, it)| Some((at, it.as_ref()?))).collect();
+        let turns = turns(&placed, 0);
+        let is_open = |id: &str| self.spares_open && turns.iter().any(|turn| turn.is_open && turn.id == id);
         let (mut whole_until, mut bytes, mut cut) = (0, 0, None);
         for (index, (record, text)) in records.iter().zip(&run.records).enumerate() {
             bytes += text.len() as u64;
             if let Some(record) = record {
-                if record.turn == newest {
+                if record.turn == newest || is_open(&record.turn) {
                     break;
                 }
                 whole_until = whole_until.max(last_of(&record.turn).unwrap_or(index));

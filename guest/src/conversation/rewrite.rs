@@ -5,6 +5,7 @@
 //! Refuses to change what others have changed meanwhile, and to make anything of a record that it can't read.
 
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
+use super::omissions::COUNTERS;
 use super::options::Options;
 use super::recall::correct::Fate;
 use super::record::{Kind, Record, integer};
@@ -71,16 +72,15 @@ impl<H: Host> Sessions<H> {
             let (owner, revision) = (once.take(OWNER), once.take(REVISION));
             let revision = revision.as_deref();
             self.withdrawn(at.session, &life, owner.as_deref(), number(revision), Fate::Replaced)?;
+            let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::correct::ONCE];
+            let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
             let mut operations = vec![
                 WHERE_IT_STANDS,
                 Operation::ResetLog { log: TRANSCRIPT, records: &[] },
                 Operation::ResetMap { map: MESSAGES, entries: &[] },
                 Operation::ResetMap { map: BRANCHES, entries: &[] },
                 Operation::ResetMap { map: RESULTS, entries: &[] },
-                Operation::Remove {
-                    map: SESSION,
-                    keys: &[HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::correct::ONCE],
-                },
+                Operation::Remove { map: SESSION, keys: &gone },
                 Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
             ];
             operations.extend(recall::remove::ANEW);
@@ -192,7 +192,7 @@ impl<H: Host> Sessions<H> {
             let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
             let reach = summary.and_then(Summary::parse).map(|summary| summary.to);
             let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
-            let gone = [(is_covered, SUMMARY), (is_title, TITLE)];
+            let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, UNTITLED)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
             let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
             let owner = of(OWNER).filter(|_| at.node.is_none());

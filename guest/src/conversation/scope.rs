@@ -1,19 +1,20 @@
 //! What an entry's metadata say of its conversation.
 //!
-//! Promises to take every member for absent that is not of its type, but for a user: whoever names one that nobody can be
-//! is not taken for nobody. Refuses to follow the all-zero id: it says no more
-//! than "the message before".
+//! Promises to take every member for absent that is not of its type, and to warn of those that were meant to switch
+//! something; but for a user: whoever names one that nobody can be is not taken for nobody. Refuses to follow the all-zero
+//! id: it says no more than "the message before".
 
 use std::borrow::Cow;
 
 use keepline_json as json;
 
 use super::options::{Mode, Options};
-use super::record::container;
+use super::record::{container, integer};
 use super::settings::Settings;
 use super::state::State;
+use crate::log;
 use crate::names::hashed;
-use crate::store::{Bucket, BucketKind, Opening, TimeToLive};
+use crate::store::{Bucket, BucketKind, Host, Opening, TimeToLive};
 
 /// As other systems write "the message before".
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -31,6 +32,8 @@ pub(crate) struct Said<'a> {
     pub files: Option<Cow<'a, str>>,
     pub app_id: Option<Cow<'a, str>>,
     pub node_id: Option<Cow<'a, str>>,
+    /// One of these two is there and no text: which node is meant is not known.
+    is_node_bad: bool,
     mode: Option<Mode>,
     /// The switches.
     pub is_read: Option<bool>,
@@ -40,10 +43,14 @@ pub(crate) struct Said<'a> {
     pub recalls: Option<bool>,
     /// Whether what is recalled is of the session that asks, also with its user's memory.
     pub recalls_session: bool,
+    /// The position of the message that the question is, if it is asked once more: recall leaves that out.
+    pub asked: Option<u64>,
     /// Whether it gets a window.
     pub has_window: Option<bool>,
     /// For this entry.
     pub settings: Settings,
+    /// Members that have no effect, and what they must be.
+    wrong: Vec<(String, &'static str)>,
 }
 
 impl<'a> Said<'a> {
@@ -58,16 +65,26 @@ impl<'a> Said<'a> {
                     said.user_id = string().filter(|id| id.len() <= 1024);
                     said.is_user_bad = said.user_id.is_none() && !matches!(raw, "null" | "\"\"");
                 }
-                "parent_message_id" => said.parent = string().filter(|id| id != NOBODY),
+                "parent_message_id" => {
+                    said.parent = string().filter(|id| id != NOBODY);
+                    said.expect(raw.starts_with('"'), raw, &["parent_message_id"], "a text");
+                }
+                // Read by whoever looks for the session.
+                "message_id" => said.expect(raw.starts_with('"'), raw, &["message_id"], "a text"),
                 "memory_question" => said.question = string(),
                 "files" => said.files = container(raw, '['),
-                "app_id" => said.app_id = string(),
-                "node_id" => said.node_id = string(),
+                "app_id" | "node_id" => {
+                    *(if &*name == "app_id" { &mut said.app_id } else { &mut said.node_id }) = string();
+                    said.is_node_bad |= raw != "null" && !raw.starts_with('"');
+                }
                 "memory_mode" => {
                     said.mode = match string().as_deref() {
                         Some("node") => Some(Mode::Node),
                         Some("conversation") => Some(Mode::Conversation),
                         _ => None,
+                    };
+                    if raw != "\"\"" {
+                        said.expect(said.mode.is_some(), raw, &["memory_mode"], "\"conversation\" or \"node\"");
                     }
                 }
                 "memory" => said.switch(raw),
@@ -78,34 +95,78 @@ impl<'a> Said<'a> {
     }
 
     fn switch(&mut self, raw: &str) {
+        const NUMBER: &str = "a positive integer";
         self.settings = Settings::parse(raw);
-        let _ = json::members(raw, |key, raw| {
+        let read = json::members(raw, |key, raw| {
+            let Some(key) = json::string(key) else { return };
             let is_on = match raw {
                 "true" => Some(true),
                 "false" => Some(false),
                 _ => None,
             };
-            match json::string(key).as_deref() {
-                Some("read") => self.is_read = is_on,
-                Some("write") => self.is_written = is_on,
-                Some("look") => self.only_looks = is_on,
-                Some("recall") => {
+            let settings = &self.settings;
+            let (is_good, allowed) = match &*key {
+                "recall" => {
                     self.recalls = is_on;
                     self.recalls_session = json::string(raw).as_deref() == Some("session");
+                    (is_on.is_some() || self.recalls_session, "true, false or \"session\"")
                 }
-                Some("window") => self.has_window = is_on,
-                Some("summarize") => self.is_summarized = is_on,
-                _ => {}
-            }
+                "asked" => {
+                    self.asked = integer(raw);
+                    (self.asked.is_some(), "a message's position")
+                }
+                "max_context_tokens" => (settings.max_context_tokens.is_some(), NUMBER),
+                "context_window" => (settings.context_window.is_some(), NUMBER),
+                "reserve_tokens" => (settings.reserve_tokens.is_some(), NUMBER),
+                "model" => (settings.model.is_some(), "a text of 1 to 128 bytes without control characters"),
+                name => {
+                    let switch = match name {
+                        "read" => &mut self.is_read,
+                        "write" => &mut self.is_written,
+                        "look" => &mut self.only_looks,
+                        "window" => &mut self.has_window,
+                        "summarize" => &mut self.is_summarized,
+                        _ => return,
+                    };
+                    *switch = is_on;
+                    (is_on.is_some(), "true or false")
+                }
+            };
+            self.expect(is_good, raw, &["memory.", &key], allowed);
         });
+        self.expect(read.is_some(), raw, &["memory"], "an object");
+    }
+
+    /// Note a member that is neither absent nor what it must be: once, however often it comes.
+    fn expect(&mut self, is_good: bool, raw: &str, name: &[&str], allowed: &'static str) {
+        if is_good || raw == "null" {
+            return;
+        }
+        let name = name.concat();
+        if !self.wrong.iter().any(|(other, _)| *other == name) {
+            self.wrong.push((name, allowed));
+        }
+    }
+
+    /// Warn of members that have no effect.
+    pub(crate) fn warn(&self, host: &impl Host, session: &str) {
+        for (name, allowed) in &self.wrong {
+            let what = ["Ignoring metadata.", name, " of an entry of session ", session, ": it must be ", allowed];
+            log::warn(host, log::SESSION, &what);
+        }
+    }
+
+    /// Whether it is about a node's transcript.
+    pub(crate) fn is_of_node(&self, options: &Options) -> bool {
+        self.mode.unwrap_or(options.memory_mode) == Mode::Node
     }
 
     /// The node whose transcript is meant; `Err`: there is to be one, and none is named. None: the session's.
     pub(crate) fn node(&self, options: &Options, session: &str) -> Result<Option<Cow<'static, str>>, NoNode> {
-        if self.mode.unwrap_or(options.memory_mode) == Mode::Conversation {
+        if !self.is_of_node(options) {
             return Ok(None);
         }
-        let node = self.node_id.as_deref().ok_or(NoNode)?;
+        let node = self.node_id.as_deref().filter(|_| !self.is_node_bad).ok_or(NoNode)?;
         Ok(Some(name(self.app_id.as_deref(), session, node).into()))
     }
 
@@ -119,6 +180,11 @@ impl<'a> Said<'a> {
         let named = name(app, &state.session, self.node_id.as_deref().or(state.node_id.as_deref())?);
         Some(named).filter(|named| named != asked)
     }
+}
+
+/// Why an entry in node mode has no memory.
+pub(super) fn no_node(session: &str) -> String {
+    format!("memory_mode is \"node\", but an entry of session {session} has no node_id, or ids that are not texts")
 }
 
 /// What the bucket of a node is called.

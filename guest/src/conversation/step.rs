@@ -149,9 +149,10 @@ impl<'a> Step<'a> {
         }
         let (text, error) = match (activity.output, activity.error) {
             (None, None) => return,
-            (output, error) => (output.or(error).unwrap_or_default(), error),
+            (Some(output), Some(error)) => (with_error(output, error), Some(error)),
+            (output, error) => (output.or(error).unwrap_or_default().into(), error),
         };
-        let text = intake::redacted(options, text.into());
+        let text = intake::redacted(options, text);
         let mut record = Record::new(about.turn, Role::Tool, "".into(), about.at);
         record.kind = Kind::ToolResult;
         let mut error = error.map(|error| intake::redacted(options, error.into()));
@@ -232,6 +233,12 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// What the answer says, as it is to be stored; none: nothing.
+    pub(super) fn answer(&self) -> Option<&str> {
+        let said = self.rest.iter().rfind(|record| record.kind == Kind::Message)?;
+        Some(&*said.content).filter(|text| !text.is_empty())
+    }
+
     /// Whether anything is left to be stored.
     pub(super) fn is_empty(&self) -> bool {
         self.question.is_none() && self.rest.is_empty()
@@ -245,10 +252,12 @@ impl<'a> Step<'a> {
         Some(self.rest.iter().take_while(is_waited_for).count())
     }
 
-    /// What it weighs, with its question or without.
-    pub(super) fn weight(&self, with_question: bool) -> u64 {
+    /// What it weighs, with its question or without, and how many of its texts are cut.
+    pub(super) fn weight(&self, with_question: bool) -> (u64, i64) {
         let question = self.question.iter().filter(|_| with_question);
-        question.chain(&self.rest).map(|record| record.weight).sum()
+        question
+            .chain(&self.rest)
+            .fold((0, 0), |(weight, cut), record| (weight + record.weight, cut + i64::from(record.truncated)))
     }
 
     /// Its records as JSON.
@@ -269,6 +278,15 @@ impl<'a> Step<'a> {
         }
         records.iter().map(Record::write).collect()
     }
+}
+
+/// What a tool gave and why it failed, as one text: so a window shows both, and both count. Some tools end with the error
+/// anyway.
+fn with_error<'t>(output: &'t str, error: &str) -> Cow<'t, str> {
+    if output.as_bytes().ends_with(error.as_bytes()) {
+        return output.into();
+    }
+    [output, "\n[Error] ", error].concat().into()
 }
 
 /// What of a tool's result its record holds. None: all of it.

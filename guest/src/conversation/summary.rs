@@ -59,6 +59,10 @@ impl<H: Host> Filter<H> {
             }
             NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => &basis.fallback,
         };
+        if text.is_empty() {
+            // Of calls of tools alone, say: what it would stand for stays in the window.
+            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
+        }
         let mut entry = String::from("{\"text\":");
         push_string(&mut entry, text);
         for (name, count) in [("to", basis.to), ("total", basis.total)] {
@@ -240,6 +244,9 @@ fn digest(earlier: Option<&str>, records: &[&Record<'_>], bytes: usize) -> Strin
     });
     let mut kept: Vec<&str> = kept.map(String::as_str).collect();
     kept.reverse();
+    if let Some(newest) = lines.last().filter(|_| kept.is_empty()) {
+        kept.push(up_to(newest, bytes, usize::MAX));
+    }
     let room = bytes.saturating_sub(kept.iter().map(|line| line.len() + 1).sum::<usize>());
     // What was digested before gives way from its beginning.
     let mut old = earlier.unwrap_or_default();
@@ -300,6 +307,8 @@ mod tests {
             let text = digest(Some("- earlier\n- later"), &records, bytes);
             assert!(text.len() <= bytes, "{bytes}: {}", text.len());
             assert!(bytes < 100 || text.ends_with("- The user asked: question 99"), "{text}");
+            // The newest is cut where it does not fit.
+            assert_eq!(text.is_empty(), bytes == 0, "{bytes}: {text}");
         }
         assert!(digest(Some("- earlier"), &records, 100_000).starts_with("- earlier\n- The user asked: question 0\n"));
     }

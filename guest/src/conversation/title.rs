@@ -5,15 +5,16 @@
 
 use super::options::Options;
 use super::record::{Kind, Record, Role};
-use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose};
+use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use super::{SESSION, TITLE, TRANSCRIPT, UNTITLED};
 use crate::filter::Filter;
 use crate::store::{Bucket, Failure, Host, LogEnd, Operation};
 
 /// The task, and its lease.
 pub(super) const TASK: &str = "title";
-/// The title is what it is from now on, as far as deferred work is concerned.
-const SETTLED: Operation<'static> = Operation::Remove { map: SESSION, keys: &[UNTITLED] };
+/// What [`UNTITLED`] says then: the title, or that there is none, stays as far as deferred work is concerned.
+pub(super) const SETTLED: &str = "0";
+const SETTLE: Operation<'static> = Operation::Put { map: SESSION, key: UNTITLED, text: SETTLED };
 /// A title has at least so many characters.
 const MIN: usize = 3;
 /// What is read to find the first message.
@@ -26,7 +27,10 @@ const PROMPT: &str = "Give the conversation that begins with the quoted message 
 
 /// The first message as a title.
 pub(super) fn of_message(text: &str, max: u64) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
+    // Nothing that moves a terminal's cursor, or turns around what is written.
+    let is_plain = |c: &char| !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let words = text.split_whitespace().map(|word| word.chars().filter(is_plain).collect::<String>());
+    let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
     shortened(&words.join(" "), max)
 }
 
@@ -62,14 +66,17 @@ impl<H: Host> Filter<H> {
         job: &Job<'_>,
         mut basis: Basis,
     ) -> Result<Progress, Failure> {
+        if !options.auto_generate_titles {
+            return Ok(Progress::of(Step::Done));
+        }
         if let Some(result) = job.result {
             let title = match result {
                 NeedResult::Text(text) => cleaned(text, options.title_max_length),
                 NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => None,
             };
             // One that is of no use will not be better next time.
-            let mut operations = vec![SETTLED];
-            if let Some(text) = &title {
+            let mut operations = vec![SETTLE];
+            if let Some(text) = title.as_ref().or(Some(&basis.fallback).filter(|text| !text.is_empty())) {
                 operations.push(Operation::Put { map: SESSION, key: TITLE, text });
             }
             let expectations = basis.unchanged(TITLE);
@@ -94,8 +101,14 @@ impl<H: Host> Filter<H> {
             given.is_none_or(|title| title == of_message(&first.content, options.title_max_length))
         };
         let Some(first) = first.filter(is_own) else {
-            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[SETTLED])?));
+            // A question may still come.
+            let is_waiting = basis.before.is_none() && run.extent.length == run.records.len() as u64;
+            let settle: &[_] = if is_waiting { &[] } else { &[SETTLE] };
+            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], settle)?));
         };
+        if basis.before.is_none() && options.title_from_first_message {
+            basis.fallback = of_message(&first.content, options.title_max_length);
+        }
         let text = super::cuts::up_to(&first.content, SHOWN, usize::MAX);
         let prompt = if options.title_prompt.is_empty() { PROMPT } else { &options.title_prompt };
         let need = CompletionNeed {

@@ -12,9 +12,12 @@ const TURNS: usize = 64;
 /// What is told.
 pub(super) struct Facts<'f, 'r, 'a> {
     pub budget: u64,
+    pub message_limit: u64,
     pub total: u64,
     pub summary_to: Option<u64>,
     pub unreadable: u64,
+    /// More members, each after a comma.
+    pub omissions: &'f str,
     pub turns: &'f [Turn<'r, 'a>],
     pub window: &'f Window<'r, 'a>,
 }
@@ -28,7 +31,7 @@ impl Facts<'_, '_, '_> {
             ("budget", Some(self.budget)),
             ("tokens", Some(self.window.cost)),
             ("thread_tokens", Some(self.total)),
-            ("stable_since", Some(self.window.stable_since)),
+            ("stable_since", self.window.stable_since),
             ("start", self.window.items.first().map(|item| item.position)),
             ("summary_to", self.summary_to),
             ("cleared_results", Some(self.window.cleared)),
@@ -42,11 +45,17 @@ impl Facts<'_, '_, '_> {
                 push_number(&mut out, count);
             }
         }
+        out.push_str(self.omissions);
         if self.window.has_gap {
             out.push_str(",\"gap\":true");
         }
         out.push_str(",\"turns\":[");
         let skipped = self.turns.len().saturating_sub(TURNS);
+        let mut newer = self
+            .turns
+            .iter()
+            .skip(skipped)
+            .fold((0, 0), |(cost, messages), turn| (cost + turn.cost(), messages + turn.messages()));
         for (index, turn) in self.turns.iter().enumerate().skip(skipped) {
             if index > skipped {
                 out.push(',');
@@ -58,14 +67,16 @@ impl Facts<'_, '_, '_> {
             out.push_str(",\"tokens\":");
             push_number(&mut out, turn.cost());
             out.push_str(",\"fate\":\"");
-            out.push_str(self.fate(turn));
+            out.push_str(self.fate(turn, newer));
             out.push_str("\"}");
+            newer = (newer.0 - turn.cost(), newer.1 - turn.messages());
         }
         out.push_str("]}");
         out
     }
 
-    fn fate(&self, turn: &Turn<'_, '_>) -> &'static str {
+    /// `newer`: what it and all turns after it count for.
+    fn fate(&self, turn: &Turn<'_, '_>, newer: (u64, u64)) -> &'static str {
         let is_shown = self.window.items.iter().any(|item| item.record.turn == turn.id);
         match () {
             () if is_shown && self.window.is_cut => "cut",
@@ -73,7 +84,11 @@ impl Facts<'_, '_, '_> {
             () if !turn.is_whole => "beginning not read",
             () if turn.is_open => "open",
             () if self.summary_to.is_some_and(|to| turn.first() <= to) => "summarized",
-            () => "over budget",
+            () if turn.records.iter().all(|(_, record)| record.is_removed()) => "removed",
+            () if newer.0 > self.budget => "over budget",
+            () if newer.1 > self.message_limit => "over message_limit",
+            // It would fit, and comes no more, so that the window's beginning stays where it is.
+            () => "cut back",
         }
     }
 }

@@ -323,7 +323,7 @@ impl<H: Host> Filter<H> {
     /// Everything stays as it was, and the next one need not wait for the lease to run out.
     pub(super) fn leave(&self, bucket: Bucket<'_>, job: &Job<'_>, basis: &Basis) -> Result<Progress, Failure> {
         self.write_back(bucket, job, basis, &[], &[])?;
-        Ok(Progress::failed(FailureCode::Other.as_str(), "What is needed could not be had".to_owned()))
+        Ok(Progress::failed(FailureCode::Other.as_str(), "What the task needs was not available".to_owned()))
     }
 
     /// Read what a step is about, under the task's lease: for as long as a step may take. (Stores without leases rely on

@@ -85,8 +85,9 @@ pub struct Window<'r, 'a> {
     pub items: Vec<Item<'r, 'a>>,
     /// The first turn that is shown, as an index; the number of turns if none is.
     pub start: usize,
-    /// What the thread weighed when the window's beginning was decided; from then on its prefix is stable.
-    pub stable_since: u64,
+    /// What the thread weighed when the window's beginning was decided; from then on its prefix is stable. None: more was
+    /// left out than the budget by weights asks for, and since when is not known.
+    pub stable_since: Option<u64>,
     /// Results that became placeholders.
     pub cleared: u64,
     /// Whether the newest turn had to be cut.
@@ -157,7 +158,7 @@ pub fn window<'r, 'a>(
     let start = by_budget.max(after_summary);
     let mut window = Window {
         start,
-        stable_since: if is_later { total } else { epoch.full_at },
+        stable_since: Some(epoch.full_at).filter(|_| !is_later),
         has_gap: limits.reach.is_some() && by_budget > after_summary,
         cost: shown_from(start).0,
         ..Window::default()

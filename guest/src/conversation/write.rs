@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::locate::{Asked, Located};
+use super::omissions::TRUNCATED;
 use super::owner;
 use super::state::Fork;
 use super::step::{About, Step};
@@ -159,7 +160,7 @@ impl<H: Host> Filter<H> {
         let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
         let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
 
-        let weight = step.weight(place.asks);
+        let (weight, cut) = step.weight(place.asks);
         let fork = place.fork.map(|fork| {
             let total = fork.total.saturating_add(weight).to_string();
             (fork, fork.next.to_string(), Branches::entry(fork.after, fork.total), total)
@@ -200,6 +201,9 @@ impl<H: Host> Filter<H> {
                 }
             }
             operations.push(Operation::Increment { map: SESSION, key: BYTES, amount: bytes });
+            if cut > 0 {
+                operations.push(Operation::Increment { map: SESSION, key: TRUNCATED, amount: cut });
+            }
             if commit.is_untitled {
                 operations.push(Operation::Put { map: SESSION, key: UNTITLED, text: "1" });
             }
@@ -279,7 +283,8 @@ impl<H: Host> Filter<H> {
             // Its result has no call, or what was stored of the turn was removed.
             (Moved::Unknown, _) => commit.beginning.clone(),
             (Moved::Asked, _) => {
-                let asked = Located::find(&self.host, &look, about.question_id)?.and_then(|found| found.asked());
+                let found = Located::find(&self.host, &look, about.question_id)?;
+                let asked = found.and_then(|found| found.asked(commit.step.answer()));
                 match asked {
                     // It was removed meanwhile.
                     None => place.clone(),
@@ -290,7 +295,9 @@ impl<H: Host> Filter<H> {
                         Place { asks: false, begins: false, fork: None, turn: Some(turn), ..linear }
                     }
                     // The pipeline sends a turn again.
-                    Some(asked) if asked.turn != about.turn && about.answer_id.is_none() => return Ok(None),
+                    Some(asked) if asked.turn != about.turn && about.answer_id.is_none() && asked.is_repeated => {
+                        return Ok(None);
+                    }
                     // One more answer to a question goes on from the question.
                     Some(Asked { turn, fork: Some(fork), .. }) => {
                         Place { asks: false, begins: false, fork: Some(fork), turn: Some(turn), ..linear }

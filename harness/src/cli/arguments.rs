@@ -31,7 +31,8 @@ pub struct RunArguments {
     pub summary: bool,
     /// Serve metrics for Prometheus at this address, under /metrics, and the store's health under /health
     ///
-    /// For example 127.0.0.1:9464; port 0 is any free one, told on stderr. Whoever reaches the address can read them.
+    /// For example 127.0.0.1:9464. Port 0 picks a free port and prints it on stderr. Anyone who can reach the address can
+    /// read the metrics.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
 }
@@ -82,7 +83,8 @@ pub struct ConfigArguments {
     pub json: bool,
     /// Print the ACL command for a least-privilege Redis user instead, for redis-cli (with --json: as a list of words)
     ///
-    /// It fits the configured key_prefix, user and database. Replace PASSWORD with a password; before Redis 7, omit +pexpiretime.
+    /// It fits the configured key_prefix, user and database. Replace PASSWORD with a password; before Redis 7, omit
+    /// +pexpiretime.
     #[arg(long)]
     pub acl: bool,
     /// With --acl: include what `keepline migrate --scan` needs
@@ -137,13 +139,14 @@ pub struct BenchArguments {
     pub points: Option<NonZeroU8>,
     /// Measure directories on the disk that this directory is on
     ///
-    /// They are made in it and removed at the end; about 2 GB, 200 MB with --quick. Default: the system's directory for temporary files, or the working directory if that one is in memory.
+    /// They are created there and removed at the end; about 2 GB, or 200 MB with --quick. Default: the system's temporary
+    /// directory, or the working directory if that is in memory.
     #[arg(long, value_name = "DIRECTORY")]
     pub disk: Option<PathBuf>,
     /// Draw the growth curves as SVG files in this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub plots: Option<PathBuf>,
-    /// Do not measure: use a report that was written with --output
+    /// Plot an existing report, written with --output, instead of measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points", "disk"])]
     pub from: Option<PathBuf>,
 }

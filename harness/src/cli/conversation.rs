@@ -12,7 +12,7 @@ pub struct TranscriptArguments {
     /// The transcript of this node instead of the session's own: its node_id
     #[arg(long, value_name = "ID")]
     pub node: Option<String>,
-    /// The node's app_id
+    /// The node's app_id, if it has one
     #[arg(long, value_name = "ID", requires = "node")]
     pub app: Option<String>,
 }
@@ -25,13 +25,35 @@ pub struct WindowArguments {
     /// The question's text
     #[arg(long, default_value = "", hide_default_value = true)]
     pub query: String,
-    /// Tokens that the window may have, instead of the configured budget
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(64..))]
+    /// Token budget of the window, instead of the configured one: 64 to 2000000
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(64..=2_000_000))]
     pub budget: Option<u64>,
     /// The id of the message that the question follows, instead of the newest
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
     /// The id of the user who asks
+    #[arg(long, value_name = "ID")]
+    pub user: Option<String>,
+}
+
+/// A whole turn.
+#[derive(Debug, Args)]
+pub struct AppendArguments {
+    #[command(flatten)]
+    pub transcript: TranscriptArguments,
+    /// What was asked
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub question: String,
+    /// What was answered
+    #[arg(long)]
+    pub answer: String,
+    /// The answer's id: a turn with the same id is stored only once
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// The id of the message that the turn follows, instead of the newest
+    #[arg(long, value_name = "ID")]
+    pub parent: Option<String>,
+    /// The id of the user who asked
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
 }
@@ -46,16 +68,16 @@ pub struct GrepArguments {
     /// The text to look for, on one line, at most 256 bytes
     #[arg(allow_hyphen_values = true)]
     pub text: String,
-    /// ASCII letters match in either case
+    /// Ignore case (ASCII letters only)
     #[arg(short, long)]
     pub ignore_case: bool,
     /// Lines to show before and after each
     #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=20))]
     pub context: u32,
-    /// Show at most so many lines that hold the text; 0: all
+    /// Show at most this many matching lines; 0 means all
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub limit: u32,
-    /// Begin with this line, as a page before says
+    /// Start at this line, as printed with the previous page
     #[arg(long, value_name = "LINE", default_value_t = 1)]
     pub from: u64,
 }
@@ -66,13 +88,14 @@ pub struct SettingsArguments {
     /// The model's context window in tokens: 256 to 8000000
     #[arg(long, value_name = "TOKENS")]
     pub window: Option<u64>,
-    /// What of the window question and answer need: 1 to 8000000. Of a window that is set: 35 %, at most 64000, without it
+    /// Tokens of the window to reserve for the question and its answer: 1 to 8000000. Default: 35 % of the window, at
+    /// most 64000
     #[arg(long, value_name = "TOKENS")]
     pub reserve: Option<u64>,
-    /// The tokens that a question gets at most, its summary included: 64 to 2000000. It goes before a window
+    /// Token budget of a question's memory, including the summary: 64 to 2000000. Takes precedence over a window
     #[arg(long, value_name = "TOKENS")]
     pub budget: Option<u64>,
-    /// The name of the model that answers: for whoever counts tokens, and for what calls the model
+    /// Name of the model that answers; used to count tokens, and passed on to whatever calls the model
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
 }
@@ -87,7 +110,7 @@ impl SettingsArguments {
 /// What can be done to a conversation.
 #[derive(Debug, Subcommand)]
 pub enum ConversationCommand {
-    /// Show what is known of a conversation: owner, title, summary, size
+    /// Show the facts about a conversation: owner, title, summary, size
     Describe {
         #[command(flatten)]
         transcript: TranscriptArguments,
@@ -96,60 +119,43 @@ pub enum ConversationCommand {
     Messages {
         #[command(flatten)]
         transcript: TranscriptArguments,
-        /// Only those on the way to the message with this id
+        /// Only the thread that leads to the message with this id
         #[arg(long, value_name = "ID")]
         thread: Option<String>,
         /// Only the message with this id
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// Only those of a user, an assistant or a tool
+        /// Only messages of this role: user, assistant or tool
         #[arg(long, value_parser = ["user", "assistant", "tool"])]
         role: Option<String>,
-        /// Only those with this text in them; ASCII letters match in either case
+        /// Only messages that contain this text; case is ignored for ASCII letters
         #[arg(long, value_name = "TEXT")]
         search: Option<String>,
         /// Show at most this many, the newest; 0 means all
         #[arg(long, default_value_t = 50)]
         limit: u32,
-        /// Show what comes before this position: the one printed with the page after it
+        /// Show the page before this position, as printed with the following page
         #[arg(long, value_name = "POSITION")]
         before: Option<u64>,
     },
-    /// Print the text of one message, or a part of it; of a tool's result that was cut when it was stored, the whole
+    /// Print the text of one message, or a part of it; for a tool result that was cut when stored, the full result
     Text {
         #[command(flatten)]
         transcript: TranscriptArguments,
         /// The message's position, as `messages` shows it
         position: u64,
-        /// Begin after this many characters
+        /// Skip this many characters
         #[arg(long, value_name = "CHARACTERS", default_value_t = 0)]
         offset: u64,
-        /// Print at most this many
+        /// Print at most this many characters
         #[arg(long, value_name = "CHARACTERS", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=200_000))]
         limit: u32,
     },
-    /// Show the lines of one message that hold a text, with their numbers; of a tool's result that was cut, of the whole
+    /// Show the lines of one message that contain a text, with line numbers; for a tool result that was cut when stored,
+    /// searches the full result
     Grep(GrepArguments),
-    /// Store a whole turn: a question and its answer; with conversation: true
-    Append {
-        #[command(flatten)]
-        transcript: TranscriptArguments,
-        /// What was asked
-        #[arg(long, default_value = "", hide_default_value = true)]
-        question: String,
-        /// What was answered
-        #[arg(long)]
-        answer: String,
-        /// The answer's id: a turn whose answer has one is stored once
-        #[arg(long, value_name = "ID")]
-        id: Option<String>,
-        /// The id of the message that the turn follows, instead of the newest
-        #[arg(long, value_name = "ID")]
-        parent: Option<String>,
-        /// The id of the user who asked
-        #[arg(long, value_name = "ID")]
-        user: Option<String>,
-    },
+    /// Store a whole turn, a question and its answer; needs conversation: true
+    Append(AppendArguments),
     /// Replace the text of a message
     Edit {
         #[command(flatten)]
@@ -160,7 +166,7 @@ pub enum ConversationCommand {
         #[arg(allow_hyphen_values = true)]
         text: String,
     },
-    /// Remove a message, and a summary that covers it; last_answer is kept
+    /// Remove a message, and the summary if it covers the message; last_answer is kept
     Remove {
         #[command(flatten)]
         transcript: TranscriptArguments,
@@ -172,19 +178,19 @@ pub enum ConversationCommand {
     ClearMessages {
         #[command(flatten)]
         transcript: TranscriptArguments,
-        /// The message at this position and all that go on from it
+        /// Remove the message at this position and everything that follows from it
         #[arg(long, value_name = "POSITION")]
         branch: Option<u64>,
-        /// All messages, with title and summary
+        /// Remove all messages, the title and the summary
         #[arg(long)]
         all: bool,
     },
-    /// Put other messages in the place of all that there are; the summary and the title go
+    /// Replace all messages; the summary is dropped, and so is a title made from the first message
     SetMessages {
         #[command(flatten)]
         transcript: TranscriptArguments,
-        /// A message a line, each a JSON object with `role` and `content`, as `session messages --json` shows them under
-        /// `message`; at most 10,000 and 16 MiB
+        /// File with one message per line, each a JSON object with `role` and `content`, as `session messages --json`
+        /// prints under `message`
         #[arg(value_name = "FILE")]
         file: std::path::PathBuf,
     },
@@ -198,28 +204,46 @@ pub enum ConversationCommand {
         #[arg(long, conflicts_with = "title")]
         clear: bool,
     },
-    /// Show or set the window, budget and model of one conversation, in place of the configured ones
+    /// Show or set the window, budget and model of one conversation, overriding the configuration
     Settings {
         #[command(flatten)]
         transcript: TranscriptArguments,
         #[command(flatten)]
         settings: SettingsArguments,
-        /// Remove what was set; what is given beside it is set anew
+        /// Remove all settings before applying the given ones
         #[arg(long)]
         clear: bool,
     },
-    /// Print the metadata that a question would get, as JSON; nothing is written
+    /// Print the metadata that a question would get, as JSON, without writing anything
     Window(WindowArguments),
 }
 
 impl ConversationCommand {
+    /// Which transcript it is about.
+    pub fn transcript(&self) -> &TranscriptArguments {
+        match self {
+            Self::Append(AppendArguments { transcript, .. })
+            | Self::Grep(GrepArguments { transcript, .. })
+            | Self::Window(WindowArguments { transcript, .. })
+            | Self::Describe { transcript }
+            | Self::Messages { transcript, .. }
+            | Self::Text { transcript, .. }
+            | Self::Edit { transcript, .. }
+            | Self::Remove { transcript, .. }
+            | Self::ClearMessages { transcript, .. }
+            | Self::SetMessages { transcript, .. }
+            | Self::Title { transcript, .. }
+            | Self::Settings { transcript, .. } => transcript,
+        }
+    }
+
     /// Whether it leaves everything as it is.
     pub fn only_reads(&self) -> bool {
         match self {
             Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => true,
             Self::Title { title, clear, .. } => title.is_none() && !clear,
             Self::Settings { settings, clear, .. } => settings.is_empty() && !clear,
-            Self::Append { .. }
+            Self::Append(_)
             | Self::Edit { .. }
             | Self::Remove { .. }
             | Self::ClearMessages { .. }

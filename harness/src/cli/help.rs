@@ -29,7 +29,7 @@ Configuration, strongest first:
 /// What `--json` does, in all commands that have it.
 pub const JSON_HELP: &str = "Print JSON, and report messages on stderr as JSON objects, one per line";
 
-pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, counter-overflow, limit, too-many-sessions, conflict, store. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
+pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and every line on stderr is a JSON object. If the command fails, the last line says why: {"error":{"code":"not-found","message":"Session 'a' not found"}}. Codes: usage, configuration, plugin, interrupted, failed, and from sessions: invalid-session, invalid-key, invalid-value, not-found, key-not-found, expired, already-exists, not-a-counter, counter-overflow, limit, too-many-sessions, conflict, store, not-stored. More may be added. Other lines carry "warning", "note" or "debug" instead of "error"."#;
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
 pub const RUN_HELP: &str = r#"Entries, one JSON object per line:
@@ -96,9 +96,9 @@ pub fn fields_help() -> String {
         };
         let allowed = match field.kind {
             Kind::Text | Kind::Secret | Kind::Url | Kind::List => String::new(),
-            _ => format!(", {}", field.allowed()),
+            _ => format!("; {}", field.allowed()),
         };
-        help.push_str(&format!("  {}\n      {} [{default}{allowed}]\n", field.name, field.about));
+        help.push_str(&format!("  {}\n      {} [default {default}{allowed}]\n", field.name, field.about));
     }
     help.push_str(
         "\nAll other fields belong to the filter; `keepline config` lists the ones it knows. An empty\n\

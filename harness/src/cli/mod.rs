@@ -21,7 +21,8 @@ pub use self::{
         InspectArguments, MigrateArguments, RunArguments, StatsArguments,
     },
     conversation::{
-        ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments, WindowArguments,
+        AppendArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments,
+        WindowArguments,
     },
     help::EXIT_CODES,
     memories::{MemoriesArguments, RememberArguments},
@@ -137,22 +138,22 @@ pub enum Command {
     /// Show what the next question of a session would get, and why
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Explain(ExplainArguments),
-    /// Show what would be recalled for a question; rebuild the index; measure how much is found
+    /// Show what a question would recall, rebuild the index, or measure how much is found
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Recall(RecallArguments),
     /// Store the newest exchange of a conversation as a memory of a user
     #[command(after_help = REMEMBER_HELP, after_long_help = format!("{REMEMBER_HELP}\n\n{JSON_MESSAGES}"))]
     Remember(RememberArguments),
-    /// Find memories of a user: questions with their answers
+    /// Find memories of a user: past questions with their answers
     #[command(after_help = MEMORIES_HELP, after_long_help = format!("{MEMORIES_HELP}\n\n{JSON_MESSAGES}"))]
     Memories(MemoriesArguments),
     /// Inspect, edit and forget users
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     User(UserArguments),
-    /// Count sessions, nodes and users, and what they hold
+    /// Count sessions, nodes and users, and their contents
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Stats(StatsArguments),
-    /// Look after a store in a directory: check, compact, backup, repair
+    /// Maintain a store in a directory: check, compact, backup, repair
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Store(StoreArguments),
     /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix
@@ -164,14 +165,14 @@ pub enum Command {
     /// Show the effective configuration and the source of each value
     #[command(after_long_help = fields_help())]
     Config(ConfigArguments),
-    /// Inspect a component: what it imports, and whether this host would load it
+    /// Inspect a component: its imports, its measures, and whether this host would load it
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Inspect(InspectArguments),
     /// Write the bundled component to a file
     Component(ComponentArguments),
     /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),
-    /// Run benchmarks: what an entry costs, next to the lowest possible cost, and how that scales
+    /// Run benchmarks: the cost of an entry next to the lowest possible cost, and how it scales
     Bench(BenchArguments),
     /// Compile the plugin on standard input, within limits, for another process of this program
     #[command(name = COMPILE_COMMAND, hide = true)]

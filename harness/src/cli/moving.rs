@@ -22,7 +22,7 @@ pub struct ExportArguments {
     /// What to write
     #[arg(long, value_name = "FORMAT", default_value = "keepline")]
     pub format: ExportFormat,
-    /// Write to this file, which appears when it is complete; with --format dify, to files below this directory
+    /// Write to this file, which appears once it is complete; with --format dify, to files below this directory
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -30,9 +30,9 @@ pub struct ExportArguments {
 /// A form of export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// JSON lines, from which `session import` makes the same sessions again
+    /// JSON lines that `session import` restores exactly
     Keepline,
-    /// The transcripts of nodes as documents of Dify: node_memory/APP/SESSION/NODE.json
+    /// Node transcripts as Dify documents: node_memory/APP/SESSION/NODE.json
     Dify,
 }
 
@@ -40,22 +40,22 @@ pub enum ExportFormat {
 #[derive(Debug, Args)]
 #[command(after_long_help = IMPORT_HELP, group = clap::ArgGroup::new("source").required(true).args(["file", "from_redis"]))]
 pub struct ImportArguments {
-    /// The file to read, or - for standard input; of Dify a document, or a directory of them
+    /// The file to read, or - for standard input; for Dify, a document or a directory of documents
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Whose sessions they are
+    /// The format of the sessions
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     pub format: ImportFormat,
-    /// Read another program's sessions from this Redis, which is not changed
+    /// Read another program's sessions from this Redis server, without changing it
     #[arg(long, value_name = "URL")]
     pub from_redis: Option<String>,
-    /// What that program's keys begin with, instead of its default
+    /// Key prefix of that program, instead of its default
     #[arg(long, value_name = "PREFIX")]
     pub prefix: Option<String>,
-    /// Show what would be imported, and change nothing
+    /// Show what would be imported without changing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Replace sessions that are there already
+    /// Replace sessions that already exist
     #[arg(long)]
     pub replace: bool,
 }
@@ -63,16 +63,16 @@ pub struct ImportArguments {
 /// Whose sessions are imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
-    /// As the first line shows
+    /// Detect it from the first line
     Auto,
-    /// What `session export` wrote
+    /// Output of `session export`
     Keepline,
-    /// Chat histories of LangChain
+    /// LangChain chat histories
     Langchain,
-    /// Conversation memory of NeuroLink
+    /// NeuroLink conversation memory
     Neurolink,
-    /// Sessions of RocketRide's node memory_persistent
+    /// Sessions of RocketRide's memory_persistent node
     Rocketride,
-    /// Node memory of Dify
+    /// Dify node memory
     Dify,
 }

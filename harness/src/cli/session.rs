@@ -44,7 +44,7 @@ pub enum SessionCommand {
         /// The session's id
         session: String,
     },
-    /// Delete a session and everything it remembers, its nodes among it
+    /// Delete a session and everything it remembers, including its nodes
     Delete {
         /// The session's id
         session: String,
@@ -104,7 +104,7 @@ pub enum SessionCommand {
         #[arg(default_value_t = 1, allow_hyphen_values = true)]
         amount: i64,
     },
-    /// Do what is due for a session now: its title, its summary, its limits, its index for recall; with conversation: true
+    /// Run a session's deferred work now: title, summary, retention, recall index; needs conversation: true
     Upkeep {
         /// The session's id
         session: String,
@@ -116,13 +116,13 @@ pub enum SessionCommand {
         /// Show at most this many, the newest; 0 means all
         #[arg(long, default_value_t = 50)]
         limit: u32,
-        /// Show what comes before this position: the one printed with the page after it
+        /// Show the page before this position, as printed with the following page
         #[arg(long, value_name = "POSITION")]
         before: Option<u64>,
     },
-    /// Write sessions as JSON lines, whole: values, history, conversations, nodes
+    /// Export whole sessions as JSON lines: values, history, conversations, nodes
     Export(ExportArguments),
-    /// Read sessions that were exported, or those of LangChain, NeuroLink, RocketRide or Dify; what is there is left alone
+    /// Import exported sessions, or those of LangChain, NeuroLink, RocketRide or Dify; existing sessions are left alone
     Import(ImportArguments),
     #[command(flatten)]
     Conversation(ConversationCommand),

@@ -19,7 +19,7 @@ pub struct StoreArguments {
 /// What can be done to a store in a directory.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Check whether everything in the store is whole; nothing is changed
+    /// Check the store's integrity without changing anything
     Check,
     /// Return unused space to the disk, while the store may be in use
     Compact,
@@ -31,8 +31,8 @@ pub enum StoreCommand {
         /// The directory to copy to; created if missing
         target: PathBuf,
     },
-    /// Repair what can be repaired without losing data: indexes, counts, rows that belong to nothing, a time in the future
+    /// Repair what can be repaired without losing data: indexes, counts, orphaned rows, a time in the future
     ///
-    /// No process may have the store open. Make a copy of the directory first. What this can't repair, a backup replaces.
+    /// No process may have the store open. Copy the directory first. Restore what can't be repaired from a backup.
     Repair,
 }

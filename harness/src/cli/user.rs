@@ -17,7 +17,7 @@ pub struct UserArguments {
 /// What can be done to users.
 #[derive(Debug, Subcommand)]
 pub enum UserCommand {
-    /// Store a value that each question of the user gets
+    /// Store a value that is attached to every question of the user
     Put {
         /// The user's id
         user: String,
@@ -49,7 +49,7 @@ pub enum UserCommand {
         /// The key
         key: String,
     },
-    /// List the sessions of a user, the one used last first
+    /// List the sessions of a user, most recently used first
     Sessions {
         /// The user's id
         user: String,
@@ -60,21 +60,21 @@ pub enum UserCommand {
         #[arg(long, value_name = "POSITION")]
         before: Option<u64>,
     },
-    /// Find messages in the sessions of a user, the newest first
+    /// Find messages in the sessions of a user, newest first
     Search {
         /// The user's id
         user: String,
-        /// Words that a message must hold, all of them and as they are; upper and lower case match
+        /// Words that a message must contain, all of them; case is ignored
         #[arg(required = true)]
         words: Vec<String>,
         /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
-        /// Go on from here: as printed with the previous page
+        /// Continue from here: the place printed with the previous page
         #[arg(long, value_name = "PLACE")]
         after: Option<String>,
     },
-    /// Delete everything of a user: values, sessions, nodes; what is left is a mark that it was done
+    /// Delete everything about a user: values, sessions, nodes; only a mark that this was done remains
     Forget {
         /// The user's id
         user: String,

@@ -8,20 +8,30 @@ use keepline::{
 use serde_json::{Value, json};
 
 use super::named;
-use crate::{cli::GrepArguments, session::answer, terminal};
+use crate::{
+    cli::GrepArguments,
+    session::{
+        answer,
+        pages::{Pages, stuck},
+    },
+    terminal,
+};
 
 /// Show the lines that hold a text: each once, with `:` behind its number, or `-` if it is one of those around.
 pub async fn grep(sessions: &mut Sessions, as_json: bool, arguments: &GrepArguments) -> Result<()> {
     let GrepArguments { transcript, position, text, ignore_case, context, limit, from } = arguments;
     let mut query = LineQuery { text, ignore_case: *ignore_case, context: *context, from_line: *from, limit: 0 };
-    let (mut found, mut left) = (Vec::new(), *limit);
+    let (mut found, mut left, mut pages) = (Vec::new(), *limit, Pages::default());
     // A page of the component has a bounded number of lines.
     let next = loop {
         query.limit = if *limit == 0 { 1000 } else { left.min(1000) };
         let page = sessions.find_lines(named(transcript), *position, query).await?;
         left = left.saturating_sub(u32::try_from(page.lines.iter().filter(|line| line.is_match).count())?);
+        pages.turn(!page.lines.is_empty())?;
+        pages.keep(page.lines.iter().map(|line| &*line.text), "use --limit, and --from for the rest")?;
         found.extend(page.lines);
         match page.next {
+            Some(next) if next <= query.from_line => return Err(stuck()),
             Some(next) if *limit == 0 || left > 0 => query.from_line = next,
             next => break next,
         }
@@ -40,7 +50,7 @@ pub async fn grep(sessions: &mut Sessions, as_json: bool, arguments: &GrepArgume
         }
     }
     if let Some(next) = next {
-        terminal::note(&format!("there may be more: use --from {next} for them, or --limit 0 for all"));
+        terminal::note(&format!("there may be more: use --from {next} to continue, or --limit 0 for all"));
     }
     Ok(())
 }

@@ -84,7 +84,7 @@ fn of_messages(conversation: &mut Conversation, messages: &[Value]) {
         let Some(said) =
             message(&role, row.get("content").unwrap_or(&Value::Null), row.get("message_id").filter(|_| !is_shared))
         else {
-            conversation.leave_out(number, "it says nothing");
+            conversation.leave_out(number, "it is empty");
             continue;
         };
         let mut said = with_files(said, row.get("files"));
@@ -110,7 +110,7 @@ fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
     }
     match message("assistant", part("assistant_content"), Some(&run.into())) {
         Some(said) => conversation.messages.push(with_files(said, turn.get("assistant_files"))),
-        None => conversation.left_out.push(format!("the answer of the run {run}: it says nothing")),
+        None => conversation.left_out.push(format!("the answer of the run {run}: it is empty")),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn read(item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
             for (number, text) in newest_first.iter().rev().enumerate() {
                 match serde_json::from_str::<Value>(text) {
                     Ok(document) => add(&mut conversation, number, &document),
-                    Err(_) => conversation.leave_out(number, "it is no JSON"),
+                    Err(_) => conversation.leave_out(number, "it is not JSON"),
                 }
             }
         }
@@ -58,9 +58,9 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
             Some("assistant" | "ai") => "assistant",
             _ => return conversation.leave_out(number, "its role is neither a user's nor an assistant's"),
         },
-        "system" | "System" => return conversation.leave_out(number, "what the system says is not a part of memory"),
+        "system" | "System" => return conversation.leave_out(number, "system messages are not part of memory"),
         "" => return conversation.leave_out(number, "it has no type"),
-        other => return conversation.leave_out(number, &format!("messages of type {other} have no place here")),
+        other => return conversation.leave_out(number, &format!("messages of type {other} are not supported")),
     };
     if role == "tool" {
         let text = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
@@ -80,7 +80,7 @@ fn add(conversation: &mut Conversation, number: usize, document: &Value) {
     }
     let calls = data.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if said.is_none() && calls.is_empty() {
-        return conversation.leave_out(number, "it says nothing");
+        return conversation.leave_out(number, "it is empty");
     }
     conversation.messages.extend(said);
     for call in calls {

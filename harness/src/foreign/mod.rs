@@ -109,7 +109,7 @@ impl Conversation {
                 if message.pointer("/tool/arguments").is_some() {
                     calls.insert(call);
                 } else if !calls.contains(&call) || !results.insert(call) {
-                    self.leave_out(number, "a tool's result without a call of its own");
+                    self.leave_out(number, "a tool result without a call");
                     continue;
                 }
             }
@@ -117,14 +117,16 @@ impl Conversation {
                 && !ids.contains(&parent)
             {
                 set(&mut message, "parent", Value::Null);
-                self.left_out
-                    .push(format!("message {}: its parent is not there; it follows the one before", number + 1));
+                self.left_out.push(format!(
+                    "message {}: its parent is missing; it now follows the message before it",
+                    number + 1
+                ));
             }
             if let Some(id) = text(message.get("id"))
                 && !ids.insert(id)
             {
                 set(&mut message, "id", Value::Null);
-                self.left_out.push(format!("message {}: its id comes a second time; it has none", number + 1));
+                self.left_out.push(format!("message {}: its id is a duplicate and was dropped", number + 1));
             }
             kept.push(message);
         }

@@ -35,7 +35,7 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
         let tool = text("tool").unwrap_or_default();
         let mut found = match text("role") {
             _ if row.pointer("/metadata/isSummary") == Some(&Value::Bool(true)) => {
-                conversation.leave_out(number, "it is a summary, which is made anew");
+                conversation.leave_out(number, "it is a summary, which will be made anew");
                 continue;
             }
             Some(role @ ("user" | "assistant")) => {
@@ -44,7 +44,7 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
                 }
                 let said = message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
                 let Some(said) = said else {
-                    conversation.leave_out(number, "it says nothing");
+                    conversation.leave_out(number, "it is empty");
                     continue;
                 };
                 said
@@ -58,14 +58,14 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
             Some("tool_result") => {
                 let at = open.iter().position(|(name, _)| name == tool).or((!open.is_empty()).then_some(0));
                 let Some((name, id)) = at.map(|at| open.remove(at)) else {
-                    conversation.leave_out(number, "a tool's result without a call of its own");
+                    conversation.leave_out(number, "a tool result without a call");
                     continue;
                 };
                 let error = row.pointer("/result/error");
                 json!({"role": "tool", "content": content, "tool": {"call_id": id, "name": name, "error": error}})
             }
             Some("system") => {
-                conversation.leave_out(number, "what the system says is not a part of memory");
+                conversation.leave_out(number, "system messages are not part of memory");
                 continue;
             }
             _ => return Err(bad(&format!("has a message {} of a role that NeuroLink does not have", number + 1))),
@@ -76,7 +76,7 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
         conversation.messages.push(found);
     }
     if document.get("summarizedMessage").is_some_and(Value::is_string) {
-        conversation.left_out.push("its summary, which is made anew".to_owned());
+        conversation.left_out.push("its summary, which will be made anew".to_owned());
     }
     Ok(Some(conversation))
 }

@@ -41,13 +41,13 @@ pub fn add(sessions: &mut BTreeMap<String, Session>, item: Item, prefix: &str) -
         ("__keys__", _) => {}
         ("__meta__", Stored::Text(text)) => {
             let fields: BTreeMap<String, Value> =
-                serde_json::from_str(&text).map_err(|_| "its metadata are not an object".to_owned())?;
+                serde_json::from_str(&text).map_err(|_| "its metadata is not an object".to_owned())?;
             let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             session.metadata = Some(fields.into_iter().map(|(name, value)| (name, text(value))).collect());
         }
         ("__history__", Stored::List(records)) => session.history = records,
         (key, Stored::Text(text)) if !key.starts_with("__") => _ = session.values.insert(key.to_owned(), text),
-        _ => return Err("it is not what RocketRide keeps under such a key".to_owned()),
+        _ => return Err("it is not what RocketRide stores under such a key".to_owned()),
     }
     Ok(())
 }

@@ -61,9 +61,9 @@ impl Server {
         // Checked as the address of a store of ours, whose errors show no password.
         let options = RedisOptions { url: Some(url.to_owned().into()), ..RedisOptions::default() };
         RedisStore::new(options).context("--from-redis")?;
-        let client = redis::Client::open(url).context("--from-redis is no address of a Redis")?;
+        let client = redis::Client::open(url).context("--from-redis is not the URL of a Redis server")?;
         let connection = client.get_multiplexed_async_connection().await;
-        let connection = connection.context("can't reach the Redis of --from-redis")?;
+        let connection = connection.context("can't reach the Redis server of --from-redis")?;
         let mut pattern: String =
             prefix.chars().flat_map(|c| "*?[]\\".contains(c).then_some('\\').into_iter().chain([c])).collect();
         pattern.push('*');

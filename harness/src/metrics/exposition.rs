@@ -51,6 +51,8 @@ impl Collector for Moment {
         families.info("build", "This program.", &[("version", env!("CARGO_PKG_VERSION")), ("backend", backend)])?;
 
         families.counters("entries", "Entries, by what became of them.", "effect", entries.effects())?;
+        let skips = "Answers that were not stored, by reason.";
+        families.counters("skipped_answers", skips, "reason", metrics.skips.reasons())?;
         let lanes = [("questions", &metrics.questions), ("answers", &metrics.answers)];
         families.histograms("lane_duration", "How long entries took, by lane.", "lane", lanes)?;
         let memories = &metrics.memories;
@@ -65,7 +67,7 @@ impl Collector for Moment {
         families.counters("summaries", "Summaries that were due.", "outcome", outcomes_of(deferred.summaries))?;
         families.counters("other_tasks", "Other deferred tasks.", "outcome", outcomes_of(deferred.others))?;
         families.counter("dropped_tasks", "Deferred tasks that there was no room for.", deferred.dropped)?;
-        families.counter("busy_calls", "Calls that got no instance in time, or for want of memory.", entries.busy)?;
+        families.counter("busy_calls", "Calls that got no instance in time, or for lack of memory.", entries.busy)?;
 
         let outcomes = [
             ("succeeded", store.succeeded),
@@ -74,23 +76,23 @@ impl Collector for Moment {
             ("panicked", store.panicked),
             ("left_alone", store.left_alone),
         ];
-        families.counters("store_calls", "Calls of the store, by how they ended.", "outcome", outcomes)?;
+        families.counters("store_calls", "Store calls, by how they ended.", "outcome", outcomes)?;
         let failures = store.failures().map(|(code, count)| (code.name(), count));
         families.counters("store_failures", "Failures that the store answered with, by code.", "code", failures)?;
-        let waited = "How long calls of the store took that were not answered at once.";
+        let waited = "How long store calls took that were not answered at once.";
         families.histogram("store_wait", waited, &store.waits)?;
         families.counter("store_round_trips", "Requests to the store over the network.", *round_trips)?;
-        let in_a_row = "Calls in a row, up to now, of which nothing came for want of the store.";
+        let in_a_row = "Consecutive calls up to now that failed because of the store.";
         families.gauge("store_consecutive_failures", in_a_row, store.consecutive_failures)?;
         let states = BREAKER_STATES.map(|state| (state.name(), u64::from(state == store.breaker)));
         families.gauges("store_breaker", "Whether the store's circuit breaker is in this state.", "state", states)?;
 
         families.counter("plugin_faults", "Instances of the plugin that were stopped.", entries.faults)?;
-        let left_alone = "Calls that were not made because the plugin had been stopped time after time.";
+        let left_alone = "Calls that were not made because the plugin had been stopped repeatedly.";
         families.counter("plugin_left_alone_calls", left_alone, entries.left_alone)?;
         let open = "Whether the plugin is left alone now.";
         families.gauge("plugin_breaker_open", open, u64::from(metrics.is_plugin_left_alone))?;
-        let denied = "Calls of the store that the plugin made for what its entry does not name.";
+        let denied = "Store calls of the plugin that were outside the scope of their entry.";
         families.counter("plugin_denied_calls", denied, entries.denied)?;
         let instances = [("busy", metrics.instances_at_work), ("idle", metrics.instances_idle)];
         let instances = instances.map(|(state, count)| (state, as_u64(count)));
@@ -105,7 +107,7 @@ impl Collector for Moment {
         let hits = "Questions whose embedding was there already.";
         families.counter("embedding_cache_hits", hits, embeddings.cache_hits)?;
         let without = [("late", embeddings.late), ("left_alone", embeddings.left_alone)];
-        let help = "Questions that went without their embedding, by why.";
+        let help = "Questions that went without their embedding, by reason.";
         families.counters("questions_without_embedding", help, "reason", without)
     }
 }

@@ -13,16 +13,20 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use xitca_web::{
     App,
+    body::ResponseBody,
     error::ErrorStatus,
     handler::{handler_service, state::StateRef},
-    http::{HeaderName, HeaderValue, StatusCode, header::CONTENT_TYPE},
-    route::get,
+    http::{HeaderName, HeaderValue, Method, StatusCode, header::CONTENT_TYPE},
+    route::Route,
 };
 
 use crate::{error::Usage, terminal};
 
 /// What Prometheus asks for, and takes the format from.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is answered; the server leaves out the body for HEAD.
+const READS: [Method; 2] = [Method::GET, Method::HEAD];
 
 /// What is scraped.
 #[derive(Clone)]
@@ -54,8 +58,8 @@ impl Listening {
         let Self { listener, address } = self;
         let server = App::new()
             .with_state(Source { keepline, deferred, backend, runtime: Handle::current() })
-            .at("/metrics", get(handler_service(metrics)))
-            .at("/health", get(handler_service(health)))
+            .at("/metrics", Route::new(READS).route(handler_service(metrics)))
+            .at("/health", Route::new(READS).route(handler_service(health)))
             .serve()
             .disable_signal()
             .worker_threads(1)
@@ -64,7 +68,7 @@ impl Listening {
             .run();
         tokio::spawn(async move {
             if let Err(error) = server.await {
-                terminal::warning(&format!("metrics are not served any more: {error}"));
+                terminal::warning(&format!("metrics are no longer served: {error}"));
             }
         });
         terminal::note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
@@ -78,14 +82,15 @@ fn content(kind: &'static str) -> Header {
     (CONTENT_TYPE, HeaderValue::from_static(kind))
 }
 
-async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(String, Header), ErrorStatus> {
+// A body that was a `String` would bring a Content-Type of its own.
+async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header), ErrorStatus> {
     let deferred = source.deferred.counters();
     let text = exposition::text(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
-    Ok((text, content(OPEN_METRICS)))
+    Ok((ResponseBody::bytes(text), content(OPEN_METRICS)))
 }
 
 /// As this process finds the store, its circuit breaker included: 200 or 503.
-async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(String, Header, StatusCode), ErrorStatus> {
+async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header, StatusCode), ErrorStatus> {
     let keepline = source.keepline.clone();
     let looked = source.runtime.spawn(async move { keepline.health(None).await });
     let health = looked.await.map_err(|_| ErrorStatus::internal())?;
@@ -97,5 +102,5 @@ async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(String, Heade
         "breaker": health.breaker.name(),
         "problem": health.problem.as_ref().map(crate::health::problem_json),
     });
-    Ok((text.to_string(), content("application/json"), status))
+    Ok((ResponseBody::bytes(text.to_string()), content("application/json"), status))
 }

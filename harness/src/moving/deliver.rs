@@ -68,7 +68,8 @@ impl Delivery {
         }
     }
 
-    async fn foresee(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<Delivered, Failure> {
+    /// What would become of it.
+    pub async fn foresee(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<Delivered, Failure> {
         let Weighed::There(weight) = from.weigh(&staged.session).await? else {
             return Ok(Delivered::Expired);
         };

@@ -22,7 +22,7 @@ use serde_json::json;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
 use super::{
-    TRANSCRIPT, counted,
+    TRANSCRIPT,
     form::{Header, Node, Read},
     store, told,
     writer::{Lines, Stop, end, lines},
@@ -32,11 +32,16 @@ use crate::{
     error::Usage,
     foreign::dify::Document,
     migrate::bar,
-    runtime, setup, terminal,
+    runtime,
+    session::pages::{Pages, falls},
+    setup,
+    terminal::{self, counted},
 };
 
 /// How often a session that changes meanwhile is read anew.
 const TRIES: u32 = 3;
+/// Why one is left out that changes each time.
+const KEPT_CHANGING: &str = "it kept changing while it was being read";
 /// Bytes of a session that need no file.
 const IN_MEMORY: usize = 4 << 20;
 
@@ -96,9 +101,12 @@ async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
 
 /// All sessions of a user that are there, sorted.
 async fn sessions_of(sessions: &mut keepline::Sessions, user: &str) -> Result<Vec<String>> {
-    let (mut names, mut before) = (Vec::new(), None);
+    let (mut names, mut before, mut pages) = (Vec::new(), None, Pages::default());
     loop {
         let page = sessions.user_sessions(user, before, 100).await?;
+        falls(page.older, before)?;
+        pages.turn(!page.sessions.is_empty())?;
+        pages.keep(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
         for entry in page.sessions {
             let entry: serde_json::Value = serde_json::from_str(&entry)?;
             names.extend(entry.get("session").and_then(serde_json::Value::as_str).map(str::to_owned));
@@ -161,7 +169,12 @@ impl Export {
                     self.tally.nodes += done.nodes;
                     self.tally.records += done.records;
                 }
-                Err(Stop::Left(why)) => self.tally.left.push((name.clone(), why)),
+                Err(Stop::Left(mut why)) => {
+                    if why == KEPT_CHANGING {
+                        why.push_str("; stop its pipes and run the command again");
+                    }
+                    self.tally.left.push((name.clone(), why));
+                }
                 Err(Stop::Failed(error)) => return Err(error),
             }
             if let Some(bar) = self.bar.as_ref().filter(|_| names.len() > 1) {
@@ -230,7 +243,7 @@ impl Export {
                 return Ok(done);
             }
         }
-        Err(Stop::Left("it kept changing while it was read; stop its pipes and run the command again".to_owned()))
+        Err(Stop::Left(KEPT_CHANGING.to_owned()))
     }
 
     /// A node by itself. What it belongs to is not known: its session is called as its bucket is.
@@ -254,7 +267,7 @@ impl Export {
                 return Ok(done);
             }
         }
-        Err(Stop::Left("it kept changing while it was read".to_owned()))
+        Err(Stop::Left(KEPT_CHANGING.to_owned()))
     }
 
     /// What a bucket comes to; none: it is not there.
@@ -280,10 +293,11 @@ impl Export {
             if as_json {
                 let left: Vec<_> = left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
                 let told = json!({"sessions": sessions, "nodes": nodes, "records": records, "left": left});
-                terminal::print_line(&told.to_string())?;
+                terminal::print_json(&told)?;
             } else {
-                let (sessions, records) = (counted(sessions, "session"), counted(records, "record"));
-                let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node")) } else { String::new() };
+                let sessions = counted(sessions, "session", "sessions");
+                let records = counted(records, "record", "records");
+                let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node", "nodes")) } else { String::new() };
                 terminal::print_line(&format!("{}: {sessions}{nodes}, {records}", path.display()))?;
             }
         }
@@ -316,7 +330,7 @@ fn documents(spooled: &mut SpooledTempFile, directory: &Path) -> Result<()> {
                 if let Some((node, session, document)) = current.take() {
                     let id = node.node_id.as_deref().unwrap_or(&node.bucket);
                     let written = document.write(directory, &session, node.app_id.as_deref(), id);
-                    written.with_context(|| format!("can't write below {}", directory.display()))?;
+                    written.with_context(|| format!("can't write to {}", directory.display()))?;
                 }
             }
             _ => {}

@@ -180,13 +180,14 @@ impl<'a> Read<'a> {
         let read: Line<'a> = serde_json::from_str(line).map_err(|error| {
             // Its own words name a line of the JSON, which is always the first one.
             let told = error.to_string();
-            told.rsplit_once(" at line ").map_or(told.clone(), |(what, _)| what.to_owned())
+            let told = told.rsplit_once(" at line ").map_or(&*told, |(what, _)| what);
+            if error.is_data() { told.to_owned() } else { format!("it is not JSON: {told}") }
         })?;
         let missing = |what: &str| format!("it has no \"{what}\"");
         match read {
             Line { keepline: Some(VERSION), .. } => Header::of(read).map(Self::Header),
             Line { keepline: Some(other), .. } => {
-                Err(format!("it is of version {other} of this form, and only version {VERSION} can be read"))
+                Err(format!("it is version {other} of this format; only version {VERSION} can be read"))
             }
             Line { end: Some(name), values: Some(values), records: Some(records), entries: Some(entries), .. } => {
                 Ok(Self::End { name, counts: Counts { values, records, entries } })
@@ -237,7 +238,7 @@ impl<'a> Header<'a> {
         }
         let mut fields: BTreeMap<String, String> = metadata.unwrap_or_default();
         if let Some(field) = fields.keys().find(|field| TOLD.iter().any(|told| field.starts_with(told))) {
-            return Err(format!("the metadata have the field {field:?}, which \"logs\" and \"maps\" are for"));
+            return Err(format!("the metadata has the field {field:?}, which belongs in \"logs\" and \"maps\""));
         }
         let firsts = logs.iter().filter_map(|(log, first)| Some((format!("log:{log}"), (*first)?.to_string())));
         fields.extend(firsts);
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_line_that_is_none_is_told_what_is_wrong() {
         for (line, told) in [
-            ("", "EOF"),
+            ("", "it is not JSON: EOF"),
             ("[]", "neither a header"),
             ("{}", "neither a header"),
             ("{\"keepline\":2,\"session\":\"a\"}", "version 2"),
@@ -294,7 +295,7 @@ mod tests {
             ("{\"keepline\":1,\"session\":\"a\",\"logs\":{\"A\":0}}", "can't be the name of a log or a map"),
             (
                 "{\"keepline\":1,\"session\":\"a\",\"metadata\":{\"map:x\":\"1\"}}",
-                "which \"logs\" and \"maps\" are for",
+                "which belongs in \"logs\" and \"maps\"",
             ),
             ("{\"keepline\":1,\"session\":\"a\",\"conversation\":{\"title\":\"x\"}}", "among its \"maps\""),
             ("{\"log\":\"transcript\",\"record\":{}}", "no \"position\""),
@@ -303,7 +304,7 @@ mod tests {
             ("{\"key\":\"k\"}", "no \"value\""),
             ("{\"end\":\"a\",\"values\":1}", "an end has"),
             ("{\"key\":\"k\",\"value\":1,\"other\":2}", "unknown field `other`"),
-            ("{\"key\":\"k\",\"value\":NaN}", "expected value"),
+            ("{\"key\":\"k\",\"value\":NaN}", "it is not JSON: expected value"),
         ] {
             let error = Read::of(line).map(drop).unwrap_err();
             assert!(error.contains(told) && !error.contains("at line"), "{line}: {error}");

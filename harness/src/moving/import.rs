@@ -4,23 +4,24 @@
 //! command can be run again after it was interrupted. What is wrong is told by its line or key, and its session left out;
 //! others go on. Refuses files that end before a session does.
 
-use std::{path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use anyhow::{Context, Result};
 use keepline::{
     Deadline, Keepline, Plugin, Sessions,
     config::Config,
     sessions::{SessionError, Transcript},
-    store::{DirectoryError, Failure},
+    store::{DirectoryError, Failure, TransferStore},
 };
 
 use super::{
+    copies_for_users,
     deliver::{Delivered, Delivery, Staged},
     lines::Lines,
     staging::Staging,
     store,
     tally::Tally,
-    told,
+    told, withdraw_copies,
 };
 use crate::{
     cli::{Global, ImportArguments, ImportFormat},
@@ -32,7 +33,7 @@ use crate::{
 /// Run it.
 pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
     if arguments.from_redis.is_some() && program(arguments.format).is_none_or(|program| program == Program::Dify) {
-        let message = "--from-redis needs --format langchain, neurolink or rocketride: whose keys they are";
+        let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
         return Err(Usage(message.to_owned()).into());
     }
     let config = setup::config(global)?;
@@ -135,6 +136,14 @@ impl Import {
         if is_document && matches!(arguments.format, ImportFormat::Dify | ImportFormat::Auto) {
             let found = if path.is_dir() { dify::documents(path) } else { dify::document(path).map(|one| vec![one]) };
             let found = found.with_context(|| format!("can't read {}", path.display()))?;
+            if found.is_empty() {
+                let message = format!(
+                    "{} contains no Dify node memory: files node_memory/APP/CONVERSATION/NODE.json are expected in it; for \
+                     anything else, name a file",
+                    path.display()
+                );
+                return Err(Usage(message).into());
+            }
             return self.items(found, Program::Dify, plugin, config).await;
         }
         let mut lines = Lines::open(path)?;
@@ -161,8 +170,21 @@ impl Import {
 
     /// Bring a session that is staged to the target, and note it with its owner.
     pub async fn deliver(&mut self, staged: &Staged, about: &About) -> Result<(), Wrong> {
+        let from: Arc<dyn TransferStore> = self.delivery.staging.store.clone();
+        self.withdraw(&from, staged).await?;
         let delivered = self.delivery.deliver(staged).await?;
         self.delivered(staged, about, delivered).await
+    }
+
+    /// What recall has copied of a session that is about to be replaced.
+    pub async fn withdraw(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Wrong> {
+        let replaces = self.delivery.replaces && !self.delivery.is_dry_run && !staged.is_shell;
+        let Some(keepline) = self.keepline.as_ref().filter(|_| replaces) else { return Ok(()) };
+        if !copies_for_users(keepline)? || self.delivery.foresee(from, staged).await? != Delivered::Imported {
+            return Ok(());
+        }
+        let done = withdraw_copies(keepline, &staged.session.name).await;
+        done.map_err(|error| Wrong::Left(format!("{error:#}")))
     }
 
     /// What became of a session.
@@ -189,7 +211,7 @@ impl Import {
             Delivered::Exists => {
                 Err(Wrong::Left("there is one with other contents; use --replace to replace it".to_owned()))
             }
-            Delivered::Expired => Err(Wrong::Left("its time is over".to_owned())),
+            Delivered::Expired => Err(Wrong::Left("it has expired".to_owned())),
             Delivered::Imported | Delivered::AlreadyThere => self.register(name, about, staged.is_shell).await,
         }
     }

@@ -9,6 +9,7 @@
 //! | `deliver` | from there to the target |
 //! | `import` | from a file or a Redis to the target |
 //! | `own`, `others` | from lines of an export, and from what other programs have kept, to a session that is staged |
+//! | `replace` | a transcript of a session, in a copy that takes the session's place |
 //! | `lines`, `tally` | what is read, and what is told of it |
 //!
 //! Promises that a session comes out as it was at one moment, and goes in whole or not at all. Refuses to overwrite what is
@@ -22,6 +23,7 @@ pub mod import;
 mod lines;
 mod others;
 mod own;
+pub mod replace;
 mod staging;
 mod tally;
 mod writer;
@@ -30,11 +32,18 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use keepline::{
+    Keepline,
     config::Config,
+    sessions::SessionErrorCode,
     store::{DirectoryStore, Failure, TransferStore},
 };
 
-use crate::{error::Usage, migrate};
+use self::import::patient;
+use crate::{
+    error::Usage,
+    migrate,
+    recall::{Scope, drive},
+};
 
 /// The log whose records are messages.
 const TRANSCRIPT: &str = "transcript";
@@ -55,11 +64,25 @@ fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn Tra
     migrate::store(config, |path, options| DirectoryStore::open_existing(path, options))
 }
 
-fn told(failure: &Failure) -> anyhow::Error {
-    anyhow!("{}", failure.message)
+/// Whether recall copies what is said in one session for its user's others.
+fn copies_for_users(keepline: &Keepline) -> Result<bool> {
+    Ok(Scope::of(keepline)? == Some(Scope::User))
 }
 
-/// `1 session`, `2 sessions`.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+/// What the user's other sessions recall of a session goes, since it is about to have other messages. Those follow after its
+/// next answer.
+async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
+    let owner = match patient(keepline).describe(session.into()).await {
+        Ok(state) => state.owner,
+        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(owner) = owner {
+        drive::drive(keepline, &Scope::User.subject(session, Some(&owner)), drive::FORGET, || ()).await?;
+    }
+    Ok(())
+}
+
+fn told(failure: &Failure) -> anyhow::Error {
+    anyhow!("{}", failure.message)
 }

@@ -160,15 +160,17 @@ impl Import {
         for session in found.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
             let name = session.name.clone();
             let staged = Staged { session, nodes: Vec::new(), is_shell: false };
-            let done = match self.delivery.deliver_from(&from, &staged).await {
-                Ok(delivered) => self.delivered(&staged, &About::default(), delivered).await,
-                Err(failure) => Err(failure.into()),
-            };
-            if let Err(wrong) = done {
+            if let Err(wrong) = self.carry_over(&from, &staged).await {
                 self.leave_out(&name, "", wrong)?;
             }
         }
         Ok(())
+    }
+
+    async fn carry_over(&mut self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Wrong> {
+        self.withdraw(from, staged).await?;
+        let delivered = self.delivery.deliver_from(from, staged).await?;
+        self.delivered(staged, &About::default(), delivered).await
     }
 
     /// A session of RocketRide, of which all keys have come.
@@ -178,7 +180,7 @@ impl Import {
         }
         let expires_at = session.expires_at();
         let Some(fields) = session.metadata else {
-            return Err(Wrong::Left("its key __meta__ is missing: without it, it has expired".to_owned()));
+            return Err(Wrong::Left("its key __meta__ is missing, so it has expired".to_owned()));
         };
         let head = Head {
             expires_at,
@@ -249,7 +251,9 @@ impl Others {
         let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
         if !is_shell && !import.delivery.replaces && import.delivery.is_there(&session).await? {
-            return Err(Wrong::Left("there is a session of that name; use --replace to replace it".to_owned()));
+            return Err(Wrong::Left(
+                "there is already a session with that name; use --replace to replace it".to_owned(),
+            ));
         }
         import.delivery.staging.remove(&session).await?;
         let mut sessions = patient(&self.keepline);
@@ -288,7 +292,7 @@ impl Others {
 }
 
 /// Messages in pieces that begin with what a user says, as far as that is possible.
-fn pieces(messages: &[Value]) -> Vec<&[Value]> {
+pub fn pieces(messages: &[Value]) -> Vec<&[Value]> {
     let (mut pieces, mut rest) = (Vec::new(), messages);
     while !rest.is_empty() {
         let (mut bytes, mut end, mut last) = (0, 0, 0);

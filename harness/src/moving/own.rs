@@ -55,7 +55,8 @@ impl Import {
             }
         }
         if let Some(coming) = coming {
-            let why = format!("the file ends after line {} and before the session does: it is not whole", lines.number);
+            let why =
+                format!("the file ends after line {}, before the end of the session: it is incomplete", lines.number);
             self.tally.left.push((coming.session.bucket.name, why));
         }
         Ok(())
@@ -79,7 +80,7 @@ impl Import {
                     *coming = Some(begun);
                     self.tally
                         .left
-                        .push((unfinished, "the next session begins before it ends: it is not whole".to_owned()));
+                        .push((unfinished, "the next session begins before its end: it is incomplete".to_owned()));
                     Ok(())
                 }
                 Some(_) => self.begin_node(current, header).await,
@@ -155,7 +156,7 @@ impl Coming {
             Read::Record { log, position, text } => {
                 let expected = to.expected(&log).ok_or_else(|| format!("the header has no log {log:?}"))?;
                 if position != expected {
-                    return Err(format!("position {position} where {expected} comes next in the log {log}").into());
+                    return Err(format!("position {position}, but {expected} comes next in the log {log}").into());
                 }
                 self.about.messages += u64::from(log == TRANSCRIPT);
                 Ok(to.record(&log, &text).await?)
@@ -179,18 +180,18 @@ impl Coming {
 async fn end(arriving: Arriving, name: &str, told: Counts) -> Result<(), Wrong> {
     let (own, came) = (arriving.bucket.name.clone(), arriving.counts());
     if name != own {
-        return Err(format!("it ends {name:?}, and {own} comes to an end here").into());
+        return Err(format!("it ends {name:?}, but {own} should end here").into());
     }
     if came != told {
         return Err(format!(
-            "it counts {} values, {} records and {} entries, and {}, {} and {} came: lines are missing",
+            "it counts {} values, {} records and {} entries, but there were {}, {} and {}: lines are missing",
             told.values, told.records, told.entries, came.values, came.records, came.entries
         )
         .into());
     }
     match arriving.end().await? {
         Some(held) if held != came.values + came.entries => {
-            Err(format!("of the values and entries of {own}, {} came twice", came.values + came.entries - held).into())
+            Err(format!("values or entries of {own} are duplicates: {}", came.values + came.entries - held).into())
         }
         _ => Ok(()),
     }

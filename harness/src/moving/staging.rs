@@ -11,7 +11,7 @@ use keepline::store::{
     BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, Store, TransferStore,
     Writer,
     names::VALUES,
-    transfer::{Head, Incoming, Keyed, Piece},
+    transfer::{Head, Incoming, Keyed, Piece, Replaces},
 };
 use tempfile::TempDir;
 
@@ -170,7 +170,7 @@ impl Arriving {
     /// time is over.
     pub async fn end(mut self) -> Result<Option<u64>, Failure> {
         self.flush().await?;
-        self.send(Piece::End { overwrite: true }).await?;
+        self.send(Piece::End { replaces: Replaces::Anything }).await?;
         let head = self.store.head(&self.bucket).await?;
         Ok(head.map(|head| head.maps.iter().map(|(_, keys)| keys.len() as u64).sum()))
     }

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use super::counted;
-use crate::terminal;
+use crate::terminal::{self, counted};
 
 /// What of one session has no place here, as far as it is shown to people.
 const SHOWN: usize = 10;
@@ -51,13 +50,14 @@ impl Tally {
             if let Some(told) = told.as_object_mut().filter(|_| is_dry_run) {
                 told.insert("sessions".to_owned(), rows.iter().map(row).collect());
             }
-            terminal::print_line(&told.to_string())?;
+            terminal::print_json(&told)?;
         } else {
             if is_dry_run {
                 terminal::print_table(["Session", "Messages", "Nodes", "Outcome"], rows.clone())?;
             }
             let what = if is_dry_run { "would be imported" } else { "imported" };
-            let (sessions, messages) = (counted(*imported, "session"), counted(*messages, "message"));
+            let sessions = counted(*imported, "session", "sessions");
+            let messages = counted(*messages, "message", "messages");
             let mut line = format!("{sessions} {what} ({messages})");
             for (count, what) in [(*already_there, "already there"), (left.len() as u64, "left out; see above")] {
                 if count > 0 {
@@ -76,7 +76,7 @@ impl Tally {
                 terminal::note(&format!("session {session}: left out: {what}"));
             }
             if let (Some((session, _)), more @ 1..) = (told.first(), told.len().saturating_sub(SHOWN)) {
-                terminal::note(&format!("session {session}: {more} more are left out; --json names all"));
+                terminal::note(&format!("session {session}: {more} more left out; --json names all"));
             }
         }
     }

@@ -177,7 +177,7 @@ impl Lines<'_> {
             let texts = self.store.entries(id, Keyed::Map(map), asked).await?;
             let answered = texts.len();
             if answered == 0 || answered > asked.len() {
-                return Err(Stop::Left("the store answered another question".to_owned()));
+                return Err(Stop::Left("the store returned an unexpected reply".to_owned()));
             }
             for (key, found) in asked.iter().zip(texts) {
                 // What was evicted is not there.

@@ -102,8 +102,9 @@ struct Message {
 
 /// The text of the first choice, without what the model thought before.
 fn completion(body: &[u8]) -> Result<String, &'static str> {
-    let reply: Reply = serde_json::from_slice(body).map_err(|_| "the model's answer is no chat completion")?;
-    let text = reply.choices.into_iter().next().and_then(|choice| choice.message.content).unwrap_or_default();
+    let reply: Reply = serde_json::from_slice(body).map_err(|_| "the model's response is not a chat completion")?;
+    let choice = reply.choices.into_iter().next().ok_or("the model's response has no choices")?;
+    let text = choice.message.content.unwrap_or_default();
     let said = match text.trim_start().strip_prefix("<think>") {
         Some(thought) => thought.split_once("</think>").map_or("", |(_, said)| said),
         None => &text,
@@ -126,11 +127,11 @@ mod tests {
         for blank in ["null", "\"\"", "\" \\n\"", "\"<think>and then\""] {
             assert_eq!(completion(body(blank).as_bytes()), Err("the model's answer is blank"));
         }
-        assert_eq!(completion(br#"{"choices":[]}"#), Err("the model's answer is blank"));
+        assert_eq!(completion(br#"{"choices":[]}"#), Err("the model's response has no choices"));
         for none in
             [&b""[..], b"\xff", b"{}", b"[]", br#"{"choices":[{}]}"#, br#"{"choices":[{"message":{"content":7}}]}"#]
         {
-            assert_eq!(completion(none), Err("the model's answer is no chat completion"));
+            assert_eq!(completion(none), Err("the model's response is not a chat completion"));
         }
     }
 }

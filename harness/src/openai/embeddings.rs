@@ -77,7 +77,7 @@ struct Datum {
 
 /// One for each text, in order. What can't be read may be for one of the texts: servers write `null` or `NaN`.
 fn embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, Failed> {
-    const WRONG: &str = "the embedding model's answer is not one embedding for each text";
+    const WRONG: &str = "the embedding model's response is not one embedding for each text";
     let reply: Reply = serde_json::from_slice(body).map_err(|_| Failed::refusal(WRONG))?;
     let mut found = vec![None; count];
     for (place, datum) in reply.data.into_iter().enumerate() {

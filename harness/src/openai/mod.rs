@@ -85,14 +85,13 @@ impl Client {
     fn new(settings: &Settings<'_>) -> Result<Self> {
         let Settings { field, path, who, name, url, key, timeout_ms, retries, max_reply } = *settings;
         if name.trim().is_empty() {
-            let message =
-                format!("{field}_name is needed with {field} \"openai\": the name that the server knows it by");
+            let message = format!("{field}_name is needed with {field} \"openai\": the model's name on that server");
             return Err(Usage(message).into());
         }
         let url = completed(field, url, path)?;
         let key = Secret::new(key.expose().trim());
         if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Usage(format!("{field}_key must be printable ASCII without blanks")).into());
+            return Err(Usage(format!("{field}_key must be printable ASCII without spaces")).into());
         }
         if url.scheme() == "http" && !key.is_empty() && !is_this_machine(&url) {
             terminal::warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));
@@ -163,9 +162,9 @@ impl Client {
         }
         read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => {
-                Failed::lasting(format!("{who}'s answer is longer than {} bytes", self.max_reply))
+                Failed::lasting(format!("{who}'s response is longer than {} bytes", self.max_reply))
             }
-            error => Failed::passing(format!("{who}'s answer broke off: {error}")),
+            error => Failed::passing(format!("{who}'s response broke off: {error}")),
         })
     }
 
@@ -198,13 +197,11 @@ fn completed(field: &str, base: &str, path: &str) -> Result<Url> {
     }
     let mut url = Url::parse(base.trim()).map_err(|error| wrong(&format!("can't be read ({error})")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-        return Err(wrong("is no http:// or https:// URL"));
+        return Err(wrong("is not an http:// or https:// URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         let variable = field.to_ascii_uppercase();
-        return Err(wrong(&format!(
-            "has a user or a password, which belong into {field}_key (KEEPLINE_{variable}_KEY)"
-        )));
+        return Err(wrong(&format!("has a user or a password, which belong in {field}_key (KEEPLINE_{variable}_KEY)")));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("has a query or a fragment"));

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use keepline::{
     Deadline, Keepline,
     pipe::{Effect, Question, Vector},
+    store::BucketKind,
 };
 use serde_json::{Map, Value, json};
 use tokio::{sync::Notify, time::Instant};
@@ -22,11 +23,11 @@ use super::{
 use crate::{
     cli::{EvaluateArguments, GRACE, Global},
     ending::Ending,
-    error::Coded,
+    error::{self, Coded},
     health::milliseconds,
     migrate::bar,
     runtime,
-    session::answer,
+    session::{answer, clear_all},
     setup, terminal,
 };
 
@@ -58,6 +59,7 @@ struct Sums {
 /// Run it.
 pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
     let haystacks = read(&arguments.file, arguments.merge)?;
+    doubt(&haystacks);
     let config = setup::config(global)?;
     let plugin = setup::plugin(global, &config)?;
     let runtime = runtime::single()?;
@@ -82,13 +84,28 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
             for (number, haystack) in haystacks.iter().enumerate() {
                 let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
                 let measured = tokio::select! {
-                    measured = measure(&place, haystack, &mut all, || bar.inc(1)) => measured,
-                    () = is_told.notified() => Err(interrupted("what it measured with is deleted".to_owned())),
+                    measured = measure(&place, haystack, &mut all, || bar.inc(1)) => Some(measured),
+                    () = is_told.notified() => None,
                 };
-                if let Some((keepline, _)) = all.first() {
-                    place.delete(keepline).await.with_context(|| format!("{} can't be deleted", place.name))?;
+                let deleted = match all.first() {
+                    Some((keepline, _)) => place.delete(keepline).await,
+                    None => Ok(()),
+                };
+                let deleted = deleted.with_context(|| format!("{} can't be deleted", place.name));
+                match measured {
+                    Some(Ok(())) => deleted?,
+                    Some(Err(first)) => {
+                        // It says why; the other may be no more than what follows.
+                        if let Err(left) = deleted {
+                            terminal::warning(&error::told(&left));
+                        }
+                        return Err(first);
+                    }
+                    None => {
+                        deleted?;
+                        return Err(interrupted("its test sessions were deleted".to_owned()));
+                    }
                 }
-                measured?;
             }
             Ok(())
         };
@@ -102,6 +119,24 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
     });
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// What the file says that is hardly meant.
+fn doubt(haystacks: &[Haystack]) {
+    let unknown: Vec<&String> = haystacks.iter().flat_map(|haystack| &haystack.unknown).collect();
+    if let Some(first) = unknown.first() {
+        let count = unknown.len();
+        terminal::note(&format!(
+            "evidence ids that no turn of their conversation has: {count}, for example {first}; they count as not recalled"
+        ));
+    }
+    let repeated: Vec<&String> = haystacks.iter().flat_map(|haystack| &haystack.repeated).collect();
+    if let Some(first) = repeated.first() {
+        let count = repeated.len();
+        terminal::note(&format!(
+            "turn ids that occur more than once in a conversation: {count}, for example {first}; the last turn counts"
+        ));
+    }
 }
 
 fn interrupted(what: String) -> anyhow::Error {
@@ -162,7 +197,7 @@ impl Place {
             return Some(position);
         }
         let (_, number) = passage.get("session")?.as_str()?.rsplit_once('-')?;
-        Some(haystack.sessions.get(number.parse::<usize>().ok()?)? + position)
+        haystack.sessions.get(number.parse::<usize>().ok()?)?.checked_add(position)
     }
 
     async fn delete(&self, keepline: &Keepline) -> Result<()> {
@@ -171,7 +206,10 @@ impl Place {
             sessions.delete(&self.name).await?;
             return Ok(());
         }
-        while sessions.forget_user(&self.name).await?.remaining > 0 {}
+        crate::user::forget_all(&mut sessions, &self.name).await?;
+        // The tombstone, too: nobody writes for this user any more.
+        let bucket = sessions.user_sessions(&self.name, None, 1).await?.user;
+        clear_all::delete(keepline.store(), BucketKind::User, &bucket).await?;
         Ok(())
     }
 }

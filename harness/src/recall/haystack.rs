@@ -1,7 +1,8 @@
 //! Conversations that recall is measured on: a file of them, one a line.
 //!
 //! Promises messages as a session takes them, and questions whose evidence is known by its place among them. Refuses lines
-//! that are no conversation, and dates that it can't read. Evidence that nobody said counts as not recalled.
+//! that are no conversation, and dates that it can't read. Evidence that nobody said counts as not recalled; it is kept count
+//! of, and of ids that several turns have.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -56,6 +57,9 @@ pub struct Haystack {
     /// Of each, how much there is of it: characters that are not white space.
     pub sizes: Vec<usize>,
     pub asked: Vec<Asked>,
+    /// Evidence that no turn of its conversation is, and ids that several turns of one have: each with its line.
+    pub unknown: Vec<String>,
+    pub repeated: Vec<String>,
 }
 
 /// A question, and the messages that hold the evidence for it.
@@ -73,13 +77,13 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Haystack>> {
     let text = std::fs::read_to_string(path).with_context(told)?;
     let mut all: Vec<Haystack> = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let conversation: Conversation =
-            serde_json::from_str(line).with_context(|| format!("{}, line {number}", path.display()))?;
+        let at = || format!("{}, line {number}", path.display());
+        let conversation: Conversation = serde_json::from_str(line).with_context(at)?;
         match all.last_mut().filter(|_| is_merged) {
-            Some(haystack) => haystack.add(conversation)?,
+            Some(haystack) => haystack.add(conversation, number).with_context(at)?,
             None => {
                 let mut haystack = Haystack::default();
-                haystack.add(conversation)?;
+                haystack.add(conversation, number).with_context(at)?;
                 all.push(haystack);
             }
         }
@@ -97,7 +101,8 @@ impl Haystack {
         self.sessions.iter().zip(ends).filter_map(|(begin, end)| self.messages.get(*begin..end))
     }
 
-    fn add(&mut self, conversation: Conversation) -> Result<()> {
+    /// The conversation of that line.
+    fn add(&mut self, conversation: Conversation, number: usize) -> Result<()> {
         let mut places: HashMap<String, usize> = HashMap::new();
         // Who speaks first is the user.
         let mut first: Option<String> = None;
@@ -113,12 +118,16 @@ impl Haystack {
                 if let (Some(begun), Some(members)) = (begun, message.as_object_mut()) {
                     members.insert("at".into(), (begun + after).into());
                 }
-                places.insert(id, self.messages.len());
+                if places.insert(id.clone(), self.messages.len()).is_some() {
+                    self.repeated.push(format!("{id:?} in line {number}"));
+                }
                 self.sizes.push(size(&content));
                 self.messages.push(message.to_string());
             }
         }
         for Question { question, evidence } in conversation.questions {
+            let unknown = evidence.iter().filter(|id| !places.contains_key(*id));
+            self.unknown.extend(unknown.map(|id| format!("{id:?} in line {number}")));
             let evidence: HashSet<String> = evidence.into_iter().collect();
             let mut found: Vec<usize> = evidence.iter().filter_map(|id| places.get(id).copied()).collect();
             found.sort_unstable();
@@ -141,8 +150,10 @@ fn seconds(date: &str) -> Result<i64> {
     if let Ok(time) = date.parse::<jiff::Timestamp>() {
         return Ok(time.as_second());
     }
-    let time = jiff::civil::DateTime::strptime("%I:%M %p on %d %B, %Y", date)
-        .with_context(|| format!("the date {date:?} can't be read"))?;
+    // What it says of the format is no help to whoever writes dates.
+    let Ok(time) = jiff::civil::DateTime::strptime("%I:%M %p on %d %B, %Y", date) else {
+        bail!("the date {date:?} must be like \"1:56 pm on 8 May, 2023\" or \"2023-05-08T13:56:00Z\"");
+    };
     Ok(jiff::tz::TimeZone::UTC.to_timestamp(time)?.as_second())
 }
 

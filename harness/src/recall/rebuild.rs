@@ -1,7 +1,8 @@
 //! `keepline recall rebuild`: the index of sessions and their nodes, and the vectors, made anew from what was said.
 //!
 //! Promises that nothing that was said is touched; that others may ask, answer and correct meanwhile; and that one that
-//! was interrupted can be called again. Until it is done, less is recalled than there is.
+//! was interrupted can be called again, at once. Until it is done, less is recalled than there is. What others are at work
+//! on for long is left to the next call, and told.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -15,18 +16,21 @@ use keepline::{
     },
 };
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::{
     Scope,
-    drive::{EMBED, FORGET, MAKE, drive},
+    drive::{Driven, EMBED, FORGET, MAKE, drive_until},
     is_on,
 };
 use crate::{
-    cli::{Global, RebuildArguments},
+    cli::{GRACE, Global, RebuildArguments},
+    ending::Ending,
     error::Coded,
     migrate::bar,
     session::{answer, watched},
     stats::Scan,
+    terminal::counted,
 };
 
 /// The map of a session's nodes.
@@ -34,36 +38,82 @@ const NODES: &str = "nodes";
 
 /// Run it.
 pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
-    watched(global, false, async |keepline, _, _| {
-        let scope = is_on(&keepline)?;
-        if !keepline.store().capabilities().indexes {
-            bail!("this store has no indexes");
+    // It hears signals itself: what it keeps from others is given back.
+    watched(global, true, async |keepline, _, _| {
+        let (ending, (stop, stopped)) = (Ending::listen(GRACE)?, watch::channel(false));
+        tokio::select! {
+            done = rebuild(&keepline, arguments, json, &stopped) => done,
+            () = ending.told(|| _ = stop.send_replace(true)) => Err(interrupted()),
         }
-        let found = if arguments.all { all(&keepline).await? } else { named(&keepline, &arguments.sessions).await? };
-        let bar = bar(found.len() as u64);
-        let (mut sessions, mut nodes) = (0_u64, 0_u64);
-        for BucketId { kind, name } in &found {
-            let mut subject = format!("{}/{name}", kind.name());
-            let mut is_there = drive(&keepline, &subject, FORGET, || bar.tick()).await?;
-            if *kind == BucketKind::Session
-                && scope == Scope::User
-                && let Some(owner) = owner(&keepline, name).await?
-            {
-                subject = scope.subject(name, Some(&owner));
-                is_there &= drive(&keepline, &subject, FORGET, || bar.tick()).await?;
-            }
-            is_there = is_there && drive(&keepline, &subject, MAKE, || bar.tick()).await?;
-            if is_there && keepline.wants_vectors() {
-                is_there = drive(&keepline, &subject, EMBED, || bar.tick()).await?;
-            }
-            let count = if *kind == BucketKind::Session { &mut sessions } else { &mut nodes };
-            *count += u64::from(is_there);
-            bar.inc(1);
-        }
-        bar.finish_and_clear();
-        let plain = format!("{sessions} sessions, {nodes} nodes");
-        answer(json, &json!({"sessions": sessions, "nodes": nodes}), &plain)
     })
+}
+
+fn interrupted() -> anyhow::Error {
+    let message = "interrupted; run the command again to finish the rebuild";
+    Coded { code: "interrupted", message: message.to_owned() }.into()
+}
+
+async fn rebuild(
+    keepline: &Keepline,
+    arguments: &RebuildArguments,
+    json: bool,
+    stop: &watch::Receiver<bool>,
+) -> Result<()> {
+    let scope = is_on(keepline)?;
+    if !keepline.store().capabilities().indexes {
+        bail!("this store has no indexes");
+    }
+    let found = if arguments.all { all(keepline).await? } else { named(keepline, &arguments.sessions).await? };
+    let bar = bar(found.len() as u64);
+    let (mut sessions, mut nodes, mut busy) = (0_u64, 0_u64, Vec::new());
+    for bucket in &found {
+        match make_anew(keepline, scope, bucket, stop, || bar.tick()).await? {
+            Driven::Done if bucket.kind == BucketKind::Session => sessions += 1,
+            Driven::Done => nodes += 1,
+            Driven::Gone => {}
+            Driven::Busy => busy.push(format!("{}/{}", bucket.kind.name(), bucket.name)),
+            Driven::Stopped => return Err(interrupted()),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let plain = format!("{}, {}", counted(sessions, "session", "sessions"), counted(nodes, "node", "nodes"));
+    answer(json, &json!({"sessions": sessions, "nodes": nodes}), &plain)?;
+    if busy.is_empty() {
+        return Ok(());
+    }
+    bail!("another process is working on {}: run the same command again", busy.join(", "))
+}
+
+/// One transcript, task after task.
+async fn make_anew(
+    keepline: &Keepline,
+    scope: Scope,
+    bucket: &BucketId,
+    stop: &watch::Receiver<bool>,
+    mut told: impl FnMut(),
+) -> Result<Driven> {
+    let BucketId { kind, name } = bucket;
+    let mut subject = format!("{}/{name}", kind.name());
+    let mut tasks = vec![(subject.clone(), FORGET)];
+    if *kind == BucketKind::Session
+        && scope == Scope::User
+        && let Some(owner) = owner(keepline, name).await?
+    {
+        subject = scope.subject(name, Some(&owner));
+        tasks.push((subject.clone(), FORGET));
+    }
+    tasks.push((subject.clone(), MAKE));
+    if keepline.wants_vectors() {
+        tasks.push((subject, EMBED));
+    }
+    for (subject, task) in tasks {
+        let driven = drive_until(keepline, &subject, task, stop, &mut told).await?;
+        if driven != Driven::Done {
+            return Ok(driven);
+        }
+    }
+    Ok(Driven::Done)
 }
 
 /// The owner of a session, if it is there and has one.

@@ -99,15 +99,20 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         }
         // Before the first entry: what is read is finished.
         let ending = Ending::listen(arguments.grace.0)?;
+        // Ends with this block: a plugin that is still being compiled when the last entry has come out is not wanted any
+        // more, and nothing is said of it.
+        let mut reloading = JoinSet::new();
         if let Some(file) = setup::plugin_file(global) {
             let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
-            tokio::spawn(reload(hangups, keepline.clone(), file, setup::sandbox(&config)?));
+            reloading.spawn(reload(hangups, keepline.clone(), file, setup::sandbox(&config)?));
         }
         // Text and metadata in JSON's longest spelling, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
         let deferred = Deferred { work, grace: arguments.grace.0 };
-        run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), ending).await
+        let outcome = run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), ending).await;
+        reloading.shutdown().await;
+        outcome
     });
     // Threads that still wait for input, output or a model must not be waited for.
     runtime.shutdown_background();
@@ -259,7 +264,8 @@ async fn run(
     let is_complete = served.is_some();
     if finished.is_none() && !is_complete {
         let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
-        terminal::warning(&format!("stopped before all input was processed: {left} lines were not written"));
+        let left = terminal::counted(left, "line was", "lines were");
+        terminal::warning(&format!("stopped before all input was processed: {left} not written"));
     }
     finished.transpose()?;
     let tally = served.unwrap_or_default();
@@ -267,8 +273,9 @@ async fn run(
     deferred.work.shutdown(Duration::ZERO).await;
     let maintenance = deferred.work.counters();
     if maintenance.abandoned > 0 {
-        let told = "deferred tasks (titles, summaries) were not finished; they will be due again";
-        terminal::note(&format!("{} {told}", maintenance.abandoned));
+        let tasks = terminal::counted(maintenance.abandoned, "deferred task", "deferred tasks");
+        let told = "not finished (titles, summaries); each is due again at its session's next answer";
+        terminal::note(&format!("{tasks} {told}"));
     }
     let metrics = keepline.metrics();
     let summary = Summary {

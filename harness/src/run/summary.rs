@@ -5,6 +5,8 @@ use std::{fmt::Write, time::Duration};
 use hdrhistogram::Histogram;
 use keepline::{Counters, maintenance::MaintenanceCounters};
 
+use crate::terminal::counted;
+
 /// How long the entries of one lane took. Each pipe has its own, so it is kept small: some 10 KiB. (To three digits
 /// up to an hour it would be 300 KiB a lane, most of what a pipe takes.)
 #[derive(Debug, Default)]
@@ -98,7 +100,7 @@ impl Summary {
     pub fn lines(&self) -> String {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
         let entries = tally.questions.count() + tally.answers.count();
-        let mut text = format!("{entries} entries in {}", short(*elapsed));
+        let mut text = format!("{} in {}", counted(entries, "entry", "entries"), short(*elapsed));
         if !elapsed.is_zero() && entries > 0 {
             #[allow(clippy::cast_precision_loss, reason = "for people")]
             let rate = entries as f64 / elapsed.as_secs_f64();
@@ -142,7 +144,7 @@ impl Summary {
             );
         }
         if counters.denied > 0 {
-            let told = "store calls of the plugin were out of their entry's scope";
+            let told = "store calls of the plugin were outside their entry's scope";
             _ = write!(text, "\n  {:<10} {:>9}   {told}", "denied", counters.denied);
         }
         _ = write!(text, "\n  {:<10} {round_trips:>9}   round trips", "store");
@@ -158,14 +160,23 @@ impl Summary {
 /// What has become of deferred work; empty: there was none.
 fn deferred(counters: &MaintenanceCounters) -> String {
     let mut parts = Vec::new();
-    let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("others", counters.others)];
+    let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("other tasks", counters.others)];
     for (kind, tasks) in kinds {
-        let fates = [("done", tasks.done), ("taken", tasks.taken), ("ended", tasks.ended), ("failed", tasks.failed)];
-        parts.extend(fates.into_iter().filter(|fate| fate.1 > 0).map(|(fate, count)| format!("{kind} {fate} {count}")));
+        let fates = [
+            (tasks.done, "done"),
+            (tasks.taken, "left to another process"),
+            (tasks.ended, "of sessions that are gone"),
+            (tasks.failed, "failed"),
+        ];
+        let fates = fates.into_iter().filter(|(count, _)| *count > 0);
+        let fates: Vec<String> = fates.map(|(count, fate)| format!("{count} {fate}")).collect();
+        if !fates.is_empty() {
+            parts.push(format!("{kind}: {}", fates.join(", ")));
+        }
     }
-    let rest = [("dropped", counters.dropped), ("abandoned", counters.abandoned)];
-    parts.extend(rest.into_iter().filter(|fate| fate.1 > 0).map(|(fate, count)| format!("{fate} {count}")));
-    parts.join(", ")
+    let rest = [(counters.dropped, "dropped for lack of room"), (counters.abandoned, "not finished")];
+    parts.extend(rest.into_iter().filter(|(count, _)| *count > 0).map(|(count, fate)| format!("{count} {fate}")));
+    parts.join("; ")
 }
 
 /// A time to three digits.
@@ -183,6 +194,16 @@ pub fn short(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_became_of_deferred_work_is_told_in_words() {
+        let mut counters = MaintenanceCounters::default();
+        assert_eq!(deferred(&counters), "");
+        (counters.titles.done, counters.titles.taken, counters.others.ended, counters.dropped) = (2, 1, 3, 4);
+        let told = "titles: 2 done, 1 left to another process; other tasks: 3 of sessions that are gone; \
+                    4 dropped for lack of room";
+        assert_eq!(deferred(&counters), told);
+    }
 
     #[test]
     fn times_of_many_pipes_are_told_to_a_hundredth() {

@@ -54,7 +54,7 @@ pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> 
         if deleted.total() == before {
             drop(scan);
             let Counts { sessions, nodes, users } = deleted;
-            let told = format!("deleted: {sessions} sessions, {nodes} nodes, {users} users; 0 are left");
+            let told = format!("deleted: {}; 0 are left", deleted.told());
             return answer(json, &json!({"sessions": sessions, "nodes": nodes, "users": users, "remaining": 0}), &told);
         }
     }
@@ -62,7 +62,7 @@ pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> 
 }
 
 /// Whether it was there.
-async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
+pub async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
     let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
     let deadline = Deadline::after(Scan::TIMEOUT);
     let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;

@@ -7,8 +7,14 @@ use keepline::{Sessions, sessions::HistoryPage};
 use keepline_json::members;
 use serde::Serialize;
 
-use super::{answer, cell};
+use super::{
+    answer, cell,
+    pages::{Pages, falls},
+};
 use crate::{json_text::Stored, run::members::decoded, terminal};
+
+/// What to do about one that is too large to be kept.
+const INSTEAD: &str = "use --limit, and --before for the rest";
 
 /// Show it.
 pub(super) async fn history(
@@ -29,32 +35,43 @@ pub(super) async fn history(
         let rows = entries.iter().map(|entry| record_row(entry, now)).collect();
         terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?;
     } else {
-        let lines: Vec<_> = entries.iter().map(|entry| cell(entry)).collect();
-        answer(json, &(), &lines.join("\n"))?;
+        terminal::print_lines(entries.iter().map(|entry| cell(entry)))?;
     }
     if first > oldest {
-        terminal::note(&format!("older records precede: use --before {first} for them, or --limit 0 for all"));
+        terminal::note(&format!("there are older records: use --before {first}, or --limit 0 for all"));
     }
     Ok(())
 }
 
 /// So many records, in as many pages as it takes; a reply of the component is bounded.
 async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
+    let mut pages = Pages::default();
     let mut whole = sessions.history(session, before, limit).await?;
+    pages.keep(whole.entries.iter().map(String::as_str), INSTEAD)?;
+    let mut count = whole.entries.len();
+    // The newest first.
+    let mut found = vec![std::mem::take(&mut whole.entries)];
     loop {
-        let missing = limit.saturating_sub(u32::try_from(whole.entries.len()).unwrap_or(u32::MAX));
+        let missing = limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
         let is_enough = limit > 0 && missing == 0;
-        if is_enough || whole.first <= whole.oldest || whole.entries.is_empty() {
-            return Ok(whole);
+        if is_enough || whole.first <= whole.oldest || count == 0 {
+            break;
         }
-        let mut older = sessions.history(session, Some(whole.first), missing).await?;
+        let older = sessions.history(session, Some(whole.first), missing).await?;
         if older.entries.is_empty() {
             // They were summarised, or the session is another one by now.
-            return Ok(HistoryPage { oldest: whole.first, ..whole });
+            whole.oldest = whole.first;
+            break;
         }
-        older.entries.append(&mut whole.entries);
-        whole = HistoryPage { entries: older.entries, first: older.first, oldest: older.oldest, ..whole };
+        falls(Some(older.first), Some(whole.first))?;
+        pages.turn(true)?;
+        pages.keep(older.entries.iter().map(String::as_str), INSTEAD)?;
+        count += older.entries.len();
+        (whole.first, whole.oldest) = (older.first, older.oldest);
+        found.push(older.entries);
     }
+    whole.entries = found.into_iter().rev().flatten().collect();
+    Ok(whole)
 }
 
 #[derive(Serialize)]

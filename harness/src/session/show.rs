@@ -13,7 +13,7 @@ use keepline::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{answer, cell};
+use super::{answer, cell, pages::Pages};
 use crate::{
     conversation::{settings, short},
     json_text::Stored,
@@ -22,6 +22,8 @@ use crate::{
 
 /// Characters of a summary that people see.
 const SHOWN: usize = 300;
+/// Keys that the contract lets a session name.
+const MOST_KEYS: usize = 10_000;
 
 /// Show it. It counts as a use of the session.
 pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> Result<()> {
@@ -29,16 +31,18 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
     let transcript = sessions.describe(session.into()).await?;
     let keys = sessions.keys(session).await?.keys;
     let (mut values, mut unreadable) = (BTreeMap::new(), Vec::new());
-    for key in keys {
+    let mut kept = Pages::default();
+    for key in keys.into_iter().take(MOST_KEYS) {
         match sessions.get(session, &key).await {
             Ok(found) => {
                 // One that has gone since is left out.
                 if let Some(value) = found.value {
+                    kept.keep([key.as_str(), value.as_str()], "use `keepline session keys` and `get`")?;
                     values.insert(key, value);
                 }
             }
             Err(SessionError { code: SessionErrorCode::InvalidValue | SessionErrorCode::Limit, message, .. }) => {
-                terminal::warning(&format!("key '{key}' is left out: {message}"));
+                terminal::warning(&format!("key '{}' is left out: {message}", terminal::one_line(&key)));
                 unreadable.push(key);
             }
             Err(other) => return Err(other.into()),

@@ -35,9 +35,9 @@ const GIB: u64 = 1 << 30;
 host_fields! {
     /// Where sessions are kept: in this process ("memory"), in a directory, or in Redis.
     backend: String = Preset::Text("memory"), Kind::Choice(&["redis", "memory", "directory"]);
-    /// Backend "directory": its path. Created if missing; several processes of one machine can share it.
+    /// Backend "directory": its path. It is created if missing; several processes on one machine can share it.
     directory: String = Preset::Text(""), Kind::Text;
-    /// Backend "directory": sync writes in groups, each by itself, or never, which a power cut can undo.
+    /// Backend "directory": whether writes are synced to disk in groups, one by one, or never (a power cut can then undo them).
     directory_sync: String = Preset::Text("group"), Kind::Choice(&["group", "always", "off"]);
     /// Backend "directory": maximum size of the database (bytes).
     directory_max_bytes: u64 = Preset::Number(64 * GIB), Kind::Number { min: MIB, max: 16_384 * GIB };
@@ -49,147 +49,147 @@ host_fields! {
     redis_password: Secret = Preset::Text(""), Kind::Secret;
     /// Redis server: ACL user. Empty: the default user.
     redis_username: String = Preset::Text(""), Kind::Text;
-    /// Redis server: number of the database.
+    /// Redis server: database number.
     redis_database: u64 = Preset::Number(0), Kind::Number { min: 0, max: 1_000_000 };
     /// Redis server: encrypt the connection.
     redis_tls: bool = Preset::Flag(false), Kind::Flag;
-    /// Redis server: PEM file of the CA certificates to trust instead of the public ones. Empty: the public ones.
+    /// Redis server: PEM file with the CA certificates to trust instead of the public ones. Empty: the public ones.
     redis_tls_ca: String = Preset::Text(""), Kind::Text;
     /// Redis server as one URL, redis://user:password@host:port/database (rediss:// for TLS), instead of host and port.
     redis_url: Secret = Preset::Text(""), Kind::Url;
-    /// Whether Redis is a Redis Cluster; its keys are then spread over 4096 hash tags.
+    /// Whether Redis is a Redis Cluster. Keys are then spread over 4096 hash tags.
     redis_cluster: bool = Preset::Flag(false), Kind::Flag;
     /// Redis Cluster: a few of its nodes as host:port, instead of host and port; the rest are discovered.
     redis_nodes: Vec<String> = Preset::Text(""), Kind::List;
-    /// Redis: how many replicas must have what an entry writes before it counts as stored.
+    /// Redis: how many replicas must have received what an entry writes before it counts as stored.
     redis_wait_replicas: u64 = Preset::Number(0), Kind::Number { min: 0, max: 100 };
-    /// Prefix of all keys in Redis: one per tenant, and none that is another one followed by a colon and more.
+    /// Prefix of all keys in Redis: one per tenant. No prefix may be another one followed by a colon and more.
     key_prefix: String = Preset::Text("rr:memory"), Kind::Text;
-    /// How long an entry may wait in total: for an instance, and for the store including retries and reconnects (ms).
+    /// How long an entry may wait in total (ms): for an instance, and for the store with all retries and reconnects.
     store_timeout_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Consecutive failed transactions after which requests to the store are suspended for a while.
     breaker_failures: u64 = Preset::Number(3), Kind::Number { min: 1, max: 1_000_000 };
-    /// How long they are suspended at first (ms); this doubles, up to ten times as long.
+    /// How long they are suspended at first (ms). It doubles each time, up to ten times this value.
     breaker_cooldown_ms: u64 = Preset::Number(500), Kind::Number { min: 1, max: HOUR_MS };
-    /// How long the store is left idle before it is probed, so that a circuit breaker closes without an entry (ms); 0: never.
+    /// How long the store may be idle before it is probed (ms), so that the circuit breaker can close without an entry; 0: never.
     probe_interval_ms: u64 = Preset::Number(10_000), Kind::Number { min: 0, max: HOUR_MS };
-    /// Whether to start only if the store can be used; without it, entries pass without memory until it can be.
+    /// Whether to start only if the store can be used. Otherwise, entries pass without memory until it can.
     require_store: bool = Preset::Flag(false), Kind::Flag;
-    /// What to do with an entry when the store fails: forward it unchanged, or fail it.
+    /// What happens to an entry when the store fails: it is forwarded unchanged, or it fails.
     on_store_error: String = Preset::Text("forward"), Kind::Choice(&["forward", "fail"]);
-    /// Largest entry that is passed to the filter (bytes). A larger one is forwarded unchanged.
+    /// Largest entry that is passed to the filter (bytes). Larger ones are forwarded unchanged.
     max_entry_bytes: u64 = Preset::Number(4 * MIB), Kind::Number { min: 1, max: GIB };
-    /// Instances of the filter, which is how many entries are served at a time; at least one per pipe of keepline run.
+    /// Maximum number of filter instances, and so of entries served at a time; keepline run has at least one per pipe.
     max_instances: u64 = Preset::Number(256), Kind::Number { min: 1, max: 1_000_000 };
-    /// How many entries may wait for an instance; further ones are forwarded unchanged.
+    /// How many entries may wait for an instance. Further ones are forwarded unchanged.
     max_waiting: u64 = Preset::Number(4096), Kind::Number { min: 0, max: 1_000_000 };
-    /// How much of its time an entry may wait for an instance (ms); after that it is forwarded unchanged.
+    /// How long an entry may wait for an instance, as part of its time (ms). After that, it is forwarded unchanged.
     max_wait_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 300_000 };
     /// Backend "memory": maximum number of sessions.
     memory_max_sessions: u64 = Preset::Number(1000), Kind::Number { min: 1, max: 1_000_000_000 };
     /// Backend "memory": maximum size (bytes).
     memory_max_bytes: u64 = Preset::Number(256 * MIB), Kind::Number { min: 1, max: 1024 * GIB };
-    /// Backend "memory": what to do at either maximum: "refuse" the write, or "evict" the sessions used longest ago.
+    /// Backend "memory": what happens at either maximum: "refuse" the write, or "evict" the least recently used sessions.
     session_limit_policy: String = Preset::Text("refuse"), Kind::Choice(&["refuse", "evict"]);
-    /// How many times in a row a plugin must be stopped before entries are forwarded unchanged for a while.
+    /// How many times in a row the plugin has to be stopped before entries are forwarded unchanged for a while.
     plugin_breaker_failures: u64 = Preset::Number(5), Kind::Number { min: 1, max: 1_000_000 };
-    /// How long they are at first (ms), before it is tried again; this doubles, up to ten times as long.
+    /// How long the plugin is then left alone before it is tried again (ms). It doubles each time, up to ten times this value.
     plugin_breaker_cooldown_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: HOUR_MS };
-    /// Sandbox: everything that an instance holds: memories, tables, globals and its own state (bytes).
+    /// Sandbox: maximum size of an instance (bytes): its memories, tables, globals and own state.
     sandbox_memory_bytes: u64 = Preset::Number(64 * MIB), Kind::Number { min: 2 * MIB, max: 4 * GIB };
-    /// Sandbox: everything that all instances hold (bytes); with more, entries are forwarded unchanged.
+    /// Sandbox: maximum size of all instances together (bytes). Beyond it, entries are forwarded unchanged.
     sandbox_pool_memory_bytes: u64 = Preset::Number(GIB), Kind::Number { min: 2 * MIB, max: 1024 * GIB };
-    /// Sandbox: elements of each of an instance's tables.
+    /// Sandbox: maximum number of elements in each table of an instance.
     sandbox_table_elements: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 10_000_000 };
-    /// Sandbox: how long the filter may compute for one entry in total, not counting waits for the store (ms).
+    /// Sandbox: how long the filter may compute for one entry in total (ms), not counting waits for the store.
     sandbox_cpu_ms: u64 = Preset::Number(1000), Kind::Number { min: 10, max: HOUR_MS };
-    /// Sandbox: what may be copied out of an instance for one entry: log messages, store calls, the reply (bytes).
+    /// Sandbox: how much may be copied out of an instance for one entry (bytes): log messages, store calls, the reply.
     sandbox_copy_bytes: u64 = Preset::Number(32 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
     /// Sandbox: how many calls to the host one entry may make.
     sandbox_host_calls: u64 = Preset::Number(10_000), Kind::Number { min: 8, max: 1_000_000_000 };
     /// Sandbox: how many store calls one entry may make.
     sandbox_store_calls: u64 = Preset::Number(256), Kind::Number { min: 2, max: 1_000_000 };
-    /// Sandbox: how many operations, keys, records and so on all store calls of one entry may have.
+    /// Sandbox: how many operations, keys, records and the like the store calls of one entry may have in total.
     sandbox_store_pieces: u64 = Preset::Number(40_000), Kind::Number { min: 100, max: 1_000_000_000 };
     /// Sandbox: how much one entry may read from the store (bytes).
     sandbox_read_bytes: u64 = Preset::Number(64 * MIB), Kind::Number { min: 65_536, max: 4 * GIB };
-    /// Sandbox: how many messages one entry may log; further ones are dropped.
+    /// Sandbox: how many messages one entry may log. Further ones are dropped.
     sandbox_log_lines: u64 = Preset::Number(64), Kind::Number { min: 0, max: 1_000_000 };
-    /// Sandbox: entries that an instance serves before it is replaced.
+    /// Sandbox: how many entries an instance serves before it is replaced.
     sandbox_calls_per_instance: u64 = Preset::Number(10_000), Kind::Number { min: 1, max: 1_000_000_000 };
-    /// Sandbox: whose entries an instance serves one after the other: everybody's, one tenant's, or one entry alone.
+    /// Sandbox: whose entries an instance serves: everybody's, one tenant's, or just one entry.
     sandbox_isolation: String = Preset::Text("tenant"), Kind::Choice(&["shared", "tenant", "entry"]);
-    /// Plugin: size (bytes).
+    /// Plugin: maximum size (bytes).
     plugin_max_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_bytes), Kind::Number { min: 1, max: 4 * GIB };
-    /// Plugin: levels of components in components.
+    /// Plugin: maximum nesting of components within components.
     plugin_max_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_nesting), Kind::Number { min: 1, max: 1000 };
-    /// Plugin: core modules.
+    /// Plugin: maximum number of core modules.
     plugin_max_modules: u64 = Preset::Number(PluginLimits::DEFAULT.max_modules), Kind::Number { min: 1, max: 1000 };
-    /// Plugin: instances of components and core modules, also of nested ones.
+    /// Plugin: maximum number of instances of components and core modules, nested ones included.
     plugin_max_instances: u64 = Preset::Number(PluginLimits::DEFAULT.max_instances), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: types, imports, exports and the like, those of a nested component as often as it is instantiated.
+    /// Plugin: maximum number of types, imports, exports and the like; those of a nested component count for each of its instances.
     plugin_max_definitions: u64 = Preset::Number(PluginLimits::DEFAULT.max_definitions), Kind::Number { min: 1, max: 1_000_000_000 };
-    /// Plugin: linear memories.
+    /// Plugin: maximum number of linear memories.
     plugin_max_memories: u64 = Preset::Number(PluginLimits::DEFAULT.max_memories), Kind::Number { min: 1, max: 10_000 };
-    /// Plugin: tables.
+    /// Plugin: maximum number of tables.
     plugin_max_tables: u64 = Preset::Number(PluginLimits::DEFAULT.max_tables), Kind::Number { min: 1, max: 10_000 };
-    /// Plugin: initial elements of its tables.
+    /// Plugin: maximum number of initial elements in its tables.
     plugin_max_table_elements: u64 = Preset::Number(PluginLimits::DEFAULT.max_table_elements), Kind::Number { min: 1, max: 100_000_000 };
-    /// Plugin: levels of types in types.
+    /// Plugin: maximum nesting of types within types.
     plugin_max_type_nesting: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_nesting), Kind::Number { min: 1, max: 100 };
-    /// Plugin: parts of a type, written out.
+    /// Plugin: maximum number of parts of a type, written out in full.
     plugin_max_type_size: u64 = Preset::Number(PluginLimits::DEFAULT.max_type_size), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: functions of its core modules, with their types, exports and references in tables.
+    /// Plugin: maximum number of functions in its core modules, with their types, exports and references in tables.
     plugin_max_functions: u64 = Preset::Number(PluginLimits::DEFAULT.max_functions), Kind::Number { min: 1, max: 1_000_000 };
-    /// Plugin: code of one function (bytes).
+    /// Plugin: maximum code size of one function (bytes).
     plugin_max_function_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_bytes), Kind::Number { min: 1, max: 8 * MIB };
-    /// Plugin: locals of one function.
+    /// Plugin: maximum number of locals in one function.
     plugin_max_locals: u64 = Preset::Number(PluginLimits::DEFAULT.max_locals), Kind::Number { min: 1, max: 50_000 };
-    /// Plugin: estimated compile steps for one function.
+    /// Plugin: maximum number of estimated compile steps for one function.
     plugin_max_function_cost: u64 = Preset::Number(PluginLimits::DEFAULT.max_function_cost), Kind::Number { min: 1, max: u64::MAX };
-    /// Plugin: estimated compile steps for all functions.
+    /// Plugin: maximum number of estimated compile steps for all functions.
     plugin_max_cost: u64 = Preset::Number(PluginLimits::DEFAULT.max_cost), Kind::Number { min: 1, max: u64::MAX };
-    /// Plugin: processor time of the compiler (ms, counted in whole seconds).
+    /// Plugin: maximum processor time of the compiler (ms, counted in whole seconds).
     plugin_compile_ms: u64 = Preset::Number(10_000), Kind::Number { min: 1000, max: HOUR_MS };
-    /// Plugin: memory of the compiler (bytes).
+    /// Plugin: maximum memory of the compiler (bytes).
     plugin_compile_memory_bytes: u64 = Preset::Number(PluginLimits::DEFAULT.compile_memory_bytes), Kind::Number { min: 64 * MIB, max: 1024 * GIB };
     /// Where compiled plugins are cached: a directory, "default" or "off".
     cache_dir: String = Preset::Text("default"), Kind::Text;
-    /// How tokens of what is said in conversations are counted: estimated, or with the vocabulary of a family of models.
+    /// How the tokens of conversations are counted: by an estimate, or with the vocabulary of a family of models.
     token_counter: String = Preset::Text("estimate"), Kind::Choice(&["estimate", "cl100k_base", "o200k_base"]);
-    /// Who writes summaries and titles: nobody (digests and first messages stand in for them), or an OpenAI-compatible server.
+    /// Who writes summaries and titles: an OpenAI-compatible server, or nobody (digests and first messages are used instead).
     model: String = Preset::Text("none"), Kind::Choice(&["none", "openai"]);
     /// Model "openai": the base URL of the API, for example http://localhost:11434/v1.
     model_url: String = Preset::Text(""), Kind::Text;
-    /// Model "openai": the name that the server knows the model by.
+    /// Model "openai": the model's name on that server.
     model_name: String = Preset::Text(""), Kind::Text;
-    /// Model "openai": the API key. Best given as KEEPLINE_MODEL_KEY in the environment. Empty: none.
+    /// Model "openai": the API key, best set as KEEPLINE_MODEL_KEY in the environment. Empty: none.
     model_key: Secret = Preset::Text(""), Kind::Secret;
-    /// Model "openai": how long it may take for a summary or a title, retries included (ms).
+    /// Model "openai": how long a summary or a title may take, retries included (ms).
     model_timeout_ms: u64 = Preset::Number(60_000), Kind::Number { min: 1, max: HOUR_MS };
-    /// Model "openai": how many times a request is repeated that failed in a way that may pass by itself.
+    /// Model "openai": how often a request is retried after a temporary failure.
     model_retries: u64 = Preset::Number(2), Kind::Number { min: 0, max: 100 };
-    /// Who makes embeddings, by which recall finds what shares no word with a question: nobody, or an OpenAI-compatible server.
+    /// Who makes embeddings, with which recall finds passages that share no word with the question: nobody, or an OpenAI-compatible server.
     embedding: String = Preset::Text("none"), Kind::Choice(&["none", "openai"]);
     /// Embedding "openai": the base URL of the API, for example http://localhost:11434/v1.
     embedding_url: String = Preset::Text(""), Kind::Text;
-    /// Embedding "openai": the name that the server knows the model by.
+    /// Embedding "openai": the model's name on that server.
     embedding_name: String = Preset::Text(""), Kind::Text;
-    /// Embedding "openai": the API key. Best given as KEEPLINE_EMBEDDING_KEY in the environment. Empty: none.
+    /// Embedding "openai": the API key, best set as KEEPLINE_EMBEDDING_KEY in the environment. Empty: none.
     embedding_key: Secret = Preset::Text(""), Kind::Secret;
-    /// Embedding "openai": how long it may take for up to 64 passages, retries included (ms).
+    /// Embedding "openai": how long up to 64 passages may take, retries included (ms).
     embedding_timeout_ms: u64 = Preset::Number(30_000), Kind::Number { min: 1, max: HOUR_MS };
-    /// Embedding "openai": how many times a request is repeated that failed in a way that may pass by itself.
+    /// Embedding "openai": how often a request is retried after a temporary failure.
     embedding_retries: u64 = Preset::Number(2), Kind::Number { min: 0, max: 100 };
-    /// How long a question waits for its embedding before it goes on without (ms); 0: not at all.
+    /// How long a question waits for its embedding before it continues without one (ms); 0: not at all.
     embedding_wait_ms: u64 = Preset::Number(150), Kind::Number { min: 0, max: 300_000 };
-    /// Embedding "openai": how many dimensions the server is asked for; 0: the model's own. The first 256 are kept.
+    /// Embedding "openai": how many dimensions to ask the server for; 0: the model's default. The first 256 are kept.
     embedding_dimensions: u64 = Preset::Number(0), Kind::Number { min: 0, max: 4096 };
-    /// Deferred work: a directory to which a session is exported before its oldest turns are removed. Empty: they are not kept.
+    /// Deferred work: the directory to which a session is exported before its oldest turns are removed. Empty: they are not kept.
     archive_dir: String = Preset::Text(""), Kind::Text;
-    /// Deferred work: summaries, titles and the like that are done at a time.
+    /// Deferred work: how many tasks (summaries, titles and the like) are done at a time.
     maintenance_concurrency: u64 = Preset::Number(4), Kind::Number { min: 1, max: 1024 };
-    /// Deferred work: how many may wait or be at work; one more is dropped, and due again at the session's next answer.
+    /// Deferred work: how many tasks may wait or be under way. Further ones are dropped, and due again at the session's next answer.
     maintenance_max_tasks: u64 = Preset::Number(256), Kind::Number { min: 0, max: 1_000_000 };
 }
 

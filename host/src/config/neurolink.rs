@@ -9,7 +9,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{ConfigError, Origin, error::describe, resolve::Layers};
+use super::{
+    ConfigError, Origin,
+    error::{describe, shortened},
+    resolve::Layers,
+};
 
 /// What decides whether any of them is read.
 pub(super) const STORAGE_TYPE: &str = "STORAGE_TYPE";
@@ -49,8 +53,9 @@ pub(super) fn fall_back(
     let decides = !is_profile_chosen && !layers.is_chosen("backend");
     if decides {
         if !is_redis && !storage.trim().eq_ignore_ascii_case("memory") {
-            let given = describe(&Value::from(storage.trim()));
-            warnings.push(format!("{STORAGE_TYPE} is {given}, neither \"memory\" nor \"redis\": memory is used"));
+            let given = Value::from(shortened(storage.trim()));
+            let told = "which is neither \"memory\" nor \"redis\"; using memory";
+            warnings.push(format!("{STORAGE_TYPE} is {given}, {told}"));
         }
         let backend = if is_redis { "redis" } else { "memory" };
         layers.set_text("backend", backend, origin(STORAGE_TYPE))?;

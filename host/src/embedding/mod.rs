@@ -86,7 +86,8 @@ fn checked(embeddings: &[Embedding], texts: usize) -> Result<Vec<Vector>, Embedd
             && values.iter().any(|value| value.is_normal())
     };
     if !embeddings.iter().all(is_good) {
-        let message = format!("an embedding has no dimensions, more than {MAX_DIMENSIONS}, no numbers, or only zeros");
+        let message =
+            format!("an embedding is empty, too long (over {MAX_DIMENSIONS} dimensions), not numeric, or all zeros");
         return Err(EmbeddingError::Refused(message));
     }
     Ok(embeddings.iter().map(Vector::from).collect())

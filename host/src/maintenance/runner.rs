@@ -37,6 +37,8 @@ const MAX_STEPS: usize = 1000;
 const MAX_COMPLETIONS: usize = 16;
 /// Calls for embeddings of one task. The bundled filter's asks for 64 texts at a time.
 const MAX_EMBEDDINGS: usize = 512;
+/// And of all texts that it has embedded, bytes: twice what an entry may copy.
+const MAX_EMBEDDED: usize = 64 << 20;
 /// And of each completion, tokens that are asked for, and bytes that are taken.
 const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
@@ -290,8 +292,10 @@ impl Inner {
                 }
             }
         }
-        let problem = problem.unwrap_or_else(|| over(format!("it is not done after {MAX_STEPS} steps")));
-        let message = format!("deferred work failed and will be due again: {name} of {subject}: {problem}");
+        let problem = problem.unwrap_or_else(|| over(format!("it was not finished after {MAX_STEPS} steps")));
+        let message = format!(
+            "deferred task {name} of {subject} failed: {problem}; it is tried again after the session's next answer"
+        );
         self.keepline.report(LogLevel::Warn, "keepline.maintenance", &message);
         Outcome::Failed(problem)
     }
@@ -306,7 +310,7 @@ impl Inner {
 
     async fn keep(&self, archive: &dyn Archive, subject: &str) -> Result<(), Problem> {
         let limit = self.options.model_timeout;
-        let late = |_| format!("it is not archived after {} ms", limit.as_millis());
+        let late = |_| format!("it was not archived within {} ms", limit.as_millis());
         let kept = timeout(limit, archive.keep(subject)).await.map_err(late).flatten();
         kept.map_err(|message| told(ProblemCode::Other("archive".to_owned()), message))
     }
@@ -319,7 +323,7 @@ impl Inner {
                 Need::Completion(mut need) => {
                     asked.completions += 1;
                     if asked.completions > MAX_COMPLETIONS {
-                        return Err((need.id, over(format!("it needs more than {MAX_COMPLETIONS} completions"))));
+                        return Err((need.id, over(format!("it asked for more than {MAX_COMPLETIONS} completions"))));
                     }
                     need.max_tokens = need.max_tokens.min(MAX_TOKENS);
                     let id = need.id;
@@ -341,10 +345,17 @@ impl Inner {
                 Need::Vectors(VectorsNeed { id, texts }) => {
                     asked.embeddings += 1;
                     if asked.embeddings > MAX_EMBEDDINGS {
-                        return Err((id, over(format!("it needs embeddings more than {MAX_EMBEDDINGS} times"))));
+                        return Err((id, over(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times"))));
+                    }
+                    let bytes = texts.iter().map(String::len).fold(0, usize::saturating_add);
+                    asked.embedded = asked.embedded.saturating_add(bytes);
+                    if asked.embedded > MAX_EMBEDDED {
+                        let message = format!("it asked for embeddings of more than {MAX_EMBEDDED} bytes of text");
+                        return Err((id, over(message)));
                     }
                     let limit = self.options.model_timeout;
-                    let late = |_| ModelError(format!("there are no embeddings within {} ms", limit.as_millis()));
+                    let late =
+                        |_| ModelError(format!("the embedding model has not answered within {} ms", limit.as_millis()));
                     match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
                         Ok(Some(vectors)) => NeedResult::Vectors(VectorsResult { id, vectors }),
                         Ok(None) => nobody(id, "there is no embedding model"),
@@ -362,6 +373,8 @@ impl Inner {
 struct Asked {
     completions: usize,
     embeddings: usize,
+    /// Bytes.
+    embedded: usize,
 }
 
 fn nobody(id: u32, message: &str) -> NeedResult {

@@ -128,7 +128,7 @@ impl Keepline {
         let message_id = told.message_id.filter(|id| !id.is_empty()).map_or_else(|| pair.id(), str::to_owned);
         let metadata = json!({"session_id": session, "user_id": told.user, "memory_mode": "conversation"}).to_string();
         let Some(stored_metadata) = stored_metadata(told.metadata) else {
-            let message = "the metadata are no JSON object".into();
+            let message = "the metadata is not a JSON object".into();
             return RememberOutcome::Failed(Problem { code: ProblemCode::Other("invalid".into()), message });
         };
         let details = format!(r#"{{"metadata":{stored_metadata}}}"#);

@@ -29,7 +29,7 @@ pub enum Method {
     /// [`Options::embedder`](crate::Options::embedder) also what is like it.
     #[default]
     Recall,
-    /// Messages that hold all words of the query, the newest first.
+    /// Messages that contain all words of the query, also within longer words; the newest first.
     Keyword,
 }
 
@@ -39,7 +39,8 @@ pub enum Method {
 pub struct MemorySearch<'a> {
     /// The user's id.
     pub user: &'a str,
-    /// None: the newest question of the session, or else of the session used last; its own turn is not found then.
+    /// None: the newest question of the session, or else of the session used last; its own turn is not found then, and
+    /// nothing for standing beside it.
     pub query: Option<&'a str>,
     /// None: all sessions of the user. Recall needs it where its scope is not the user.
     pub session: Option<&'a str>,
@@ -105,8 +106,9 @@ impl Keepline {
         }
         let (method, hits) = match search.method {
             Method::Recall => {
-                let (method, mut hits) = self.recalled(&search, &asking, query).await?;
-                hits.retain(|hit| hit.score > Some(search.threshold));
+                let asked = newest.as_ref().map(|message| message.position);
+                let (method, mut hits) = self.recalled(&search, &asking, query, asked).await?;
+                hits.retain(|hit| hit.score > Some(0.0));
                 // Of the same score the first stays the first: in order of time.
                 hits.sort_by(|one, other| other.score.unwrap_or(0.0).total_cmp(&one.score.unwrap_or(0.0)));
                 (method, hits)
@@ -117,8 +119,12 @@ impl Keepline {
         let mut seen: Vec<(String, String)> = Vec::new();
         let own = newest.as_ref().map(|message| (asking.clone(), message.turn.clone()));
         let mut found: Vec<FoundMemory> = Vec::new();
+        // Of what is found: recall's may be the answer to what is asked.
+        let mut best: Option<f64> = None;
         for Hit { session, position, score } in hits {
-            if found.len() as u64 >= u64::from(limit) {
+            let similarity = score.map(|score| score / best.unwrap_or(score));
+            let is_too_low = similarity.is_some_and(|similarity| similarity <= search.threshold);
+            if is_too_low || found.len() as u64 >= u64::from(limit) {
                 break;
             }
             // Another filter than the bundled one may recall from any.
@@ -129,7 +135,8 @@ impl Keepline {
             let key = (session, turn);
             if own.as_ref() != Some(&key) && !seen.contains(&key) {
                 seen.push(key);
-                found.push(FoundMemory { similarity: score, ..memory });
+                best = best.or(score);
+                found.push(FoundMemory { similarity, ..memory });
             }
         }
         if search.method == Method::Recall {
@@ -142,18 +149,20 @@ impl Keepline {
         Ok(Memories { query: query.to_owned(), method, found })
     }
 
-    /// The passages that a question gets that only looks, and has no window; and by what they were found.
+    /// The passages that a question gets that only looks, and has no window; and by what they were found. `asked`: the
+    /// message that it is, if it is one of the session's.
     async fn recalled(
         &self,
         search: &MemorySearch<'_>,
         session: &str,
         query: &str,
+        asked: Option<u64>,
     ) -> Result<(MethodUsed, Vec<Hit>), SessionError> {
         // What all of the user's sessions hold may leave no room for what the named one does.
         let recall = if search.session.is_some() { json!("session") } else { json!(true) };
         let metadata = json!({
             "session_id": session, "user_id": search.user, "memory_mode": "conversation",
-            "memory": {"look": true, "recall": recall, "window": false},
+            "memory": {"look": true, "recall": recall, "window": false, "asked": asked},
         });
         let question = Question { text: query, metadata: &metadata.to_string(), ..Question::default() };
         let failed = |message: String| SessionError { code: SessionErrorCode::Store(FailureCode::Other), message };
@@ -189,7 +198,9 @@ fn reaches(scope: Option<Scope>, session: Option<&str>) -> Result<(), SessionErr
         None => Err(invalid("Conversations are off: set conversation=true")),
         Some(Scope::Off) => Err(invalid("Recall is off: set recall=user, or search for words")),
         Some(Scope::Session) if session.is_none() => {
-            Err(invalid("Recall reaches one session: name it, set recall=user, or search for words"))
+            let message =
+                "recall=session searches a single session: name it with --session, set recall=user, or use --keyword";
+            Err(invalid(message))
         }
         Some(_) => Ok(()),
     }

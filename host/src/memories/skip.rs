@@ -54,9 +54,9 @@ impl MemorySkip {
 impl fmt::Display for MemorySkip {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::NoUser => "there is no user id of 1 to 1024 bytes",
-            Self::TooFewMessages => "there are less than two messages",
-            Self::NoPair => "the newest question has no answer yet, or there is none",
+            Self::NoUser => "no user id was given, or it is longer than 1,024 bytes",
+            Self::TooFewMessages => "there are fewer than two messages",
+            Self::NoPair => "the newest question has not been answered yet, or there is no question",
             Self::Empty => "the question or the answer is empty",
             Self::NoConversations => "conversations are off: set conversation=true",
             Self::NoSession => "there is no session, and recall is not \"user\"",

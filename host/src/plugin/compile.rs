@@ -30,7 +30,7 @@ pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Compon
         return build(bytes, Setup { cache: Some(code), ..setup });
     }
     if !is_ours {
-        walk(bytes, &mut Meter::new(&sandbox.plugin), &mut Interfaces::default())?;
+        caught(|| walk(bytes, &mut Meter::new(&sandbox.plugin), &mut Interfaces::default()))??;
     }
     match &sandbox.compiler {
         Compiler::Process(command) if !is_ours => {

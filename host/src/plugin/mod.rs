@@ -71,7 +71,8 @@ pub struct Inspection {
 pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginError> {
     let mut meter = Meter::new(&sandbox.plugin);
     let mut interfaces = Interfaces::default();
-    let loaded = walk(bytes, &mut meter, &mut interfaces).and_then(|()| load(bytes, sandbox).map(drop));
+    let walked = caught(|| walk(bytes, &mut meter, &mut interfaces)).flatten();
+    let loaded = walked.and_then(|()| load(bytes, sandbox).map(drop));
     let refusal = match loaded {
         Err(error @ (PluginError::NotAComponent(_) | PluginError::UntrustedCache { .. })) => return Err(error),
         loaded => loaded.err().map(|error| error.to_string()),

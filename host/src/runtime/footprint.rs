@@ -1,7 +1,10 @@
 //! What an instance of a component holds beside its memories and tables: the state of its core instances, with their
 //! globals. wasmtime tells nobody, so it is read from the component.
 
-use wasmparser::{BinaryReaderError, Encoding, Instance, Parser, Payload};
+use wasmparser::{
+    BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, Encoding, Instance, Parser,
+    Payload,
+};
 
 /// Core instances of one component: what one with its adapters can need.
 pub(super) const MAX_INSTANCES: usize = 32;
@@ -21,8 +24,8 @@ const ELEMENT: usize = 16;
 
 /// An upper bound of the state of all core instances of a component, bytes. Exact in the number of instances where all
 /// modules are at the component's top, as tools that make one component of one program put them. Where components are
-/// nested, and may be instantiated any number of times, it is as much as the most instances there may be of the largest
-/// module.
+/// nested, and may be instantiated any number of times, or modules have further indices, it is as much as the most instances
+/// there may be of the largest module.
 ///
 /// # Errors
 /// When the bytes are no component.
@@ -30,6 +33,8 @@ pub(crate) fn state_bytes(component: &[u8]) -> Result<usize, BinaryReaderError> 
     let mut modules = Vec::new();
     let mut instantiated = Vec::new();
     let mut is_nested = false;
+    // Whether modules have other indices than their order tells: what comes from elsewhere, or is exported, gets one, too.
+    let mut is_shifted = false;
     // What is open, from the outermost: components and modules.
     let mut open: Vec<(Encoding, usize)> = Vec::new();
     for payload in Parser::new(0).parse_all(component) {
@@ -65,6 +70,25 @@ pub(crate) fn state_bytes(component: &[u8]) -> Result<usize, BinaryReaderError> 
                     }
                 }
             }
+            Payload::ComponentImportSection(section) => {
+                for import in section {
+                    is_shifted |= import?.ty.kind() == ComponentExternalKind::Module;
+                }
+            }
+            Payload::ComponentExportSection(section) => {
+                for export in section {
+                    is_shifted |= export?.kind == ComponentExternalKind::Module;
+                }
+            }
+            Payload::ComponentAliasSection(section) => {
+                for alias in section {
+                    is_shifted |= match alias? {
+                        ComponentAlias::InstanceExport { kind, .. } => kind == ComponentExternalKind::Module,
+                        ComponentAlias::Outer { kind, .. } => kind == ComponentOuterAliasKind::CoreModule,
+                        ComponentAlias::CoreInstanceExport { .. } => false,
+                    };
+                }
+            }
             Payload::End(_) => {
                 if let Some((Encoding::Module, size)) = open.pop() {
                     is_nested |= depth > 2;
@@ -74,7 +98,7 @@ pub(crate) fn state_bytes(component: &[u8]) -> Result<usize, BinaryReaderError> 
             _ => {}
         }
     }
-    if is_nested {
+    if is_nested || is_shifted {
         return Ok(modules.into_iter().max().unwrap_or(0).saturating_mul(MAX_INSTANCES));
     }
     let of = |module: u32| modules.get(usize::try_from(module).ok()?).copied();
@@ -109,6 +133,13 @@ mod tests {
         let nested = "(component (component $c (core module $m (global i32 (i32.const 0)))
             (core instance (instantiate $m))) (instance (instantiate $c)) (instance (instantiate $c)))";
         assert_eq!(of(nested), MAX_INSTANCES * (BASE + GLOBAL));
+    }
+
+    #[test]
+    fn modules_with_further_indices_count_as_the_largest() {
+        let shifted = "(component (core module $m (global i32 (i32.const 0))) (export \"m\" (core module $m))
+            (core instance (instantiate 1)))";
+        assert_eq!(of(shifted), MAX_INSTANCES * (BASE + GLOBAL));
     }
 
     #[test]

@@ -370,7 +370,7 @@ async fn first(
 ) -> Result<Result<(Instance, Told), ConfigProblem>, Fault> {
     let mut instance = Instance::new(program, lent.clone(), due).await?;
     let configured = instance.configure(options, lent.log.lowest_wanted(), due).await?;
-    Ok(configured.map(|configured| (instance, configured.into())))
+    Ok(configured.map(|configured| (instance, Told::of(configured, options))))
 }
 
 /// To unmap an instance takes a while, the longer the larger it is: nobody waits for that whose entry is done.

@@ -181,6 +181,26 @@ proptest! {
     }
 
     #[test]
+    fn members_of_known_names_are_those_of_all(
+        text in prop::collection::vec(prop::sample::select(vec![
+            "\"a\"", "\"ab\"", "\"b\"", "\"\\u0061\"", "\"é\"", ":", "\"a\":", "\"ab\":1,", "\"b\":\"x\",", " ", "\n", ",",
+            "1", "[\"a\"]", "{\"a\":2}",
+        ]), 0..12).prop_map(|parts| parts.concat())
+    ) {
+        let text = ["{", text.strip_suffix(',').unwrap_or(&text), "}"].concat();
+        let names = [("a", "a"), ("ab", "ab"), ("é", "é"), ("b", "b"), ("other", "other")];
+        let mut all = Vec::new();
+        let read_all = members(&text, |key, value| {
+            let name = names.iter().find(|(name, _)| crate::key_is(key, name));
+            all.extend(name.map(|(name, _)| (*name, value)));
+        });
+        let mut ours = Vec::new();
+        let read = named(&text, &names, |name, value| ours.push((name, value)));
+        prop_assert_eq!(read, read_all);
+        prop_assert_eq!(ours, all);
+    }
+
+    #[test]
     fn the_words_of_python_stand_wherever_null_does(
         text in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", "\"a\":", "\"NaN\"", " ", "1", "NaN", "Infinity", "-Infinity", "[NaN]", "-",

@@ -110,7 +110,11 @@ pub fn scores(memory: &[Option<Said>], question: &BTreeSet<&str>, names: &BTreeS
     let mean = (lengths.iter().sum::<f64>() / count.max(1.0)).max(1.0);
     let mut scores = vec![0.0; memory.len()];
     let having = |has: &dyn Fn(&Said) -> bool| memory.iter().flatten().filter(|said| has(said)).count() as f64;
-    let everywhere = |number: f64| count >= 64.0 && number > (count / 4.0).floor();
+    let is_common = |number: f64| count >= 64.0 && number > (count / 4.0).floor();
+    // Unless all that is asked about is what everything is about.
+    let of = |term: &_| having(&|said| stems(&said.words).contains(term));
+    let has_rare = question.iter().any(|term| of(term) > 0.0 && !is_common(of(term)));
+    let everywhere = |number: f64| has_rare && is_common(number);
     for term in question {
         let holds = |said: &Said| stems(&said.words).contains(term);
         let says = |said: &Said| names.contains(term) && said.speaker.to_lowercase() == **term;

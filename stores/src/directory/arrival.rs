@@ -22,7 +22,7 @@ use crate::{
     failure,
     index::segments::Field,
     names::{VALUES, check_key, check_part, is_part, is_token},
-    transfer::{Head, Incoming, Keyed, Piece, Stamp, metadata},
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, metadata},
 };
 
 /// For how long the next piece is waited for, in milliseconds.
@@ -86,9 +86,15 @@ impl DirectoryStore {
                 let stamps = stamps.to_vec();
                 self.run(Writes::Something, false, move |at| at.add_stamps(&arriving, &stamps)).await
             }
-            Piece::End { overwrite } => {
+            Piece::End { replaces } => {
                 let known = Known::of(head)?;
-                self.run(Writes::ToDisk, false, move |at| at.end_arrival(&arriving, &known, overwrite)).await
+                let (only, overwrites) = match replaces {
+                    Replaces::Nothing => (None, false),
+                    Replaces::Anything => (None, true),
+                    Replaces::Unchanged(weight) => (Some(weight.digest.clone()), true),
+                };
+                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, overwrites, only.as_deref());
+                self.run(Writes::ToDisk, false, end).await
             }
             Piece::Abandon => self.run(Writes::Something, true, move |at| at.abandon_arrival(&arriving)).await,
         }
@@ -240,12 +246,26 @@ impl Moment<'_> {
         Ok(true)
     }
 
-    /// False: somebody has made a bucket of that name meanwhile.
-    fn end_arrival(&self, arriving: &Arriving, known: &Known, overwrite: bool) -> Result<bool, Stop> {
+    /// False: there is a bucket of that name that is not to be replaced, or that whose digest is `only` is not there.
+    fn end_arrival(
+        &self,
+        arriving: &Arriving,
+        known: &Known,
+        overwrites: bool,
+        only: Option<&str>,
+    ) -> Result<bool, Stop> {
         let Life { stamp, .. } = self.arriving(arriving)?;
         let BucketId { kind, name } = &arriving.bucket;
+        let mut expires_at = known.expires_at;
+        if let Some(only) = only {
+            let Some(there) = self.living(&arriving.bucket)? else { return Ok(false) };
+            if self.digest(&there)? != only {
+                return Ok(false);
+            }
+            expires_at = there.expiry.at;
+        }
         if let Some(there) = self.find(&arriving.bucket)? {
-            if !overwrite && !there.expiry.is_over(self.now_ms) {
+            if !overwrites && !there.expiry.is_over(self.now_ms) {
                 return Ok(false);
             }
             self.bury(kind.name(), name, there.stamp)?;
@@ -253,7 +273,7 @@ impl Moment<'_> {
         let created_at = known.field("created_at");
         let incarnation = if is_token(created_at) { created_at.to_owned() } else { incarnation(stamp).into() };
         let time_to_live = metadata::time_to_live(known.field("ttl_seconds"), known.field("sliding_ms"));
-        let life = Life { stamp, incarnation, expiry: Expiry { time_to_live, at: known.expires_at } };
+        let life = Life { stamp, incarnation, expiry: Expiry { time_to_live, at: expires_at } };
         self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
         self.settle(&arriving.bucket, &life)?;
         self.keep_foreign_fields(&life, known)?;

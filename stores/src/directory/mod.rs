@@ -136,8 +136,11 @@ impl DirectoryStore {
     }
 
     fn open_place(place: Place, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+        // Before anybody writes to it; but whether it is a store at all is told first.
+        let length = place.check_length();
         let settings = options.settings();
         prepare(&place, &settings)?;
+        length?;
         let time = Time::new(options.clock.clone());
         let db = settings.open(&place.database(), false, MAKING)?;
         let id = db.query_row("SELECT id FROM store", [], |row| row.get(0))?;

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{error::DirectoryError, log_file::LogFile};
+use super::{connection::PAGE_BYTES, error::DirectoryError, log_file::LogFile};
 
 const DATABASE: &str = "keepline.db";
 /// As SQLite calls it.
@@ -72,6 +72,16 @@ impl Place {
 
     pub(super) fn database(&self) -> PathBuf {
         self.directory.join(DATABASE)
+    }
+
+    /// Of a database that ends within a page SQLite takes the rest of that page for zeros, so that whatever stood there is
+    /// gone without a word. Where there is a log, it may have the page.
+    pub(super) fn check_length(&self) -> Result<(), DirectoryError> {
+        let length = |name: &str| fs::metadata(self.directory.join(name)).map_or(0, |file| file.len());
+        if length(LOG) == 0 && length(DATABASE) % PAGE_BYTES != 0 {
+            return Err(DirectoryError::Damaged { detail: format!("{DATABASE} ends within a page") });
+        }
+        Ok(())
     }
 
     /// The database's write-ahead log, once somebody has read from that.

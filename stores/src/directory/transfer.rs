@@ -227,7 +227,7 @@ impl Moment<'_> {
         Ok(Weighed::There(Weight { digest, expires_at: life.expiry.at, is_listed: true }))
     }
 
-    fn digest(&self, life: &Life) -> Result<String, rusqlite::Error> {
+    pub(super) fn digest(&self, life: &Life) -> Result<String, rusqlite::Error> {
         let mut digest = Digest::default();
         self.fields(life)?.iter().for_each(|(name, text)| digest.field(name, text));
         let mut parts = self.db.prepare_cached("SELECT form, name, id, first, length FROM part WHERE life = ?1")?;

@@ -16,8 +16,9 @@ const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
 const CALLED_BY_SCRIPTS: &str = "exists get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
-                                 hstrlen incrby llen lpush lrange lset ltrim mget pexpireat pexpiretime pttl rpush sadd \
-                                 scard set sismember smembers smismember srandmember srem sscan strlen time unlink";
+                                 hstrlen incrby llen lpush lrange lset ltrim mget persist pexpireat pexpiretime pttl rename \
+                                 rpush sadd scard set sismember smembers smismember srandmember srem sscan strlen time \
+                                 unlink";
 
 /// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
 const SCAN: &str = "+scan";

@@ -3,7 +3,7 @@
 //! A script's side of this is in this directory, too: change a step of a transaction here and where
 //! `operations.lua` says it is. What the contract calls an operation may be several steps: to put two values is to put one, twice.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, fmt::Write as _};
 
 use redis::Cmd;
 
@@ -230,9 +230,11 @@ impl<'a> Parts<'a> {
                 .number(read.max_records.min(MAX_RECORDS))
                 .number(read.max_bytes),
             Operation::ReadAt(read) => {
-                let span = read.spans.iter().flat_map(|span| [exact(span.position), u64::from(span.count)]);
-                let spans = span.map(Part::Number).collect();
-                self.step("read-at").log(&read.log).number(read.max_bytes).texts(spans)
+                let mut spans = String::with_capacity(12 * read.spans.len());
+                for span in &read.spans {
+                    _ = write!(spans, "{} {} ", exact(span.position), span.count);
+                }
+                self.step("read-at").log(&read.log).number(read.max_bytes).owned(spans.into())
             }
             Operation::Overflow(overflow) => self
                 .step("overflow")

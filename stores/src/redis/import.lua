@@ -1,75 +1,138 @@
--- Write a bucket that comes from another store, part by part. The metadata comes last: before it there is no
--- bucket, and whatever an earlier try left is cleared away by the next. See transfer.rs.
+-- Write a bucket that comes from another store, part by part: beside where it is to be, under a name that no bucket has.
+-- The last call puts it in its place, all at once, so that nobody sees half of it, nor misses one that it replaces. What
+-- was broken off is cleared away by the next, or goes by itself. See transfer.rs.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local deadline, part, expires = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local base = string.sub(meta, 1, -9)
-local call, try, byte = redis.call, redis.pcall, string.byte
+local deadline, part, id, expires = tonumber(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
+local base = string.sub(meta, 1, -9) -- without `__meta__`
+local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
+local bucket = string.sub(base, #prefix + 1, -2)
+local there = { meta = meta, keys = keys, base = base }
+local call, try, byte, hash = redis.call, redis.pcall, string.byte, redis.sha1hex
 local UNDERSCORE = 95
 
-local APPLIED, EXISTS, UNMET, LATE = 0, 4, 6, 15
+local APPLIED, EXISTS, UNMET, WRONG_TYPE, LATE = 0, 4, 6, 10, 15
 
 --@ clock
 if deadline > 0 and now > deadline then return { LATE, now, '' } end
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
+local goes_at = now + ARRIVAL_MS
+
+-- From here on the names mean what arrives. Its metadata are the name of its copying, how many values it has, and of each
+-- part how long it is.
+base = prefix .. '~' .. bucket .. ':'
+meta, keys = base .. '__meta__', base .. '__keys__'
 
 if part == 'begin' then
-  if exists and ARGV[4] ~= 'overwrite' then return { EXISTS, now } end
+  if exists and ARGV[5] ~= 'overwrite' then return { EXISTS, now } end
   --@ empty bucket
-  -- Logs, maps and indexes that an earlier try wrote and nothing names yet.
-  for i = 5, #ARGV do
+  call('HSET', meta, 'id', id, 'values', 0)
+  for i = 6, #ARGV do
     local field = ARGV[i]
     --@ place of part
+    -- Also one that no metadata name any more.
     if place then call('UNLINK', base .. place) end
+    call('HSET', meta, field, 0)
+  end
+  call('PEXPIREAT', meta, goes_at)
+  return { APPLIED, now }
+end
+
+local is_ours = call('HGET', meta, 'id') == id
+if part == 'abandon' then
+  if is_ours then
+    --@ empty bucket
   end
   return { APPLIED, now }
 end
 
 if part == 'end' then
-  if exists then
-    -- Written by an earlier try whose answer was lost, or by somebody else.
-    return { call('HGET', meta, ARGV[4]) == ARGV[5] and APPLIED or EXISTS, now }
+  -- It is done, and the answer was lost.
+  if call('HGET', writers, id) then return { APPLIED, now } end
+  local mode, was = ARGV[5], ARGV[6]
+  if exists and mode == 'keep' then return { EXISTS, now } end
+  if not is_ours then return { UNMET, now } end
+  -- A server that is out of memory refuses this, before anything is gone.
+  call('HSET', meta, 'id', id)
+  --@ addresses
+  -- What expires can have been evicted meanwhile.
+  local lengths, all = call('HGETALL', meta), true
+  for i = 1, #lengths, 2 do
+    local field, length = lengths[i], tonumber(lengths[i + 1])
+    --@ place of part
+    if place then all = all and call(kind == 'log:' and 'LLEN' or 'HLEN', base .. place) == length
+    elseif field == 'values' then all = all and call('SCARD', keys) == length end
   end
-  call('HSET', meta, unpack(ARGV, 4))
+  for i = 1, #names do all = all and call('EXISTS', base .. names[i]) == 1 end
+  if not all then return { UNMET, now } end
+
+  local arrived, from = addresses, base
+  meta, keys, base = there.meta, there.keys, there.base
+  if mode == 'unchanged' then
+    if not exists then return { EXISTS, now } end
+    --@ digest of bucket
+    if digest ~= was then return { EXISTS, now } end
+    expires = left > 0 and now + left or -1
+  end
+  do
+    --@ empty bucket
+  end
+  for i = 2, #arrived do
+    if call('EXISTS', arrived[i]) == 1 then
+      local place = base .. string.sub(arrived[i], #from + 1)
+      call('RENAME', arrived[i], place)
+      if expires > 0 then call('PEXPIREAT', place, expires) else call('PERSIST', place) end
+    end
+  end
+  call('UNLINK', arrived[1])
+  call('HSET', meta, unpack(ARGV, 7))
   if expires > 0 then call('PEXPIREAT', meta, expires) end
-  local prefix = string.sub(registry, 1, -13) -- without `__sessions__`
-  call('SADD', registry, string.sub(base, #prefix + 1, -2))
+  call('SADD', registry, bucket)
+  call('HSET', writers, id, string.format('1.%.0f', now + SPARE_MS), '~', now + WRITERS_LIFE_MS)
+  call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
   return { APPLIED, now }
 end
 
--- Somebody has made a bucket of that name meanwhile: it is not written into.
-if exists then return { EXISTS, now } end
+if not is_ours then return { UNMET, now } end
 if part == 'stamps' then
   -- They outlive a bucket, and may be here already.
-  for i = 4, #ARGV, 2 do
+  for i = 5, #ARGV, 2 do
     local seen = tonumber(call('HGET', writers, ARGV[i])) or 0
     if seen < tonumber(ARGV[i + 1]) then call('HSET', writers, ARGV[i], ARGV[i + 1]) end
   end
   call('HSET', writers, '~', now + WRITERS_LIFE_MS)
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)
-elseif part == 'entries' or part == 'fields' then
-  if part == 'entries' and ARGV[4] == 'values' then
-    for i = 5, #ARGV, 2 do
-      call('SADD', keys, ARGV[i])
-      if expires > 0 then call('SET', base .. ARGV[i], ARGV[i + 1], 'PXAT', expires)
-      else call('SET', base .. ARGV[i], ARGV[i + 1]) end
-    end
-    if expires > 0 then call('PEXPIREAT', keys, expires) end
-  else
-    local hash = base .. (part == 'fields' and '__index.' or '__map.') .. ARGV[4] .. '__'
-    call('HSET', hash, unpack(ARGV, 5))
-    if expires > 0 then call('PEXPIREAT', hash, expires) end
-  end
-else
-  local field, before = 'log:' .. ARGV[4], tonumber(ARGV[5])
+  return { APPLIED, now }
+end
+
+-- What came before it must be there still.
+local name, field, key, count = ARGV[5], nil, nil, 'HLEN'
+if part == 'records' then field, count = 'log:' .. name, 'LLEN'
+elseif part == 'fields' then field = 'index:' .. name
+elseif name == 'values' then field, key, count = 'values', keys, 'SCARD'
+else field = 'map:' .. name end
+if not key then
   --@ place of part
-  local list = base .. place
-  local length, count = call('LLEN', list), #ARGV - 5
+  key = base .. place
+end
+local length, expected = call(count, key), tonumber(call('HGET', meta, field)) or 0
+if length ~= expected then return { UNMET, now } end
+
+if part == 'records' then
+  local before = tonumber(ARGV[6])
   -- A try whose answer was lost is not repeated.
   if length == before then
-    for from = 6, #ARGV, 4000 do call('RPUSH', list, unpack(ARGV, from, math.min(from + 3999, #ARGV))) end
-    if expires > 0 then call('PEXPIREAT', list, expires) end
-  elseif length ~= before + count and (expires < 0 or expires > now) then return { UNMET, now } end
+    for from = 7, #ARGV, 4000 do call('RPUSH', key, unpack(ARGV, from, math.min(from + 3999, #ARGV))) end
+  elseif length ~= before + #ARGV - 6 then return { UNMET, now } end
+elseif field == 'values' then
+  for i = 6, #ARGV, 2 do
+    call('SADD', keys, ARGV[i])
+    call('SET', base .. ARGV[i], ARGV[i + 1], 'PXAT', goes_at)
+  end
+else
+  call('HSET', key, unpack(ARGV, 6))
 end
+call('PEXPIREAT', key, goes_at)
+call('HSET', meta, field, call(count, key))
 return { APPLIED, now }

@@ -15,6 +15,8 @@
 //! That is where sessions are. Any other kind of bucket has a prefix of its own within, `{prefix}:@{kind}`, which no
 //! session can be, and under that the same: `rr:memory:@user:anna:__meta__`, registry `rr:memory:@user:__sessions__`.
 //!
+//! What arrives from another store waits under `{prefix}:~{bucket}`, which no bucket can be, and expires within a day there.
+//!
 //! In a cluster, all of it once for each of 4096 hash tags, with `{prefix}:{tag}` in the place of the prefix
 //! and the braces written: `rr:memory:{0a3f}:s1:last_answer`, registry `rr:memory:{0a3f}:__sessions__`. A
 //! tag's keys share a slot, so that a bucket and its registration are one transaction. The tag is the bucket

@@ -41,18 +41,18 @@ local low, high, backwards = 0, -1, 0
 if log.length > most then high = math.min(log.length - keep, max_records) - 1 end
 --@ range
 
---- read-at: log, number max_bytes, texts
+--- read-at: log, number max_bytes, text spans
 --- probe
 --@ is a log
 --- apply
--- Of each span a position and a count.
+-- Of each span a position and a count. All are one text, or each number of spans would have a script of its own.
 reply[said + 1], reply[said + 2], reply[said + 3] = log.first or 0, log.length, 0
 local spans_at, bytes, step, told = said + 3, 0, FIRST_STEP, 0
 local left = room_bytes > 0 and math.min(room, MOST_RECORDS) or 0
 max_bytes, said = math.min(max_bytes, room_bytes), spans_at
-for j = from, from + count - 1, 2 do
-  local low = ARGV[j] - (log.first or 0)
-  local high = math.min(low + ARGV[j + 1], log.length) - 1
+for position, count in string.gmatch(spans, '(%d+) (%d+)') do
+  local low = position - (log.first or 0)
+  local high = math.min(low + count, log.length) - 1
   low = math.max(low, 0)
   if low <= high and left > 0 then
     local span_at, found = said + 2, 0

@@ -20,7 +20,7 @@ const WRITERS_LIFE_MS: u64 = 600_000;
 const _: () = assert!(WRITERS_LIFE_MS as u128 >= 2 * MAX_TIMEOUT.as_millis(), "a deadline is not half as far ahead");
 
 /// The numbers that the scripts know by name.
-pub(super) const NUMBERS: [(&str, u64); 21] = [
+pub(super) const NUMBERS: [(&str, u64); 22] = [
     // As many writers a bucket remembers in any case, until all are forgotten. Of more it forgets those whose
     // deadlines are over.
     ("FEW_WRITERS", 64),
@@ -28,6 +28,8 @@ pub(super) const NUMBERS: [(&str, u64); 21] = [
     ("MOST_WRITERS", MAX_WRITERS),
     // How long after the last write all are forgotten.
     ("WRITERS_LIFE_MS", WRITERS_LIFE_MS),
+    // A bucket that arrives from another store is waited for so long.
+    ("ARRIVAL_MS", 24 * 60 * 60 * 1000),
     // How much later than the one that is remembered a deadline of the same transaction can be: a server's clock is
     // reckoned anew for each try.
     ("SPARE_MS", 5000),

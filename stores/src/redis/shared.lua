@@ -49,6 +49,52 @@ for j = 1, #names do
   end
 end
 
+--- fragment digest of bucket
+-- The `digest` of all that it holds.
+-- Each part by itself, its name's length before it, so that no two buckets are written alike. Sets and hashes have no
+-- order: what is put in order is the parts' digests, whose digits every server sorts alike.
+local parts = {}
+local fields = try('HGETALL', meta)
+if fields.err then return { WRONG_TYPE, now, '__meta__' } end
+local candidates, seen = { 'log:history' }, {}
+for i = 1, #fields, 2 do
+  local field, value = fields[i], fields[i + 1]
+  parts[#parts + 1] = hash('f' .. #field .. ':' .. field .. value)
+  candidates[#candidates + 1] = field
+end
+local held = try('SMEMBERS', keys)
+if held.err then return { WRONG_TYPE, now, '__keys__' } end
+for _, name in ipairs(held) do
+  --@ if its own
+    local value = try('GET', base .. name)
+    if type(value) == 'table' then return { WRONG_TYPE, now, name } end
+    -- One that was evicted is none.
+    if value then parts[#parts + 1] = hash('v' .. #name .. ':' .. name .. value) end
+  end
+end
+for _, field in ipairs(candidates) do
+  --@ place of part
+  if place and kind ~= 'log:' then
+    local entries = try('HKEYS', base .. place)
+    if entries.err then return { WRONG_TYPE, now, part } end
+    for _, key in ipairs(entries) do
+      parts[#parts + 1] = hash((kind == 'map:' and 'm' or 'i') .. #part .. ':' .. part .. #key .. ':' .. key .. call('HGET', base .. place, key))
+    end
+  elseif place and not seen[place] then
+    seen[place] = true
+    local length, digest = try('LLEN', base .. place), ''
+    if type(length) == 'table' then return { WRONG_TYPE, now, part } end
+    for from = 0, length - 1, 256 do
+      local records = call('LRANGE', base .. place, from, from + 255)
+      for i, record in ipairs(records) do records[i] = #record .. ':' .. record end
+      digest = hash(digest .. table.concat(records))
+    end
+    if length > 0 then parts[#parts + 1] = hash('l' .. #part .. ':' .. part .. digest) end
+  end
+end
+table.sort(parts)
+local digest = hash(table.concat(parts))
+
 --- fragment empty bucket
 -- All that it has is removed, and what an earlier life left behind.
 --@ addresses

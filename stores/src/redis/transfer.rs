@@ -1,5 +1,5 @@
-//! A bucket in Redis as it is transferred: each step a script. Its metadata come last: before that there is no bucket,
-//! and whatever an earlier try left is cleared away by the next.
+//! A bucket in Redis as it is transferred: each step a script. It arrives beside its place, where nobody looks, and is put
+//! there by the last step. Whatever an earlier try left is cleared away by the next, or goes within a day.
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
@@ -13,8 +13,8 @@ use super::{
 use crate::{
     BucketId, BucketKind, Deadline, Failure, FailureCode, Status, Writer, failure,
     transfer::{
-        Head, Incoming, Keyed, Mark, NamedKeys, PART_BYTES, Piece, Removed, SAME_INSTANT_MS, Stamp, TransferStore,
-        Weighed, Weight,
+        Head, Incoming, Keyed, Mark, NamedKeys, PART_BYTES, Piece, Removed, Replaces, SAME_INSTANT_MS, Stamp,
+        TransferStore, Weighed, Weight,
     },
 };
 
@@ -76,31 +76,38 @@ impl TransferStore for RedisStore {
     }
 
     async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure> {
-        let Incoming { bucket, head, .. } = incoming;
         match piece {
-            Piece::Begin { overwrite } => self.begin(bucket, head, overwrite).await,
-            // If there is a bucket by now, it is left alone.
-            Piece::Abandon => self.begin(bucket, head, false).await,
+            Piece::Begin { overwrite } => {
+                let mode: &[u8] = if overwrite { b"overwrite" } else { b"keep" };
+                let parts: Vec<_> = incoming.head.parts().collect();
+                self.send(incoming, "begin", [mode].into_iter().chain(parts.iter().map(Vec::as_slice))).await
+            }
+            Piece::Abandon => self.send(incoming, "abandon", []).await,
             Piece::Entries { of, entries } => {
                 let (part, name) = named(of);
                 let pairs = entries.iter().flat_map(|(key, text)| [*key, *text]);
-                self.send(bucket, part, head, [name].into_iter().chain(pairs)).await
+                self.send(incoming, part, [name].into_iter().chain(pairs)).await
             }
             Piece::Records { log, before, records } => {
                 let before = before.to_string();
                 let arguments = [log, before.as_bytes()].into_iter().chain(records.iter().map(Vec::as_slice));
-                self.send(bucket, "records", head, arguments).await
+                self.send(incoming, "records", arguments).await
             }
             Piece::Stamps(stamps) => {
                 let text =
                     |Stamp { writer, sequence, deadline }: &Stamp| [writer.clone(), format!("{sequence}.{deadline}")];
                 let texts: Vec<_> = stamps.iter().flat_map(text).collect();
-                self.send(bucket, "stamps", head, texts.iter().map(String::as_bytes)).await
+                self.send(incoming, "stamps", texts.iter().map(String::as_bytes)).await
             }
-            Piece::End { .. } => {
-                // The first field tells a copy from a stranger's bucket.
-                let fields = head.fields.iter().flat_map(|(name, value)| [name.as_slice(), value.as_slice()]);
-                self.send(bucket, "end", head, fields).await
+            Piece::End { replaces } => {
+                let how = match replaces {
+                    Replaces::Nothing => ["keep", ""],
+                    Replaces::Anything => ["overwrite", ""],
+                    Replaces::Unchanged(weight) => ["unchanged", &*weight.digest],
+                };
+                let how = how.map(str::as_bytes).into_iter();
+                let fields = incoming.head.fields.iter().flat_map(|(name, value)| [name.as_slice(), value.as_slice()]);
+                self.send(incoming, "end", how.chain(fields)).await
             }
         }
     }
@@ -217,12 +224,6 @@ fn text_of(expires_at: Option<u64>) -> String {
 }
 
 impl RedisStore {
-    async fn begin(&self, bucket: &BucketId, head: &Head, overwrite: bool) -> Result<bool, Failure> {
-        let mode: &[u8] = if overwrite { b"overwrite" } else { b"keep" };
-        let parts: Vec<_> = head.parts().collect();
-        self.send(bucket, "begin", head, [mode].into_iter().chain(parts.iter().map(Vec::as_slice))).await
-    }
-
     /// None: there is no such bucket.
     async fn export<'a, T>(
         &self,
@@ -250,20 +251,20 @@ impl RedisStore {
         self.link.run(bucket.registry.slot, &self.scripts.export, arguments, read, Deadline::NEVER).await
     }
 
-    /// False: there is a bucket of that name.
+    /// False: there is a bucket of that name, and it stays.
     async fn send<'a>(
         &self,
-        bucket: &BucketId,
+        incoming: Incoming<'_>,
         part: &str,
-        head: &Head,
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<bool, Failure> {
+        let Incoming { bucket, head, id } = incoming;
         let bucket = self.layout.bucket(bucket);
         let rest: Vec<&[u8]> = arguments.into_iter().collect();
         let expires_at = text_of(head.expires_at);
         let arguments = |command: &mut Cmd, deadline: u64| {
             keys(command, &bucket);
-            command.arg(deadline).arg(part).arg(&expires_at).arg(&rest);
+            command.arg(deadline).arg(part).arg(id).arg(&expires_at).arg(&rest);
         };
         let read = |reply| {
             let (said, now) = decode::begun(reply)?;

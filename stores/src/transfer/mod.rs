@@ -21,7 +21,7 @@ use std::{cmp::Reverse, sync::Arc};
 pub use self::{
     apart::NotApart,
     removal::{Arrival, Removed},
-    store::{Head, Incoming, Keyed, Mark, NamedKeys, Piece, Stamp, TransferStore, Weighed, Weight},
+    store::{Head, Incoming, Keyed, Mark, NamedKeys, Piece, Replaces, Stamp, TransferStore, Weighed, Weight},
 };
 use crate::{
     BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure, limits::MAX_WRITERS, names::check_bucket,
@@ -115,11 +115,11 @@ impl Transfer {
                 return Ok(Transferred::Conflict);
             }
         }
-        let mut overwrite = self.overwrite;
+        let mut replaces = if self.overwrite { Replaces::Anything } else { Replaces::Nothing };
         for _ in 0..TRIES {
-            let Some(bytes) = self.copy(bucket, &head, overwrite).await? else { return Ok(Transferred::Conflict) };
+            let Some(bytes) = self.copy(bucket, &head, replaces).await? else { return Ok(Transferred::Conflict) };
             // What it replaces now is its own.
-            overwrite = true;
+            replaces = Replaces::Anything;
             let Some(now) = self.from.head(bucket).await? else {
                 self.take_back(bucket, &head).await?;
                 return Ok(Transferred::Gone);
@@ -143,11 +143,25 @@ impl Transfer {
         Ok(())
     }
 
+    /// Puts a bucket in the place of one that is there and still comes to this: a new version of it, made from a copy. It
+    /// keeps the expiry of the one that it replaces. `Conflict`: that has changed, or is gone.
+    ///
+    /// # Errors
+    /// As [`bucket`](Self::bucket).
+    pub async fn replace(&self, bucket: &BucketId, weight: &Weight) -> Result<Transferred, Failure> {
+        check_bucket(bucket)?;
+        let Some(head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
+        Ok(match self.copy(bucket, &head, Replaces::Unchanged(weight)).await? {
+            Some(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
+            None => Transferred::Conflict,
+        })
+    }
+
     /// None: somebody else has made a bucket of that name there.
-    async fn copy(&self, bucket: &BucketId, head: &Head, overwrite: bool) -> Result<Option<u64>, Failure> {
+    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: Replaces<'_>) -> Result<Option<u64>, Failure> {
         let id = format!("{:016x}", fastrand::u64(..));
         let incoming = Incoming { bucket, head, id: &id };
-        let copied = self.copy_pieces(incoming, overwrite).await;
+        let copied = self.copy_pieces(incoming, replaces).await;
         if !matches!(copied, Ok(Some(_))) {
             // Would be cleared away later, too.
             let _ = self.to.import(incoming, Piece::Abandon).await;
@@ -155,8 +169,9 @@ impl Transfer {
         copied
     }
 
-    async fn copy_pieces(&self, incoming: Incoming<'_>, overwrite: bool) -> Result<Option<u64>, Failure> {
+    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: Replaces<'_>) -> Result<Option<u64>, Failure> {
         let Incoming { bucket, head, .. } = incoming;
+        let overwrite = !matches!(replaces, Replaces::Nothing);
         if !self.to.import(incoming, Piece::Begin { overwrite }).await? {
             return Ok(None);
         }
@@ -198,7 +213,7 @@ impl Transfer {
                 return Ok(None);
             }
         }
-        Ok(self.to.import(incoming, Piece::End { overwrite }).await?.then_some(copied))
+        Ok(self.to.import(incoming, Piece::End { replaces }).await?.then_some(copied))
     }
 
     /// Whether both sides hold the same, byte for byte.

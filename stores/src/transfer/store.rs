@@ -93,6 +93,17 @@ pub struct Incoming<'a> {
     pub id: &'a str,
 }
 
+/// What a bucket that arrives may take the place of.
+#[derive(Clone, Copy, Debug)]
+pub enum Replaces<'a> {
+    /// Of none.
+    Nothing,
+    /// Of whatever is there.
+    Anything,
+    /// Of the one that it was made of, as long as that comes to this. It keeps that one's expiry.
+    Unchanged(&'a Weight),
+}
+
 /// A step of a bucket's arrival. Each can be repeated at once if its answer was lost.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
@@ -119,10 +130,10 @@ pub enum Piece<'a> {
     },
     /// Calls that must not count a second time. Later ones of the same writers stay.
     Stamps(&'a [Stamp]),
-    /// From now on it is there.
+    /// From now on it is there, whole, in the place of one that may be there.
     End {
-        /// Whether a bucket that is there may be replaced.
-        overwrite: bool,
+        /// Which.
+        replaces: Replaces<'a>,
     },
     /// Clears away what has arrived: it will not be ended.
     Abandon,

@@ -1,4 +1,4 @@
-//! Metadata: nothing but `memory_context` changes, and JSON stays JSON.
+//! Metadata: nothing but the filter's own members changes, and JSON stays JSON.
 
 use keepline_filter::metadata::{Metadata, Session};
 use keepline_json::members;
@@ -7,6 +7,17 @@ use serde_json::Value;
 use crate::{is_json, is_session, tree};
 
 const NEW: &str = r#"{"k": [1]}"#;
+
+/// What a client can't bring along, by the contract's own words.
+const OWN: [&str; 7] = [
+    "memory_context",
+    "memory_messages",
+    "memory_summary",
+    "memory_recall",
+    "memory_trace",
+    "memory_sections",
+    "memory_model",
+];
 
 pub fn holds(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -25,7 +36,7 @@ fn one(text: &str, unbound: bool) {
         // What nobody can read is let through, or nothing of it is.
         assert_eq!(stripped.as_deref(), metadata.withheld.then_some("{}"));
         assert!(!metadata.withheld || (unbound && !is_readable));
-        assert!(!unbound || is_readable || metadata.withheld || !text.contains("memory_context"));
+        assert!(!unbound || is_readable || metadata.withheld || !OWN.iter().any(|own| text.contains(own)));
         return;
     }
     if let Some(tree) = tree(text) {
@@ -33,7 +44,7 @@ fn one(text: &str, unbound: bool) {
     }
     let mut kept: Vec<_> = pairs(text);
     let all = kept.len();
-    kept.retain(|(key, _)| !spells_context(key));
+    kept.retain(|(key, _)| !spells_own(key));
     match &stripped {
         Some(stripped) => {
             assert!(kept.len() < all && is_json(&strictly(stripped)) && is_part(stripped, text), "{stripped}");
@@ -68,8 +79,8 @@ fn pairs(text: &str) -> Vec<(&str, &str)> {
     pairs
 }
 
-fn spells_context(key: &str) -> bool {
-    serde_json::from_str::<String>(key).is_ok_and(|key| key == "memory_context")
+fn spells_own(key: &str) -> bool {
+    serde_json::from_str::<String>(key).is_ok_and(|key| OWN.contains(&&*key))
 }
 
 /// Whether it comes about by leaving out.

@@ -5,6 +5,8 @@
 mod directory;
 #[path = "transfer/meddling.rs"]
 mod meddling;
+#[path = "transfer/replacing.rs"]
+mod replacing;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -59,7 +59,7 @@ async fn the_title_is_refined_by_the_model(given: Given) {
     let server = ModelServer::start(|_| Reply::Say("<think>A parcel…</think>\n\"Lost Parcel\".".into()));
     let ran = run(with_model(&given, &server.url(), &["run", "--summary", "--grace", "60"]), &first_turn()).ok();
     assert_eq!(ran.text().lines().count(), 2);
-    assert!(ran.err.contains("titles done 1"), "{ran:?}");
+    assert!(ran.err.contains("titles: 1 done"), "{ran:?}");
     assert_eq!(held(&given, "anna", "title").await, "Lost Parcel");
     let asked = server.asked();
     assert_eq!(asked.len(), 1);
@@ -87,8 +87,8 @@ async fn no_answer_waits_for_a_model(given: Given) {
         drop(running.child.stdin.take());
         let (code, told) = running.end_with_errors();
         assert_eq!(code, Some(0));
-        assert!(told.contains("5 deferred tasks (titles, summaries) were not finished"), "{told}");
-        assert!(told.contains("abandoned 5"), "{told}");
+        assert!(told.contains("5 deferred tasks not finished"), "{told}");
+        assert!(told.contains("deferred   5 not finished"), "{told}");
         assert_eq!(held(&given, &format!("{pipes}-0"), "title").await, "Where is it?");
     }
 }
@@ -123,7 +123,7 @@ async fn a_signal_has_what_is_under_way_finished(given: Given) {
         running.child.try_wait().unwrap()
     });
     let (code, told) = running.end_with_errors();
-    assert!(code == Some(0) && told.contains("1 deferred tasks"), "{code:?} {told}");
+    assert!(code == Some(0) && told.contains("1 deferred task not finished"), "{code:?} {told}");
 }
 
 async fn a_model_that_fails_changes_nothing_and_is_told(given: Given) {
@@ -134,9 +134,9 @@ async fn a_model_that_fails_changes_nothing_and_is_told(given: Given) {
         (Reply::Raw(401, "", refused.to_vec()), "status 401: Incorrect API key provided: ***."),
         (Reply::Raw(503, "retry-after: 3600\r\n", b"<html>busy</html>".to_vec()), "status 503"),
         (Reply::Raw(307, "location: http://127.0.0.1:1/\r\n", Vec::new()), "status 307"),
-        (Reply::Raw(200, "", b"nonsense".to_vec()), "no chat completion"),
+        (Reply::Raw(200, "", b"nonsense".to_vec()), "not a chat completion"),
         (Reply::Raw(200, "", vec![b'x'; 10 << 20]), "longer than 1048576 bytes"),
-        (Reply::Raw(200, "content-encoding: gzip\r\n", vec![0; 10]), "the model's answer"),
+        (Reply::Raw(200, "content-encoding: gzip\r\n", vec![0; 10]), "the model's response"),
         (Reply::Say(" \n".into()), "blank"),
         (Reply::Break, "broke off"),
         (Reply::Hang, "within 200 ms"),
@@ -149,6 +149,7 @@ async fn a_model_that_fails_changes_nothing_and_is_told(given: Given) {
         assert!(ran.code == 1 && ran.text().is_empty() && ran.err.contains("title: "), "{name}: {ran:?}");
         let ended = told.contains("200 ms") && ran.err.contains("can't be asked");
         assert!(ran.err.contains(told) || ended, "{name}: {ran:?}");
+        assert!(!ran.err.contains("deferred task"), "it is told once: {ran:?}");
         assert!(!ran.err.contains('\u{1b}') && ran.err.len() < 2000, "{name}: {ran:?}");
         assert_eq!(server.asked().len(), 1, "{name}");
         assert_eq!(held(&given, "anna", "title").await, FIRST, "{name}");
@@ -182,7 +183,10 @@ async fn a_model_that_fails_changes_nothing_and_is_told(given: Given) {
     run(with_model(&given, &newer.url(), &["session", "upkeep", "ben"]), "").ok();
     assert_eq!((newer.asked().len(), held(&given, "ben", "title").await), (2, "Lost Parcel".to_owned()));
     let ran = run(with_model(&given, &server.url(), &["session", "upkeep", "anna"]), "").ok();
-    assert_eq!((ran.text(), server.asked().len()), ("title\tdone\nsummary\tdone\nretention\tdone\n", 2));
+    assert_eq!(
+        (ran.text(), server.asked().len()),
+        ("title\tup to date\nsummary\tup to date\nretention\tup to date\n", 2)
+    );
 }
 
 /// Without a model.
@@ -208,7 +212,7 @@ async fn who_was_killed_keeps_nobody_from_it_for_long(given: Given) {
     hangs.store(false, Ordering::Relaxed);
     until("the lease is over", || {
         let ran = run(with_model(&given, &server.url(), &[&["session", "upkeep", "anna"], &set[..]].concat()), "").ok();
-        ran.text().starts_with("title\tdone\n").then_some(())
+        ran.text().starts_with("title\tup to date\n").then_some(())
     });
     assert_eq!(held(&given, "anna", "title").await, "Lost Parcel");
 }
@@ -252,7 +256,7 @@ fn in_this_process_it_works_as_well() {
         (0..20).map(|_| question("anna", "What is it, and so on?") + &answer("It is a number.")).collect();
     let ran = call(&set, turns.as_bytes()).ok();
     // A title is due until it is settled: in so quick a conversation more than once.
-    assert!(ran.err.contains("titles done") && ran.err.contains("summaries done"), "{}", ran.err);
+    assert!(ran.err.contains("titles: ") && ran.err.contains(" done; summaries: "), "{}", ran.err);
 }
 
 #[test]
@@ -262,8 +266,8 @@ fn a_model_that_can_not_be_is_refused_at_the_start() {
     for (environment, told) in [
         (&[model][..], "model_name is needed"),
         (&[model, name], "model_url is needed"),
-        (&[model, name, ("KEEPLINE_MODEL_URL", "ftp://models/v1")], "no http:// or https:// URL"),
-        (&[model, name, ("KEEPLINE_MODEL_URL", "https://u:sk-hunter2@models/v1")], "belong into model_key"),
+        (&[model, name, ("KEEPLINE_MODEL_URL", "ftp://models/v1")], "not an http:// or https:// URL"),
+        (&[model, name, ("KEEPLINE_MODEL_URL", "https://u:sk-hunter2@models/v1")], "belong in model_key"),
         (
             &[model, name, ("KEEPLINE_MODEL_URL", "https://models/v1"), ("KEEPLINE_MODEL_KEY", "sk-hunter2\nx: y")],
             "model_key must be printable",

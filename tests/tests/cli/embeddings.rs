@@ -272,9 +272,34 @@ fn a_measurement_that_a_signal_ends_leaves_nothing_behind() {
         assert_eq!(list(), 1);
         signal(&running.child, name);
         let (code, told) = running.end_with_errors();
-        assert!(code == Some(1) && told.contains("interrupted: what it measured with is deleted"), "{code:?} {told}");
+        assert!(code == Some(1) && told.contains("interrupted: its test sessions were deleted"), "{code:?} {told}");
         assert_eq!(list(), 0, "{name}");
     }
+}
+
+#[test]
+fn a_rebuild_that_fails_or_is_interrupted_can_be_called_again_at_once() {
+    let given = Arc::new(StoreUnderTest::directory());
+    let server = ModelServer::start(embed);
+    run(with_model(&given, &server.url(), "small", &RUN), &talk(6)).ok();
+    let rebuild = ["recall", "rebuild", "anna"];
+    for _ in 0..2 {
+        let failed = run(with_model(&given, "http://127.0.0.1:1/v1", "small", &rebuild), "");
+        assert!(failed.code == 1 && failed.err.contains("passages can't be embedded"), "{failed:?}");
+    }
+    for name in ["-INT", "-TERM"] {
+        let hanging = ModelServer::start(|_| Reply::Hang);
+        let mut running = Running::of(with_model(&given, &hanging.url(), "small", &rebuild));
+        hanging.until_asked(1);
+        signal(&running.child, name);
+        let (code, told) = running.end_with_errors();
+        assert!(code == Some(1) && told.contains("run the command again to finish the rebuild"), "{code:?} {told}");
+        // Nobody keeps it from its work.
+        let upkeep = ["session", "upkeep", "anna", "--json"];
+        let ran = run(with_model(&given, &server.url(), "small", &upkeep), "").ok();
+        assert_eq!(ran.json()["tasks"]["vectors"], "done");
+    }
+    run(with_model(&given, &server.url(), "small", &rebuild), "").ok();
 }
 
 #[test]
@@ -285,7 +310,7 @@ fn a_model_that_can_not_be_is_refused_at_the_start() {
     for (environment, told) in [
         (&[model][..], "embedding_name is needed"),
         (&[model, name], "embedding_url is needed"),
-        (&[model, name, url("https://u:sk-hunter2@models/v1")], "belong into embedding_key (KEEPLINE_EMBEDDING_KEY)"),
+        (&[model, name, url("https://u:sk-hunter2@models/v1")], "belong in embedding_key (KEEPLINE_EMBEDDING_KEY)"),
         (&[model, name, url("https://models/v1"), ("KEEPLINE_EMBEDDING_KEY", "sk-hunter2\nx: y")], "must be printable"),
         (&[("KEEPLINE_EMBEDDING", "gpt")], "\"none\" or \"openai\""),
         (&[("KEEPLINE_EMBEDDING_DIMENSIONS", "5000")], "embedding_dimensions"),

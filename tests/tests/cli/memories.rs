@@ -74,8 +74,12 @@ async fn what_is_remembered_once_is_found_by_another_process(given: Given) {
     assert_eq!(memories(&[&search[..], &["--prompt", "--max-chars", "100"]].concat()).ok().text(), "");
     // Nothing of it is another user's.
     assert_eq!(memories(&["--user", "ben", "--keyword", "Bruno", "--json"]).ok().json()["memories"], json!([]));
-    let foreign = memories(&["--user", "ben", "--session", "a", "Bruno", "--json"]);
-    assert!(foreign.code == 1 && foreign.err.contains("\"not-found\""), "{foreign:?}");
+    for more in [&[][..], &["--keyword"]] {
+        let foreign = memories(&[&["--user", "ben", "--session", "a", "Bruno", "--json"], more].concat());
+        assert!(foreign.code == 1 && foreign.err.contains("\"not-found\""), "{foreign:?}");
+    }
+    let own = memories(&[&anna[..], &["--keyword", "Bruno", "--json"]].concat()).ok().json();
+    assert_eq!(own["memories"][0]["user_message"], DOG[0]);
     assert_eq!(remember(&given, &[TEA], &["--user", "ben", "--session", "a"])["code"], "foreign");
 }
 
@@ -135,12 +139,12 @@ fn what_is_not_remembered_is_told_with_its_reason() {
     let refused = |ran: Ran, told: &str| assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
     let remember = |more: &[&str], input: &str| on(&given, &[&["remember"], &anna[..], more].concat(), input);
     refused(remember(&["--set=conversation=false"], &said), "conversation=true");
-    refused(remember(&[], "{"), "no JSON");
+    refused(remember(&[], "{"), "not valid JSON");
     refused(remember(&[], "{\"messages\":1}"), "array");
-    refused(remember(&["--metadata", "[]"], &said), "--metadata");
+    refused(remember(&["--metadata", "[]"], &said), "--metadata must be a JSON object");
     let memories = |more: &[&str]| on(&given, &[&["memories", "--user", "anna"], more].concat(), "");
     refused(memories(&["tea"]), "recall=user");
-    refused(memories(&["tea", RECALL]), "one session");
+    refused(memories(&["tea", RECALL]), "a single session");
     refused(memories(&["tea", "--threshold", "2"]), "0 to 1");
     refused(on(&given, &["memories"], ""), "--user");
 }

@@ -30,12 +30,21 @@ fn scraped(arguments: &[&str]) -> (Running, String) {
 
 /// Head and body of the reply.
 fn get(address: &str, path: &str) -> (String, String) {
+    request(address, "GET", path)
+}
+
+fn request(address: &str, method: &str, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
     let mut reply = String::new();
     stream.read_to_string(&mut reply).unwrap();
     let (head, body) = reply.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), body.to_owned())
+}
+
+/// Whole lines: two types in one header are none.
+fn content_types(head: &str) -> Vec<&str> {
+    head.lines().filter(|line| line.to_ascii_lowercase().starts_with("content-type:")).collect()
 }
 
 /// The value of a sample, named with its labels as it is told.
@@ -56,7 +65,9 @@ fn are_those_of_the_table() {
     running.send(&question("anna", "Where?"));
     running.line();
     let (head, body) = get(&address, "/metrics");
-    assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let open_metrics = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(content_types(&head), [open_metrics]);
     assert!(body.ends_with("# EOF\n"), "{body}");
 
     let rows = TABLE.lines().filter_map(|line| line.strip_prefix("| `keepline_"));
@@ -133,6 +144,14 @@ fn count_what_became_of_entries_and_how_long_they_took() {
     let (head, body) = get(&address, "/health");
     let health: Value = serde_json::from_str(&body).unwrap();
     assert!(head.starts_with("HTTP/1.1 200") && health["reachable"] == json!(true), "{head} {body}");
+    assert_eq!(content_types(&head), ["content-type: application/json"]);
+    for path in ["/metrics", "/health"] {
+        let (head, body) = request(&address, "HEAD", path);
+        assert!(
+            head.starts_with("HTTP/1.1 200") && content_types(&head).len() == 1 && body.is_empty(),
+            "{head} {body}"
+        );
+    }
     assert!(get(&address, "/").0.starts_with("HTTP/1.1 404"));
 }
 
@@ -169,6 +188,24 @@ fn tell_of_a_store_that_fails() {
     let (head, body) = get(&address, "/health");
     assert!(head.starts_with("HTTP/1.1 503"), "{head} {body}");
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["breaker"], json!("open"));
+}
+
+#[test]
+fn count_skipped_answers_by_their_reason() {
+    let set = ["--set", "conversation=true", "--set", "min_message_length=3"];
+    let (mut running, address) = scraped(&set);
+    let off = json!({"lane": "answers", "text": "A secret.", "metadata": {"memory": {"write": false}}});
+    let answers = [" ", "", "[generation was interrupted]", "no"].map(answer).concat();
+    running.send(&(question("anna", "Where?") + &answers + &format!("{off}\n") + &answer("In Leipzig.")));
+    (0..7).for_each(|_| _ = running.line());
+    let (_, body) = get(&address, "/metrics");
+    for (reason, count) in [("blank", 2.0), ("marker", 1.0), ("too-short", 1.0), ("switched-off", 1.0), ("other", 0.0)]
+    {
+        assert_eq!(sample(&body, &format!("keepline_skipped_answers_total{{reason=\"{reason}\"}}")), count, "{reason}");
+    }
+    assert_eq!(sample(&body, "keepline_entries_total{effect=\"skipped\"}"), 5.0);
+    drop(running.child.stdin.take());
+    assert_eq!(running.end(), Some(0));
 }
 
 #[test]

@@ -42,6 +42,8 @@ fn what_would_be_recalled_is_shown_with_its_reasons_and_nothing_is_written() {
     assert!(date.len() == "2026-11-22 19:40".len() && why.contains("terms"), "{line:?}");
     assert_eq!(place.told(&["explain", "a", "--query", DOG, ON, SMALL])["recalled"], found);
     assert!(place.ran(&["explain", "a", "--query", DOG, ON, SMALL]).ok().text().contains("Bruno"));
+    let nothing = place.ran(&["recall", "a", "Zanzibar", ON, SMALL]).ok();
+    assert!(nothing.text().is_empty() && nothing.err.contains("nothing is recalled"), "{nothing:?}");
     assert_eq!(place.ran(&["session", "export", "a"]).ok().out, before);
     assert!(place.ran(&["recall", "a", "squirrel", ON, SMALL, "--node", "n"]).code == 1);
 }
@@ -122,6 +124,37 @@ fn what_a_user_said_in_one_session_is_recalled_in_another() {
 }
 
 #[test]
+fn what_is_replaced_is_not_recalled_by_others() {
+    let place = Place::new();
+    let anna = ["--user", "anna", OF_USER];
+    place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &anna);
+    let exported = place.ran(&["session", "export", "a"]).ok().text().to_owned();
+    let file = |name: &str, text: String| {
+        let path = format!("{}.{name}", place.path);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let other = file("other", exported.replace("squirrel", "rabbit"));
+    let few = file("few", json!({"role": "user", "content": "Our dog Bruno chased a cat."}).to_string());
+    let many = json!({"role": "user", "content": "Our dog Bruno chased a bee."}).to_string() + "\n";
+    let many = file("many", many.repeat(10_001));
+    let asks = || place.told(&[&["recall", DOG], &anna[..]].concat()).to_string();
+    let replacements = [
+        ("squirrel", vec!["session", "import", &other, "--replace"]),
+        ("rabbit", vec!["session", "set-messages", "a", &few]),
+        ("cat", vec!["session", "set-messages", "a", &many]),
+    ];
+    for (old, replace) in replacements {
+        place.ran(&["session", "upkeep", "a", OF_USER]).ok();
+        assert!(asks().contains(old));
+        place.ran(&[&replace[..], &[OF_USER]].concat()).ok();
+        assert_eq!(asks(), "null", "{replace:?}");
+    }
+    place.ran(&["session", "upkeep", "a", OF_USER]).ok();
+    assert!(asks().contains("bee"));
+}
+
+#[test]
 fn what_can_t_be_recalled_is_said() {
     let place = long_ago();
     let refused = |ran: Ran, code: i32, told: &str| assert!(ran.code == code && ran.err.contains(told), "{ran:?}");
@@ -131,6 +164,8 @@ fn what_can_t_be_recalled_is_said() {
     refused(place.ran(&["recall", "b", DOG, ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", "b", ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", ON]), 2, "--all");
+    refused(place.ran(&["recall", "--user", "anna", DOG, "--set=recall=user", "--parent", "m"]), 2, "--parent");
+    refused(place.ran(&["recall", "a", DOG, ON, "--parent", "m9"]), 1, "no message 'm9'");
     refused(place.ran(&["recall", "a", ON]), 2, "keepline recall SESSION QUERY");
     assert_eq!(place.told(&["session", "upkeep", "a"])["tasks"]["recall"], Value::Null);
 }
@@ -190,8 +225,17 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
     assert_eq!(ran.text().lines().count(), 2, "{ran:?}");
     assert!(ran.text().lines().all(|line| line.split('\t').count() == 8), "{ran:?}");
     assert_eq!(place.told(&["session", "list"])["sessions"], json!([]));
+    assert_eq!(place.told(&["stats"])["users"], 0);
+    assert!(
+        ran.err.contains("evidence ids that no turn of their conversation has: 1, for example \"none\" in line 1;")
+    );
+    assert!(!ran.err.contains("turn ids"), "{ran:?}");
 
-    for (text, told) in [("{\"sessions\":[{\"date\":\"soon\"}]}", "soon"), ("[", "line 1"), ("", "no question")] {
+    for (text, told) in [
+        ("{\"sessions\":[{\"date\":\"soon\"}]}", "line 1: the date \"soon\" must be like"),
+        ("[", "line 1"),
+        ("", "no question"),
+    ] {
         fs::write(file, text).unwrap();
         let ran = call(&evaluate, b"");
         assert!(ran.code == 1 && ran.err.contains(told), "{ran:?}");

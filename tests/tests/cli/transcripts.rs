@@ -4,21 +4,37 @@ use serde_json::{Value, json};
 
 use super::{Ran, call};
 
+/// A store of its own, and a place for files beside it.
 pub struct Place {
     _parent: tempfile::TempDir,
     pub path: String,
+    /// Where sessions are, if not in a directory at the path.
+    store: Vec<String>,
 }
 
 impl Place {
     pub fn new() -> Self {
+        Self::on(Vec::new())
+    }
+
+    pub fn on(store: Vec<String>) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("memory").to_str().unwrap().to_owned();
-        Self { _parent: parent, path }
+        Self { _parent: parent, path, store }
+    }
+
+    /// With where sessions are.
+    pub fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+        let mut all = [arguments, &["--profile", "chat"]].concat();
+        match &self.store[..] {
+            [] => all.extend(["--dir", &self.path]),
+            store => all.extend(store.iter().map(String::as_str)),
+        }
+        all
     }
 
     pub fn ran(&self, arguments: &[&str]) -> Ran {
-        let place = ["--profile", "chat", "--dir", &self.path];
-        call(&[arguments, &place].concat(), b"")
+        call(&self.arguments(arguments), b"")
     }
 
     /// What it answers in JSON.
@@ -100,6 +116,78 @@ fn what_is_not_there_is_said_and_not_created() {
 }
 
 #[test]
+fn a_parent_that_is_no_message_is_refused() {
+    let place = Place::new();
+    place.append("a", "?", "In Bonn.", &["--id", "m1"]);
+    for arguments in [
+        &["session", "append", "a", "--answer", "In Rome.", "--parent", "m9"][..],
+        &["session", "window", "a", "--parent", "m9"],
+        &["explain", "a", "--parent", "m9"],
+    ] {
+        let ran = place.ran(arguments);
+        assert!(ran.code == 1 && ran.err.contains("Session 'a' has no message 'm9'"), "{arguments:?}: {ran:?}");
+        assert!(ran.text().is_empty(), "{ran:?}");
+    }
+    let absent = place.ran(&["session", "append", "b", "--answer", "In Rome.", "--parent", "m1"]);
+    assert!(absent.code == 1 && absent.err.contains("'b'"), "{absent:?}");
+    assert_eq!(place.told(&["session", "list"])["sessions"], json!(["a"]));
+    assert_eq!(place.told(&["session", "describe", "a"])["next"], 2);
+    // As entries have it, this one is the newest.
+    place.append("a", "?", "In Rome.", &["--parent", "00000000-0000-0000-0000-000000000000"]);
+    place.ran(&["session", "window", "a", "--parent", "m1"]).ok();
+}
+
+#[test]
+fn a_turn_needs_conversations() {
+    let place = Place::new();
+    place.ran(&["session", "create", "a"]).ok();
+    let turn = ["session", "append", "a", "--question", "?", "--answer", "!", "--dir", &place.path];
+    let ran = call(&turn, b"");
+    assert!(ran.code == 2 && ran.err.contains("set conversation=true"), "{ran:?}");
+    assert_eq!(place.told(&["session", "keys", "a"])["keys"], json!([]));
+}
+
+#[test]
+fn a_node_that_is_not_found_without_its_app_is_told_so() {
+    let place = Place::new();
+    place.append("a", "1", "one", &["--node", "llm", "--app", "shop"]);
+    place.append("a", "2", "two", &["--node", "free"]);
+    for arguments in [&["session", "messages", "a"][..], &["session", "window", "a"], &["explain", "a"]] {
+        let ran = place.ran(&[arguments, &["--node", "llm"]].concat());
+        assert!(
+            ran.code == 1 && ran.err.contains("Session 'a' has no node 'llm' (a node of an app also needs --app)"),
+            "{arguments:?}: {ran:?}"
+        );
+        place.ran(&[arguments, &["--node", "free"]].concat()).ok();
+        let other = place.ran(&[arguments, &["--node", "llm", "--app", "other"]].concat());
+        assert!(other.code == 1 && !other.err.contains("also needs"), "{other:?}");
+        let usage = place.ran(&[arguments, &["--app", "shop"]].concat());
+        assert!(usage.code == 2 && usage.err.contains("--node"), "{usage:?}");
+    }
+}
+
+#[test]
+fn what_was_left_out_when_it_was_stored_is_explained_in_words() {
+    let place = Place::new();
+    let short = "--set=max_message_length=20";
+    place.append("a", "Where is it?", "In Bonn, I think, or in Leipzig.", &[short]);
+    let plain = place.ran(&["explain", "a", "--json"]).ok().json();
+    assert!(plain["truncated"] == 1 && plain.get("skipped").is_none(), "{plain}");
+    for text in [" ", "", "[generation was interrupted]"] {
+        let ran = place.ran(&["session", "append", "a", "--answer", text]);
+        assert!(ran.code == 1 && ran.err.contains("not stored"), "{ran:?}");
+    }
+    let told = place.told(&["explain", "a"]);
+    assert_eq!((&told["skipped"], &told["truncated"]), (&json!({"blank": 2, "marker": 1}), &json!(1)));
+    let table = place.ran(&["explain", "a"]).ok();
+    for row in ["answers not stored\t2 blank, 1 one of skip_markers\n", "texts cut when stored\t1\n"] {
+        assert!(table.text().contains(row), "{table:?}");
+    }
+    let unknown = place.ran(&["explain", "a", "--budget", "63"]);
+    assert!(unknown.code == 2 && unknown.err.contains("64..=2000000"), "{unknown:?}");
+}
+
+#[test]
 fn messages_are_put_in_the_place_of_all_others() {
     let place = Place::new();
     place.append("a", "Where is it?", "In Bonn.", &[]);
@@ -112,11 +200,15 @@ fn messages_are_put_in_the_place_of_all_others() {
     assert_eq!(texts().collect::<Vec<_>>(), ["user: And?", "assistant: In Rome."]);
     for (text, told) in [
         (message("user", "x") + "\n" + &message("system", "y"), "Message 2: its role is 'system'"),
-        ((message("user", "x") + "\n").repeat(10_001), "keepline session import"),
+        ((message("user", "x") + "\n").repeat(10_001) + &message("system", "y"), "Message 10002: its role is 'system'"),
+        (
+            (json!({"role": "user", "content": "x", "id": "m"}).to_string() + "\n").repeat(10_001),
+            "Message 2: an earlier message has its id 'm'",
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         let ran = set();
-        assert!(ran.code > 0 && ran.err.contains(told), "{ran:?}");
+        assert!(ran.code > 0 && ran.err.contains(told) && ran.err.lines().count() == 1, "{ran:?}");
     }
     assert_eq!(texts().count(), 2);
     std::fs::remove_file(&file).unwrap();

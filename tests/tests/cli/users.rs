@@ -31,6 +31,15 @@ fn a_user_is_known_and_forgotten() {
         listed["sessions"].as_array().unwrap().iter().map(|session| session["session"].clone()).collect();
     assert_eq!(names, ["b", "a"]);
     assert_eq!(listed["sessions"][0]["preview"], "I see.");
+    let table = place.ran(&["user", "sessions", anna]).ok();
+    assert!(table.text().starts_with("b\tI see.\t2\t"), "without a title, the newest message stands for it: {table:?}");
+    let long = "x".repeat(90);
+    place.append("long", "?", &long, &["--user", "carl"]);
+    let table = place.ran(&["user", "sessions", "carl"]).ok();
+    let (title, newest) = (format!("long\t{}...\t2\t", &long[..37]), format!("\t{}...\n", &long[..57]));
+    assert!(table.text().starts_with(&title) && table.text().ends_with(&newest), "{table:?}");
+    assert_eq!(place.told(&["user", "sessions", "carl"])["sessions"][0]["preview"], long);
+    place.ran(&["session", "delete", "long"]).ok();
     place.ran(&["session", "title", "b", "My secret"]).ok();
     let table = place.ran(&["user", "sessions", anna, "--limit", "1"]).ok();
     assert!(table.text().starts_with("b\tMy secret\t2\t") && table.text().contains(" ago\tI see.\n"), "{table:?}");
@@ -51,7 +60,7 @@ fn a_user_is_known_and_forgotten() {
     let plain = place.ran(&["user", "search", anna, "i see", "--limit", "1"]).ok();
     assert_eq!(plain.text(), "b\tMy secret\t1\tassistant\tI see.\n");
     assert_eq!(place.ran(&["user", "search", anna]).code, 2);
-    assert!(place.ran(&["user", "search", anna, "x", "--after", "?"]).err.contains("`next`"));
+    assert!(place.ran(&["user", "search", anna, "x", "--after", "?"]).err.contains("previous page"));
 
     let asked = place.ran(&["user", "forget", anna]);
     assert!(asked.code == 2 && asked.err.contains("--yes"), "{asked:?}");
@@ -132,6 +141,25 @@ async fn all_is_counted_and_cleared_and_nothing_else(given: Given) {
     assert_eq!(told(&["stats"])["sessions"], 0);
     assert!(given.is_there(&kept).await);
     other.assert_unchanged(&before, "clear-all").await;
+}
+
+#[test]
+fn a_session_that_cannot_be_read_is_counted_and_named() {
+    let given = Arc::new(StoreUnderTest::redis());
+    for session in ["a", "b", "c"] {
+        on(&given, &["session", "append", session, "--question", "Where?", "--answer", "In Bonn."]).ok();
+    }
+    given.raw().on::<()>("DEL", "b:__log.transcript__", &[]);
+    given.raw().on::<()>("SET", "b:__log.transcript__", &["not ours"]);
+    let ran = on(&given, &["stats", "--json"]).ok();
+    let stats = ran.json();
+    let counted: Vec<_> = ["sessions", "unreadable", "answers", "messages"].map(|it| stats[it].clone()).into();
+    assert_eq!(counted, [3, 1, 2, 4], "{stats}");
+    assert!(ran.err.contains("session b can't be read: "), "{ran:?}");
+    assert!(on(&given, &["stats"]).ok().text().contains("sessions that can't be read\t1\n"));
+    // One that is down is no such session.
+    let dead = format!("redis_url={}", super::dead_url());
+    assert_eq!(on(&given, &["stats", "--set", &dead, super::HASTY]).code, 1);
 }
 
 on_stores!(run on directory, redis, cluster: [all_is_counted_and_cleared_and_nothing_else,]);

@@ -1,5 +1,7 @@
 //! What a user of Redis has to be allowed, and what keeps two of them apart.
 
+use keepline::store::{DirectoryOptions, DirectoryStore};
+
 use super::*;
 
 /// Everything that a store is ever asked for, so that every command of every script is called.
@@ -62,7 +64,14 @@ async fn use_all_of(options: &RedisOptions) {
     let opened = || RedisStore::new(options.clone()).unwrap();
     let transfer = Transfer { from: Arc::new(opened()), to: Arc::new(opened()), overwrite: false };
     let _ = transfer.arrival(&session("b"), None).await;
-    for name in ["b", "replaced"] {
+    let place = tempfile::tempdir().unwrap();
+    let elsewhere = DirectoryStore::open(place.path(), DirectoryOptions::default()).unwrap();
+    let moved =
+        transaction("moved", create(), [put("a", "1"), put_in("notes", &[("a", "1")]), append("turns", &["1"])]);
+    elsewhere.transact(writer.advance(), &moved, Deadline::NEVER).await.unwrap();
+    let transfer = Transfer { from: Arc::new(elsewhere), overwrite: true, ..transfer };
+    let _ = transfer.bucket(&session("moved")).await;
+    for name in ["b", "replaced", "moved"] {
         let _ = store.delete_bucket(writer.advance(), &session(name), None, 10, Deadline::NEVER).await;
     }
 }

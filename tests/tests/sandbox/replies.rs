@@ -215,9 +215,11 @@ async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
     let model = Arc::new(Counting::default());
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
     let maintenance = Maintenance::new(cell.keepline.clone(), model.clone(), options, runtime);
-    for (name, state, told) in
-        [("needs", "5", "more than 16 completions"), ("needs", "0", "1000 steps"), ("state-of", "1", "1000 steps")]
-    {
+    for (name, state, told) in [
+        ("needs", "5", "more than 16 completions"),
+        ("needs", "0", "not finished after 1000 steps"),
+        ("state-of", "1", "1000 steps"),
+    ] {
         let Outcome::Failed(problem) = maintenance.run(job(name, state).task).await else { panic!("{name}") };
         assert!(problem.code == ProblemCode::Limit && problem.message.contains(told), "{problem:?}");
     }

@@ -11,7 +11,7 @@ use super::super::owner;
 use super::super::thread::Branches;
 use super::keep::is_before;
 use super::options::Recall;
-use super::passage::{Origin, Passage, facet_of, read_terms};
+use super::passage::{Origin, Passage, Sought, facet, facet_of};
 use super::posted::Posted;
 use super::render::{INTRODUCTION, Taken, as_text, in_time, least, write};
 use super::vectors::{self, Near};
@@ -42,10 +42,12 @@ const ONE: u32 = 127 + HEADER;
 /// What a question looks for.
 pub(in super::super) struct Wanted {
     query: Query,
-    /// Of the query; in a user's memory also what the passages of the session that asks have in common.
+    /// Of the query; in a user's memory also what the passages of the session that asks have in common; and what those of
+    /// the message have that is asked once more.
     terms: Vec<u32>,
-    /// The place of that among them.
+    /// The places of these two among them.
     own: Option<usize>,
+    asked: Option<usize>,
     /// Among all that the user's sessions have, and not in the transcript that asks.
     pub(in super::super) is_of_user: bool,
     /// Of the question.
@@ -54,11 +56,12 @@ pub(in super::super) struct Wanted {
 
 impl Wanted {
     /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
-    /// `now` in milliseconds.
+    /// `asked`: the message that the question is, if the transcript has it already. `now` in milliseconds.
     pub(in super::super) fn of(
         options: &Options,
         entry: &QuestionEntry<'_>,
         session_of_user: Option<&str>,
+        asked: Option<u64>,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
         if options.recall.scope == Recall::Off {
@@ -74,14 +77,17 @@ impl Wanted {
         }
         let is_of_user = session_of_user.is_some();
         // Two may be the same number, and each is asked for once.
-        let own = session_of_user.map(|session| {
-            let facet = facet_of(session, None);
+        let mut place = |facet| {
             terms.iter().position(|term| *term == facet).unwrap_or_else(|| {
                 terms.push(facet);
                 terms.len() - 1
             })
+        };
+        let own = session_of_user.map(|session| place(facet_of(session, None)));
+        let asked = asked.map(|position| {
+            place(session_of_user.map_or_else(|| facet(position), |session| facet_of(session, Some(position))))
         });
-        Some(Self { query, terms, own, is_of_user, embedding })
+        Some(Self { query, terms, own, asked, is_of_user, embedding })
     }
 
     /// To be read with the rest of what the question needs.
@@ -112,22 +118,30 @@ impl Seen {
     fn candidates(&mut self, wanted: &Wanted) -> Vec<Candidate> {
         let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
         self.found.first = first;
-        let marks = &mut self.found.marks;
+        let FoundMatches { marks, terms, .. } = &mut self.found;
+        let sought = Sought::of(&wanted.terms);
         for (position, text) in (self.tail.first..).zip(&self.tail.records) {
-            let Some(posting) = read_terms(text) else { continue };
             let Some(offset) = position.checked_sub(first).and_then(|offset| u32::try_from(offset).ok()) else {
                 continue;
             };
-            // What lies between was taken out.
-            marks.resize(offset as usize, 0);
-            marks.push(posting.mark);
-            for (term, offsets) in wanted.terms.iter().zip(&mut self.found.terms) {
-                if posting.terms.binary_search(term).is_ok() {
+            let mark = sought.find(text, |place| {
+                if let Some(offsets) = terms.get_mut(place) {
                     offsets.push(offset);
                 }
+            });
+            // What was taken out leaves a hole, and so does what lies between.
+            if let Some(mark) = mark {
+                marks.resize(offset as usize, 0);
+                marks.push(mark);
             }
         }
-        let mut candidates = rank(&wanted.query, Found { first, marks, rows: &self.found.terms }, &[], CANDIDATES);
+        // It would find itself, and lend its words to what stands beside it: as if it had been taken out.
+        for offset in wanted.asked.and_then(|place| terms.get(place)).into_iter().flatten() {
+            if let Some(mark) = marks.get_mut(*offset as usize) {
+                *mark = 0;
+            }
+        }
+        let mut candidates = rank(&wanted.query, Found { first, marks, rows: terms }, &[], CANDIDATES);
         let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
         candidates.retain(|candidate| candidate.score >= least);
         let (Near::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
@@ -211,13 +225,13 @@ impl<H: Host> Filter<H> {
         let mut unread = candidates.clone();
         let mut read = to_read(&unread, budget.saturating_add(choice), spare, shown_from);
         let (mut runs, mut posted): (Vec<LogRecords>, Option<Vec<Entry>>) = (Vec::new(), None);
-        let mut round = 0;
+        let mut reads = 0;
         while !read.is_empty() {
-            round += 1;
+            reads += 1;
+            let is_first = reads == 1;
             let spans = spans(&read);
             let max_bytes = read.iter().map(|one| u64::from(one.mark.tokens) * TOKEN_BYTES + RECORD_BYTES).sum();
             let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
-            let is_first = round == 1;
             operations.extend((is_first && of_life).then_some(ALL_POSTED));
             operations.extend((is_first && !keys.is_empty()).then(|| vectors::some(&keys)));
             let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
@@ -238,46 +252,56 @@ impl<H: Host> Filter<H> {
                 asking.wants(options, passage)
                     && posted.as_ref().is_none_or(|posted| lives(posted, passage, asking.now))
             });
-            let of = |candidate: &Candidate| passages.binary_search_by_key(&candidate.position, |(at, _)| *at).ok();
-            let passage = |candidate: &Candidate| Some(&passages.get(of(candidate)?)?.1);
-            // Of the same text, the best.
-            let mut said: Vec<&str> = Vec::with_capacity(passages.len());
-            let mut is_new = |candidate: &&Candidate| {
-                let text = passage(candidate).map(|passage| &*passage.text);
-                let is_new = text.is_some_and(|text| !said.contains(&text));
-                said.extend(text);
-                is_new
-            };
-            let left: Vec<Candidate> = candidates.iter().filter(&mut is_new).copied().collect();
+            let left = distinct(&candidates, &passages);
             let taken = select(&left, budget, HEADER);
             let used: u32 = taken.iter().map(|one| u32::from(one.mark.tokens) + HEADER).sum();
+            let is_short = budget.saturating_sub(used) > ONE;
             // Much of it was not to be attached: what comes next is read in its place.
-            read = if round < READS && budget.saturating_sub(used) > ONE {
-                let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
-                unread.retain(is_left);
-                to_read(&unread, SPARE_MAX, spare, shown_from)
-            } else {
-                Vec::new()
-            };
-            if !read.is_empty() {
-                continue;
+            let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
+            unread.retain(is_left);
+            read = if is_short && reads < READS { to_read(&unread, SPARE_MAX, spare, shown_from) } else { Vec::new() };
+            if read.is_empty() {
+                let best = left.first().map_or(0.0, |candidate| candidate.score);
+                let taken = taken
+                    .into_iter()
+                    .filter_map(|candidate| Some(Taken { candidate, passage: passage_of(&candidate, &passages)? }));
+                return Ok(attached(options.recall.tokens, asking.session, taken.collect(), best));
             }
-            let best = left.first().map_or(0.0, |candidate| candidate.score);
-            let taken =
-                taken.into_iter().filter_map(|candidate| Some(Taken { candidate, passage: passage(&candidate)? }));
-            let mut taken = in_time(taken.collect());
-            let mut text = as_text(&taken);
-            // Counted one by one, tokens are rounded: all together may be a few more, or take a line more.
-            while tokens(&text) as u64 > options.recall.tokens
-                && let Some(last) = least(&taken)
-            {
-                taken.remove(last);
-                text = as_text(&taken);
-            }
-            return Ok((!taken.is_empty()).then(|| write(asking.session, &text, &taken, best)));
         }
         Ok(None)
     }
+}
+
+/// What was read of a candidate, if it may be attached.
+fn passage_of<'p>(candidate: &Candidate, passages: &'p [(u64, Passage<'_>)]) -> Option<&'p Passage<'p>> {
+    let index = passages.binary_search_by_key(&candidate.position, |(at, _)| *at).ok()?;
+    passages.get(index).map(|(_, passage)| passage)
+}
+
+/// Those that may be attached: of the same text, the best.
+fn distinct(candidates: &[Candidate], passages: &[(u64, Passage<'_>)]) -> Vec<Candidate> {
+    let mut said: Vec<&str> = Vec::with_capacity(passages.len());
+    let is_new = |candidate: &&Candidate| {
+        let text = passage_of(candidate, passages).map(|passage| &*passage.text);
+        let is_new = text.is_some_and(|text| !said.contains(&text));
+        said.extend(text);
+        is_new
+    };
+    candidates.iter().filter(is_new).copied().collect()
+}
+
+/// As JSON. None: nothing.
+fn attached(most: u64, session: &str, taken: Vec<Taken<'_>>, best: f32) -> Option<String> {
+    let mut taken = in_time(taken);
+    let mut text = as_text(&taken);
+    // Counted one by one, tokens are rounded: all together may be a few more, or take a line more.
+    while tokens(&text) as u64 > most
+        && let Some(last) = least(&taken)
+    {
+        taken.remove(last);
+        text = as_text(&taken);
+    }
+    (!taken.is_empty()).then(|| write(session, &text, &taken, best))
 }
 
 fn spans(read: &[Candidate]) -> Vec<Span> {
@@ -320,7 +344,7 @@ impl Asking<'_> {
         let origin = Origin { session: self.session, life: self.incarnation };
         let is_own = self.user.is_none() || passage.is_from(&origin);
         let is_in_reach = !is_own
-            || ((passage.position >= self.first || self.user.is_some())
+            || (passage.position >= self.first
                 && self.shown.binary_search(&passage.position).is_err()
                 && self.branches.hold(self.target, passage.position));
         is_in_reach

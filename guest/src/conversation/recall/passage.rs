@@ -9,6 +9,7 @@ use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, t
 
 use super::super::record::{Kind, Record, Role, integer};
 use crate::history::milliseconds_of;
+use crate::reply;
 
 /// Longer names are no speaker's.
 const SPEAKER_MAX: usize = 40;
@@ -141,9 +142,9 @@ impl Cut<'_> {
 /// script that has none.
 pub(super) fn speaker(text: &str) -> Option<&str> {
     let (name, _) = json::split_before(text, b':')?;
-    let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && !word.starts_with(char::is_lowercase);
-    (name.len() <= SPEAKER_MAX && !name.is_empty() && name.split(' ').count() <= 2 && name.split(' ').all(is_name))
-        .then_some(name)
+    let is_first = |first: char| !first.is_lowercase();
+    let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && word.starts_with(is_first);
+    (name.len() <= SPEAKER_MAX && name.split(' ').count() <= 2 && name.split(' ').all(is_name)).then_some(name)
 }
 
 /// The term that all passages of a message have, and few others: by it they are found again.
@@ -169,28 +170,70 @@ fn with_facets(mut posting: Posting, facets: &[u32]) -> Posting {
 
 /// A number of 24 bits takes so many characters.
 const DIGITS: usize = 4;
-/// The characters from here on stand for 0 to 63.
+/// The characters from here on stand for 0 to 63, so that numbers are in the order of their texts.
 const ZERO: u8 = b'0';
 
-/// A mark, then terms, as one text.
+fn write_number(number: u32) -> [u8; DIGITS] {
+    [18, 12, 6, 0].map(|shift| ZERO + u8::try_from(number >> shift & 63).unwrap_or(0))
+}
+
+fn read_number(digits: &[u8; DIGITS]) -> u32 {
+    digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63))
+}
+
+/// A mark, then terms in ascending order, as one text.
 fn write_terms(Posting { mark, terms }: Posting) -> String {
     let mut out = String::with_capacity(DIGITS * (terms.len() + 1));
     for number in std::iter::once(u32::from(mark)).chain(terms) {
-        for shift in [18, 12, 6, 0] {
-            out.push(char::from(ZERO + u8::try_from(number >> shift & 63).unwrap_or(0)));
-        }
+        out.extend(write_number(number).map(char::from));
     }
     out
 }
 
+/// The mark, and the rest of the text. None: the passage was taken out.
+fn read_mark(text: &str) -> Option<(u16, &[[u8; DIGITS]])> {
+    let (mark, terms) = text.as_bytes().as_chunks().0.split_first()?;
+    let mark = u16::try_from(read_number(mark)).ok().filter(|mark| *mark > 0)?;
+    Some((mark, terms))
+}
+
 /// A mark and terms. None: there are none, for the passage was taken out.
 pub(super) fn read_terms(text: &str) -> Option<Posting> {
-    let mut numbers = text
-        .as_bytes()
-        .chunks_exact(DIGITS)
-        .map(|digits| digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63)));
-    let mark = u16::try_from(numbers.next()?).ok().filter(|mark| *mark > 0)?;
-    let terms: Vec<u32> = numbers.collect();
+    let (mark, terms) = read_mark(text)?;
+    let terms: Vec<u32> = terms.iter().map(read_number).collect();
     let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < TERM_LIMIT);
     is_good.then_some(Posting { mark, terms })
+}
+
+/// Terms to look for in what [`write_terms`] wrote, without reading it.
+pub(super) struct Sought {
+    /// As they are written, in ascending order; below each, where it stands among those that were asked for.
+    terms: Vec<u64>,
+}
+
+impl Sought {
+    pub(super) fn of(terms: &[u32]) -> Self {
+        let key = |(place, term): (u64, &u32)| u64::from(u32::from_be_bytes(write_number(*term))) << 32 | place;
+        Self { terms: reply::sorted((0..).zip(terms).map(key).collect()) }
+    }
+
+    /// The mark of a passage, once each of its terms that is sought was handed to `each` as its place. None: it was taken
+    /// out.
+    pub(super) fn find(&self, text: &str, mut each: impl FnMut(usize)) -> Option<u16> {
+        let (mark, terms) = read_mark(text)?;
+        let mut sought = self.terms.iter();
+        let Some(mut next) = sought.next() else { return Some(mark) };
+        // Both are in ascending order.
+        for digits in terms {
+            let term = u64::from(u32::from_be_bytes(*digits));
+            while next >> 32 < term {
+                let Some(after) = sought.next() else { return Some(mark) };
+                next = after;
+            }
+            if next >> 32 == term {
+                each(*next as u32 as usize);
+            }
+        }
+        Some(mark)
+    }
 }

@@ -41,9 +41,16 @@ pub(super) fn in_time(taken: Vec<Taken<'_>>) -> Vec<Taken<'_>> {
         time = milliseconds_of(&one.passage.at).unwrap_or(time);
         order.push(time << INDEX_BITS | index as u64);
     }
-    let mut ordered = Vec::with_capacity(taken.len());
+    let mut ordered: Vec<Taken<'_>> = Vec::with_capacity(taken.len());
     for key in reply::sorted(order) {
-        ordered.extend(taken.get((key & ((1 << INDEX_BITS) - 1)) as usize).copied());
+        let Some(one) = taken.get((key & ((1 << INDEX_BITS) - 1)) as usize) else { continue };
+        // A turn is of one time: what was put in other words goes where it stands in the transcript.
+        let Passage { position, at, session, life, .. } = one.passage;
+        let comes_after = |Taken { passage, .. }: &Taken<'_>| {
+            passage.position > *position && passage.at == *at && passage.session == *session && passage.life == *life
+        };
+        let index = ordered.iter().rposition(|other| !comes_after(other)).map_or(0, |index| index + 1);
+        ordered.insert(index, *one);
     }
     ordered
 }
@@ -66,26 +73,31 @@ pub(super) fn as_text(taken: &[Taken<'_>]) -> String {
         let goes_on = joins.is_some_and(|Taken { passage: before, .. }| {
             before.position == *position && before.session == *session && before.life == *life
         });
-        // Nobody speaks in another's name.
+        // People name themselves; nobody speaks in the name of a role.
         let is_named = role != "tool" && speaker(said).is_some_and(|name| !is_role(name));
         if !goes_on && !is_named {
             text.push_str(role);
             text.push_str(": ");
         }
-        // Whatever looks like a line of ours within a text stands further to the right than those.
-        for (index, line) in said.split(['\n', '\r']).enumerate() {
-            text.push_str(if index > 0 { "\n  " } else { "" });
-            text.push_str(line);
-        }
+        push_lines(&mut text, said);
         before = Some(one);
     }
     text
 }
 
-/// Whether models take it for who speaks.
+/// Whatever looks like a line of ours within a text stands further to the right than those.
+fn push_lines(out: &mut String, text: &str) {
+    let is_line_end = |char| matches!(char, '\n'..='\r' | '\u{85}' | '\u{2028}'..='\u{2029}');
+    for (index, line) in text.split(is_line_end).enumerate() {
+        out.push_str(if index > 0 { "\n  " } else { "" });
+        out.push_str(line);
+    }
+}
+
+/// Whether models take it for who speaks: `SYSTEM`, `System message`.
 fn is_role(name: &str) -> bool {
     const ROLES: [&str; 8] = ["user", "human", "assistant", "ai", "model", "system", "developer", "tool"];
-    ROLES.iter().any(|role| name.eq_ignore_ascii_case(role))
+    name.split(' ').any(|word| ROLES.iter().any(|role| word.eq_ignore_ascii_case(role)))
 }
 
 pub(super) fn write(session: &str, text: &str, taken: &[Taken<'_>], best: f32) -> String {

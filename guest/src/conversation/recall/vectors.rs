@@ -95,7 +95,9 @@ pub(super) fn reordered(
 ) -> Vec<Candidate> {
     let mut similar = Vec::with_capacity(vectors.len());
     for entry in vectors {
-        if let (Some(position), Some(similarity)) = (integer(&entry.key), question.similarity(&entry.text)) {
+        if let (Some(position), Some(similarity)) = (integer(&entry.key), question.similarity(&entry.text))
+            && mark(position).is_some()
+        {
             similar.push(Similar { position, similarity });
         }
     }

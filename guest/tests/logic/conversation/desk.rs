@@ -202,6 +202,20 @@ fn others_who_write_in_between_lose_nothing() {
 }
 
 #[test]
+fn messages_that_are_replaced_while_they_are_read_are_read_anew() {
+    let fake = Fake::new();
+    branched(&fake);
+    let before = fake.transactions.get();
+    fake.before_each(move |fake, number| {
+        if number == before + 2 {
+            let texts = [r#"{"role":"user","content":"New?"}"#, r#"{"role":"assistant","content":"New."}"#];
+            sessions(fake).set_messages(&S, &texts.map(str::to_owned), None).unwrap();
+        }
+    });
+    assert_eq!(positions(&sessions(&fake), MessageQuery::default()), [8, 9]);
+}
+
+#[test]
 fn a_branch_goes_and_the_rest_stays() {
     let fake = Fake::new();
     branched(&fake);

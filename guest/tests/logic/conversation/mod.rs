@@ -1,6 +1,8 @@
 //! Conversations, over the fake store.
 
 mod desk;
+mod failed_questions;
+mod omissions;
 mod open_turns;
 mod parts;
 mod profile;

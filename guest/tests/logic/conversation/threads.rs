@@ -233,3 +233,20 @@ fn an_answer_given_anew_needs_no_question_to_be_a_branch() {
         assert_eq!(messages(&got), ["user: 1", answer]);
     }
 }
+
+#[test]
+fn another_answer_to_a_question_that_is_asked_again_is_one_more_the_same_is_not() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let question = json!({"session_id": "s", "message_id": "m1"});
+    for (answer, effect) in
+        [("first", STORED), ("first", Effect::Repeated), ("second", STORED), ("second", Effect::Repeated)]
+    {
+        fake.pass(1);
+        let asked = ask(&filter, "?", &question);
+        assert_eq!(messages(&asked), [""; 0], "{answer}");
+        assert_eq!(reply(&filter, "?", answer, &asked.turn).effect, effect, "{answer}");
+    }
+    assert_eq!(fake.get("s", "answer_count").unwrap(), "2");
+    assert_eq!(messages(&ask(&filter, "And?", &s())), ["user: ?", "assistant: second"]);
+}

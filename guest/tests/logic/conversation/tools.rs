@@ -138,6 +138,24 @@ fn a_result_without_a_call_leaves_a_turn_on_its_branch() {
 }
 
 #[test]
+fn a_result_with_an_output_and_an_error_is_shown_with_both() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let turn = ask(&filter, "?", &s()).turn;
+    let failed = |call_id, output| ToolActivity { error: Some("disk full"), ..result(call_id, "copy", output) };
+    let activity =
+        [call("c", "copy", "{}"), failed("c", "2 of 3 files"), call("d", "copy", "{}"), failed("d", "cp: disk full")];
+    act(&filter, "?", "!", &turn, &activity);
+    let shown = messages(&ask(&filter, "?", &s()));
+    let results: Vec<_> = shown.iter().filter(|text| text.starts_with("tool: ")).collect();
+    assert_eq!(results, ["tool: 2 of 3 files\n[Error] disk full", "tool: cp: disk full"]);
+    let records = transcript(&fake, "s");
+    assert_eq!((&records[2]["tool"]["error"], &records[2]["truncated"]), (&json!("disk full"), &Value::Null));
+    // Both count: as many tokens as one text of that length.
+    assert_eq!(records[2]["weight"], 17);
+}
+
+#[test]
 fn long_results_are_stored_whole_beside_the_transcript() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 4000"#);

@@ -1,7 +1,8 @@
 //! Deferred work: summaries, titles, retention.
 
+use keepline_filter::conversation::desk::Transcript;
 use keepline_filter::conversation::upkeep::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
-use keepline_filter::{Effect, Filter, Host};
+use keepline_filter::{Config, Effect, Filter, Host, Sessions};
 use serde_json::{Value, json};
 
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
@@ -372,4 +373,54 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
         let asked = ask(&filter, "2", &metadata);
         assert_eq!(named(&reply(&filter, "2", "two", &asked.turn).due), [""; 0], "{session}");
     }
+}
+
+#[test]
+fn a_conversation_without_a_title_gets_one_later_also_without_a_model() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let due = |question: &str, turn: &str| reply(&filter, question, "!", turn).due;
+    let title_of = |due: &[keepline_filter::Task]| {
+        let mut work = Work::of(due, "title");
+        completion(work.step(&filter, "h", None));
+        assert_eq!(work.step(&filter, "h", Some("")).step, Step::Done);
+        entry(&fake, "session", "title")
+    };
+    // An answer alone has nothing to be named after.
+    assert!(due("", &ask(&filter, "?", &s()).turn).iter().all(|task| task.name != "title"));
+    let due_then = due("Where is it?", &ask(&filter, "Where is it?", &s()).turn);
+    assert_eq!(title_of(&due_then).as_deref(), Some("Where is it?"));
+    // A title goes with the message that it was made of.
+    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let transcript = Transcript { session: "s", app_id: None, node_id: None };
+    sessions.clear_messages(&transcript, None).unwrap();
+    assert_eq!(entry(&fake, "session", "title"), None);
+    let due_then = due("And \u{1b}[31mthis\u{202e}?", &ask(&filter, "And this?", &s()).turn);
+    assert_eq!(title_of(&due_then).as_deref(), Some("And [31mthis?"));
+    // It is settled.
+    assert_eq!(due("More?", &ask(&filter, "More?", &s()).turn), []);
+}
+
+#[test]
+fn a_turn_that_waits_for_a_tool_is_kept_until_the_limit_is_exceeded_twofold() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_session_messages": 20"#);
+    let open = ask(&filter, "Book it.", &json!({"session_id": "s", "message_id": "o"}));
+    let stored = act(&filter, "Book it.", "I am on it.", &open.turn, &[call("c", "book", "{}")]);
+    assert_eq!(stored.effect, STORED);
+    let mut kept_at = 0;
+    for number in 0..30 {
+        let question = format!("question {number}");
+        let stored = reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
+        if stored.due.iter().any(|task| task.name == "retention") {
+            let mut work = Work::of(&stored.due, "retention");
+            while work.step(&filter, "h", None).step == Step::Again {}
+        }
+        let records = transcript(&fake, "s");
+        if records.iter().any(|record| record["id"] == "o") {
+            kept_at = records.len();
+        }
+    }
+    assert!((21..=42).contains(&kept_at), "{kept_at}");
+    assert!(transcript(&fake, "s").len() <= 22);
 }

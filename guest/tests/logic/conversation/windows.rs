@@ -246,6 +246,26 @@ fn the_trace_says_what_became_of_each_turn() {
 }
 
 #[test]
+fn the_trace_tells_a_full_window_from_one_of_too_many_messages() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""message_limit": 10, "memory_trace": true"#);
+    for number in 0..12 {
+        let question = format!("question {number}");
+        reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
+    }
+    let trace = attached(&ask(&filter, "?", &s()), "memory_trace");
+    let fates: Vec<&str> =
+        trace["turns"].as_array().unwrap().iter().map(|turn| turn["fate"].as_str().unwrap()).collect();
+    let newest = fates.iter().rev().take_while(|fate| **fate == "kept").count();
+    assert!((1..=5).contains(&newest), "{fates:?}");
+    let (too_many, cut_back) = fates[..12 - newest].split_at(7);
+    assert!(too_many.iter().all(|fate| *fate == "over message_limit"), "{fates:?}");
+    assert!(cut_back.iter().all(|fate| *fate == "cut back"), "{fates:?}");
+    // Since when it is stable depends on turns that are not known any more.
+    assert_eq!(trace["stable_since"], serde_json::Value::Null);
+}
+
+#[test]
 fn reading_costs_the_same_however_long_the_conversation_is() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 1000, "auto_summarize": false"#);

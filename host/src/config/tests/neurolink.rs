@@ -97,10 +97,7 @@ fn a_password_of_theirs_goes_to_no_server_of_ours() {
 fn a_storage_type_that_can_not_be_had_is_told() {
     let config = with_variables(&[("STORAGE_TYPE", "disk"), ("REDIS_HOST", "stray")], Sources::default()).unwrap();
     assert_eq!((&*config.host.backend, &*config.host.redis_host), ("memory", "localhost"));
-    assert_eq!(
-        config.warnings,
-        ["STORAGE_TYPE is the string \"disk\", neither \"memory\" nor \"redis\": memory is used"]
-    );
+    assert_eq!(config.warnings, ["STORAGE_TYPE is \"disk\", which is neither \"memory\" nor \"redis\"; using memory"]);
     let redis =
         |more: &[(&str, &str)]| with_variables(&[&[("STORAGE_TYPE", "redis")], more].concat(), Sources::default());
     assert_eq!(redis(&[]).unwrap_err(), ConfigError::NoServer);

@@ -65,6 +65,10 @@ async fn what_was_said_is_found_in_its_session_also_in_the_newest_turn() {
     let found = keepline.memories(search).await.unwrap();
     assert_eq!((&*found.query, said(&found)[0]), ("Where is Bruno the dog now?", DOG[0]));
     assert!(!said(&found).contains(&"Where is Bruno the dog now?"));
+    assert_eq!(found.found[0].similarity, Some(1.0));
+    // Nor what merely stands beside it.
+    remember(&keepline, "anna", "s", ["Quantum zeppelins fascinate physicists.", "Quantum zeppelins do."]).await;
+    assert_eq!(said(&keepline.memories(search).await.unwrap()), [""; 0]);
 }
 
 #[tokio::test]
@@ -180,7 +184,7 @@ async fn what_recall_can_t_reach_is_said() {
     for (filter, told) in [
         ("{}", "conversation=true"),
         (r#"{"conversation": true}"#, "Recall is off"),
-        (r#"{"conversation": true, "recall": "session"}"#, "one session"),
+        (r#"{"conversation": true, "recall": "session"}"#, "a single session"),
     ] {
         let error = keepline(filter).await.memories(search).await.unwrap_err();
         assert!(error.code == SessionErrorCode::InvalidValue && error.message.contains(told), "{error:?}");

@@ -3,12 +3,37 @@
 //! Compilers are about linear in straight code, and far from it where many values live across many branches: where
 //! paths meet, each value that may differ needs a phi, which is passed on through all blocks around; and around each
 //! branch and call it needs a register or a place on the stack. So each label, branch and call counts once for each
-//! operand that is on the stack there, and for each local that the function uses as often as blocks are nested there;
-//! everything else counts once.
+//! operand that is on the stack there, and for each local that the function uses as often as blocks are nested there.
+//! What looks into a table, or works on a stretch of a table or a memory, becomes a loop with its checks: as much to compile
+//! as a small function, and more the more of them there are. Everything else counts once.
 
 use wasmparser::{FuncValidator, FunctionBody, Operator, ValidatorResources};
 
 use super::{Measure, Meter, PluginError, invalid, wide};
+
+/// What a call takes and gives, at most, without counting for more than one step.
+const USUAL_ARITY: u64 = 32;
+
+/// What a compiler makes of an operator: steps, and blocks of code with jumps between them. As measured, at four steps for
+/// a microsecond.
+fn expansion(operator: &Operator<'_>) -> (u64, u64) {
+    match operator {
+        Operator::TableCopy { .. } => (2500, 10),
+        Operator::TableInit { .. } => (1000, 5),
+        Operator::TableGrow { .. } | Operator::CallIndirect { .. } => (600, 2),
+        Operator::TableGet { .. } | Operator::TableSet { .. } | Operator::TableFill { .. } => (450, 2),
+        Operator::MemoryCopy { .. }
+        | Operator::MemoryInit { .. }
+        | Operator::MemoryFill { .. }
+        | Operator::MemoryGrow { .. } => (250, 0),
+        _ => (1, 0),
+    }
+}
+
+/// Steps for the blocks of a whole function, which grow with their square.
+fn steps_of_blocks(blocks: u64) -> u64 {
+    blocks.saturating_mul(blocks) / 80
+}
 
 /// Validates a function.
 ///
@@ -31,12 +56,20 @@ pub(super) fn function_cost(
     validator.read_locals(&mut reader).map_err(invalid)?;
     let mut used = vec![false; usize::try_from(locals).unwrap_or(0)];
     let mut uses: u64 = 0;
-    let (mut steps, mut crossings, mut operands) = (0_u64, 0_u64, 0_u64);
+    let (mut steps, mut blocks, mut crossings, mut operands) = (0_u64, 0_u64, 0_u64, 0_u64);
     while !reader.eof() {
         let at = reader.original_position();
         let operator = reader.peek_operator(&validator.visitor(at)).map_err(invalid)?;
+        // Behind a jump, where no operands are, the validator goes through all that a call takes and gives.
+        let arity = match operator {
+            Operator::Call { .. } | Operator::CallIndirect { .. } => operator.operator_arity(validator),
+            _ => None,
+        };
+        let arity = arity.map_or(0, |(takes, gives)| u64::from(takes) + u64::from(gives));
         reader.visit_operator(&mut validator.visitor(at)).map_err(invalid)?.map_err(invalid)?;
-        steps += 1;
+        let (own_steps, own_blocks) = expansion(&operator);
+        steps = steps.saturating_add(own_steps + arity.saturating_sub(USUAL_ARITY));
+        blocks += own_blocks;
         let crossed = match operator {
             Operator::LocalGet { local_index }
             | Operator::LocalSet { local_index }
@@ -63,5 +96,6 @@ pub(super) fn function_cost(
         operands = operands.saturating_add(crossed.saturating_mul(validator.operand_stack_height().into()));
     }
     reader.finish_expression(&validator.visitor(reader.original_position())).map_err(invalid)?;
+    let steps = steps.saturating_add(steps_of_blocks(blocks));
     Ok(steps.saturating_add(operands).saturating_add(crossings.saturating_mul(uses)).max(wide(body.range().len()) / 8))
 }

@@ -2,18 +2,20 @@
 //!
 //! The walk itself is bounded. It looks at each byte once, holds no more than the component's own types, recurses no
 //! deeper than types may be nested, and counts what nested components multiply without expanding it. Each section is
-//! counted before it is validated, so that nothing larger than allowed is ever validated.
+//! counted before it is validated, with the copies that the validator makes of its types, so that nothing larger than
+//! allowed is ever validated.
 
+mod declared;
 mod function;
 mod scope;
 mod types;
 
 use wasmparser::{
-    ElementItems, Encoding, FuncValidatorAllocations, Parser, Payload, SectionLimited, ValidPayload, Validator,
-    WasmFeatures,
+    ComponentExternalKind, ComponentInstance, ElementItems, Encoding, FuncValidatorAllocations, Parser, Payload,
+    SectionLimited, ValidPayload, Validator, WasmFeatures,
 };
 
-use self::{function::function_cost, scope::Scopes, types::Sizes};
+use self::{declared::Declared, function::function_cost, scope::Scopes, types::Sizes};
 use super::{
     Measure, PluginError,
     error::{told, told_name},
@@ -134,7 +136,7 @@ impl<'a> Walk<'a, '_> {
             Payload::ComponentTypeSection(section) => {
                 self.define(section)?;
                 let bytes = self.bytes.get(section.range()).unwrap_or_default();
-                types::check_nesting(bytes, section.range().start, self.meter)?;
+                Declared::new(&self.validator, &mut self.sizes).check(bytes, section.range().start, self.meter)?;
             }
             Payload::InstanceSection(section) => {
                 self.define(section)?;
@@ -145,8 +147,12 @@ impl<'a> Walk<'a, '_> {
             Payload::ComponentInstanceSection(section) => {
                 self.define(section)?;
                 for instance in section.clone() {
-                    self.scopes.instance(&instance.map_err(invalid)?)?;
+                    let instance = instance.map_err(invalid)?;
+                    self.scopes.instance(&instance)?;
                     self.weigh()?;
+                    if let ComponentInstance::Instantiate { component_index, .. } = instance {
+                        self.copy(component_index)?;
+                    }
                 }
             }
             Payload::ComponentAliasSection(section) => {
@@ -157,8 +163,10 @@ impl<'a> Walk<'a, '_> {
             }
             Payload::ComponentImportSection(section) => {
                 self.define(section)?;
+                let mut declared = Declared::new(&self.validator, &mut self.sizes);
                 for import in section.clone() {
                     let import = import.map_err(invalid)?;
+                    declared.refer(import.ty, self.meter)?;
                     self.scopes.import(import.ty.kind())?;
                     if self.scopes.is_outermost() {
                         self.interfaces.imports.push(told_name(import.name.name));
@@ -167,8 +175,14 @@ impl<'a> Walk<'a, '_> {
             }
             Payload::ComponentExportSection(section) => {
                 self.define(section)?;
+                let mut declared = Declared::new(&self.validator, &mut self.sizes);
                 for export in section.clone() {
                     let export = export.map_err(invalid)?;
+                    match (export.ty, export.kind) {
+                        (Some(ascribed), _) => declared.refer(ascribed, self.meter)?,
+                        (None, ComponentExternalKind::Type) => declared.again(export.index),
+                        (None, _) => {}
+                    }
                     self.scopes.export(export.kind, export.index)?;
                     if self.scopes.is_outermost() {
                         self.interfaces.exports.push(told_name(export.name.name));
@@ -217,6 +231,16 @@ impl<'a> Walk<'a, '_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What an instance of a component has for a type is a copy, too.
+    fn copy(&mut self, component: u32) -> Result<(), PluginError> {
+        let Some(types) = self.validator.types(0) else { return Ok(()) };
+        if component >= types.component_count() {
+            return Ok(());
+        }
+        let size = self.sizes.of(types.component_at(component).into(), types);
+        self.meter.add(Measure::Definitions, if size.has_resources { size.parts } else { 0 })
     }
 
     fn open(&mut self, encoding: Encoding) -> Result<(), PluginError> {

@@ -1,4 +1,4 @@
-//! Types of components: how deep they are nested, and how large they are written out.
+//! Types of components that are known to be valid: how deep they are nested, and how large they are written out.
 //!
 //! A type refers to others by their index, so that a few lines can describe one with a million parts. What compares or
 //! converts its values goes through all of them.
@@ -6,81 +6,40 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    BinaryReader, CanonicalFunction, ComponentAlias, ComponentExternName, ComponentImport, ComponentType,
-    ComponentTypeRef, CoreType,
+    CanonicalFunction,
     component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentValType},
     types::TypesRef,
 };
 
-use super::{FEATURES, Measure, Meter, PluginError, invalid, wide};
-
-/// Holds the nesting of a section of types against its limit, without recursion: the parser recurses.
-pub(super) fn check_nesting(section: &[u8], at: usize, meter: &mut Meter<'_>) -> Result<(), PluginError> {
-    let mut reader = BinaryReader::new_features(section, at, FEATURES);
-    // How many declarations are still to come, of each type that has begun.
-    let mut open = vec![reader.read_var_u32().map_err(invalid)?];
-    while let Some(left) = open.last_mut() {
-        if *left == 0 {
-            open.pop();
-            continue;
-        }
-        *left -= 1;
-        let is_declaration = open.len() > 1;
-        if let Some(count) = next(&mut reader, is_declaration).map_err(invalid)? {
-            meter.at_least(Measure::TypeNesting, wide(open.len()))?;
-            open.push(count);
-        }
-    }
-    Ok(())
-}
-
-/// Reads a type, or a declaration in one. Of a component's or an instance's type it reads the beginning, and returns
-/// how many declarations follow.
-fn next(reader: &mut BinaryReader<'_>, is_declaration: bool) -> wasmparser::Result<Option<u32>> {
-    if is_declaration {
-        match reader.clone().read_u8()? {
-            0x00 => {
-                reader.read_u8()?;
-                reader.read::<CoreType<'_>>()?;
-                return Ok(None);
-            }
-            0x02 => {
-                reader.read_u8()?;
-                reader.read::<ComponentAlias<'_>>()?;
-                return Ok(None);
-            }
-            0x03 => {
-                reader.read_u8()?;
-                reader.read::<ComponentImport<'_>>()?;
-                return Ok(None);
-            }
-            0x04 => {
-                reader.read_u8()?;
-                reader.read::<ComponentExternName<'_>>()?;
-                reader.read::<ComponentTypeRef>()?;
-                return Ok(None);
-            }
-            // A type, or what the validator will refuse.
-            _ => reader.read_u8()?,
-        };
-    }
-    match reader.clone().read_u8()? {
-        0x41 | 0x42 => {
-            reader.read_u8()?;
-            reader.read_var_u32().map(Some)
-        }
-        _ => reader.read::<ComponentType<'_>>().map(|_| None),
-    }
-}
+use super::{Measure, Meter, PluginError, wide};
 
 /// Sizes of the types that are known so far, with the levels in them.
 #[derive(Default)]
 pub(super) struct Sizes(HashMap<ComponentAnyTypeId, Size>);
 
+/// What a type comes to when everything that it refers to is written out.
 #[derive(Clone, Copy, Default)]
-struct Size {
-    parts: u64,
-    levels: u64,
+pub(super) struct Size {
+    pub(super) parts: u64,
+    pub(super) levels: u64,
+    /// Whether there are resources in it, or handles of some.
+    pub(super) has_resources: bool,
+}
+
+impl Size {
+    pub(super) const ONE: Self = Self { parts: 1, levels: 1, has_resources: false };
+
+    /// With one more part.
+    pub(super) fn add(&mut self, part: Self) {
+        self.parts = self.parts.saturating_add(part.parts);
+        self.levels = self.levels.max(part.levels);
+        self.has_resources |= part.has_resources;
+    }
+
+    /// Of all the parts of a type, the type.
+    pub(super) fn whole(self) -> Self {
+        Self { parts: self.parts.saturating_add(1), levels: self.levels.saturating_add(1), ..self }
+    }
 }
 
 impl Sizes {
@@ -114,14 +73,14 @@ impl Sizes {
     }
 
     /// The validator allows a hundred levels: recursion is bounded.
-    fn of(&mut self, id: ComponentAnyTypeId, types: TypesRef<'_>) -> Size {
+    pub(super) fn of(&mut self, id: ComponentAnyTypeId, types: TypesRef<'_>) -> Size {
         if let Some(size) = self.0.get(&id) {
             return *size;
         }
-        let mut whole = Whole { sizes: self, types, size: Size { parts: 1, levels: 0 } };
+        let mut whole = Whole { sizes: self, types, size: Size::default() };
         // What the validator names it knows.
         match id {
-            ComponentAnyTypeId::Resource(_) => {}
+            ComponentAnyTypeId::Resource(_) => whole.size.has_resources = true,
             ComponentAnyTypeId::Defined(id) => types.get(id).into_iter().for_each(|defined| whole.defined(defined)),
             ComponentAnyTypeId::Func(id) => {
                 if let Some(function) = types.get(id) {
@@ -139,7 +98,7 @@ impl Sizes {
                 items.for_each(|item| whole.entity(item.ty));
             }
         }
-        let size = Size { levels: whole.size.levels + 1, ..whole.size };
+        let size = whole.size.whole();
         self.0.insert(id, size);
         size
     }
@@ -155,8 +114,7 @@ struct Whole<'a> {
 impl Whole<'_> {
     fn part(&mut self, id: ComponentAnyTypeId) {
         let size = self.sizes.of(id, self.types);
-        self.size.parts = self.size.parts.saturating_add(size.parts);
-        self.size.levels = self.size.levels.max(size.levels);
+        self.size.add(size);
     }
 
     fn value(&mut self, value: ComponentValType) {
@@ -178,7 +136,8 @@ impl Whole<'_> {
 
     fn defined(&mut self, defined: &ComponentDefinedType) {
         match defined {
-            ComponentDefinedType::Primitive(_) | ComponentDefinedType::Own(_) | ComponentDefinedType::Borrow(_) => {}
+            ComponentDefinedType::Primitive(_) => {}
+            ComponentDefinedType::Own(_) | ComponentDefinedType::Borrow(_) => self.size.has_resources = true,
             ComponentDefinedType::Record(record) => record.fields.values().for_each(|field| self.value(*field)),
             ComponentDefinedType::Variant(variant) => {
                 self.names(variant.cases.len());

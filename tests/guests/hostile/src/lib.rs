@@ -412,8 +412,9 @@ impl sessions::Guest for Component {
     fn resume(_: String) -> Result<sessions::SessionState, sessions::SessionProblem> {
         Err(none())
     }
+    /// In pages of 9,999, there is always another one, and it is always the same.
     fn list_sessions(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
-        let cursor = do_it(&cursor).unwrap_or(cursor);
+        let cursor = if limit == 9999 { "x".into() } else { do_it(&cursor).unwrap_or(cursor) };
         Ok(sessions::SessionPage { sessions: vec![String::new(); limit as usize], cursor })
     }
     fn delete(_: String) -> Result<sessions::SessionDeleted, sessions::SessionProblem> {
@@ -425,8 +426,11 @@ impl sessions::Guest for Component {
     fn get(_: String, _: String) -> Result<sessions::ValueFound, sessions::SessionProblem> {
         Err(none())
     }
-    fn keys(_: String) -> Result<sessions::KeyList, sessions::SessionProblem> {
-        Err(none())
+    fn keys(session: String) -> Result<sessions::KeyList, sessions::SessionProblem> {
+        match &*session {
+            "two lines" => Ok(sessions::KeyList { session, keys: vec!["one\nforged\r\u{9b}".into()] }),
+            _ => Err(none()),
+        }
     }
     fn clear(_: String, _: Option<String>) -> Result<sessions::KeysCleared, sessions::SessionProblem> {
         Err(none())
@@ -434,21 +438,39 @@ impl sessions::Guest for Component {
     fn increment(_: String, _: String, _: i64) -> Result<sessions::KeyCounted, sessions::SessionProblem> {
         Err(none())
     }
-    fn history(record: String, _: Option<u64>, limit: u32) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
-        let (session, entries) = (String::new(), vec![record; limit as usize]);
+    fn history(
+        record: String,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
+        let session = String::new();
+        if let Some((entry, first)) = one_of_many(&record, before) {
+            return Ok(sessions::HistoryPage { session, entries: vec![entry], first, oldest: 0, next: u64::MAX });
+        }
+        let entries = vec![record; limit as usize];
         Ok(sessions::HistoryPage { session, entries, first: 0, oldest: 0, next: 0 })
     }
 }
 
 type Refused<T> = Result<T, sessions::SessionProblem>;
 
-/// Nor for these.
+/// Nor for these, but to see what becomes of pages that do not end.
 impl transcripts::Guest for Component {
     fn describe(_: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
         Err(none())
     }
-    fn messages(_: transcripts::Transcript, _: transcripts::MessageQuery) -> Refused<transcripts::MessagePage> {
-        Err(none())
+    fn messages(
+        transcript: transcripts::Transcript,
+        query: transcripts::MessageQuery,
+    ) -> Refused<transcripts::MessagePage> {
+        let session = transcript.session;
+        if session == "nothing" {
+            let older = Some(query.before.unwrap_or(u64::MAX) - 1);
+            return Ok(transcripts::MessagePage { session, messages: vec![], older });
+        }
+        let (text, position) = one_of_many(&session, query.before).ok_or_else(none)?;
+        let messages = vec![transcripts::Message { position, text }];
+        Ok(transcripts::MessagePage { session, messages, older: Some(position) })
     }
     fn content(_: transcripts::Transcript, _: u64, _: u64, _: u32) -> Refused<transcripts::MessageContent> {
         Err(none())
@@ -490,11 +512,30 @@ impl users::Guest for Component {
     fn put(_: String, _: String, _: Option<String>) -> Refused<users::UserValueStored> {
         Err(none())
     }
-    fn list_sessions(_: String, _: Option<u64>, _: u32) -> Refused<users::UserSessions> {
-        Err(none())
+    fn list_sessions(user: String, _: Option<u64>, _: u32) -> Refused<users::UserSessions> {
+        match &*user {
+            "repeats" => {
+                let sessions = vec![r#"{"session":"repeats"}"#.into()];
+                Ok(users::UserSessions { user, sessions, older: None })
+            }
+            _ => Err(none()),
+        }
     }
-    fn forget(_: String) -> Refused<users::UserForgotten> {
-        Err(none())
+    fn forget(user: String) -> Refused<users::UserForgotten> {
+        match &*user {
+            "repeats" => Ok(users::UserForgotten { user, sessions: u64::MAX, nodes: u64::MAX, remaining: 1 }),
+            _ => Err(none()),
+        }
+    }
+}
+
+/// Of a history, or a transcript, that has no end: a record and its position. In `repeats` it is the same one again and
+/// again; in `large LENGTH` one of that length.
+fn one_of_many(session: &str, before: Option<u64>) -> Option<(String, u64)> {
+    match session.split_once(' ') {
+        None if session == "repeats" => Some(("1".into(), 5)),
+        Some(("large", length)) => Some(("1".repeat(size(length)), before.unwrap_or(u64::MAX) - 1)),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use keepline_stores::{
     FailureCode,
     directory::check,
-    transfer::{Incoming, Keyed, Piece},
+    transfer::{Incoming, Keyed, Piece, Replaces},
 };
 
 use super::*;
@@ -51,7 +51,10 @@ async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins
         // What another copying sends does not get in.
         let other = Incoming { id: "other", ..incoming };
         assert_eq!(to.import(other, records).await.unwrap_err().code, FailureCode::Other);
-        assert_eq!(to.import(other, Piece::End { overwrite: true }).await.unwrap_err().code, FailureCode::Other);
+        assert_eq!(
+            to.import(other, Piece::End { replaces: Replaces::Anything }).await.unwrap_err().code,
+            FailureCode::Other
+        );
         drop(to);
         assert_eq!((rows(place.path(), "bucket"), problems(place.path())), (1, vec![]));
         assert_eq!(check(place.path(), &DirectoryOptions::default()).unwrap().buckets, 0);
@@ -75,7 +78,7 @@ async fn one_that_is_there_stays_until_the_whole_of_the_other_takes_its_place() 
     let incoming = Incoming { bucket: &id, head: &head, id: "copying" };
     assert!(!to.import(incoming, Piece::Begin { overwrite: false }).await.unwrap());
     assert!(to.import(incoming, Piece::Begin { overwrite: true }).await.unwrap());
-    assert!(!to.import(incoming, Piece::End { overwrite: false }).await.unwrap());
+    assert!(!to.import(incoming, Piece::End { replaces: Replaces::Nothing }).await.unwrap());
     assert_eq!(contents(&*to, &id).await, was);
     to.import(incoming, Piece::Abandon).await.unwrap();
     assert_eq!(contents(&*to, &id).await, was);

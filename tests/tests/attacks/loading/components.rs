@@ -28,6 +28,70 @@ pub fn doubling_beside(count: u32) -> Vec<u8> {
     from_text(&text)
 }
 
+/// Behind a jump, so many calls of a function with so many parameters.
+pub fn unreached_calls(parameters: usize, calls: usize) -> Vec<u8> {
+    let (parameters, calls) = ("i32 ".repeat(parameters), "call 0 ".repeat(calls));
+    from_text(&format!("(component (core module (func (param {parameters})) (func unreachable {calls})))"))
+}
+
+/// Functions that work on stretches of tables, so often each.
+pub fn bulk(operator: &str, count: usize, functions: usize) -> Vec<u8> {
+    from_text(&format!(
+        "(component (core module (memory 1) (table $t 9 funcref) (table $u 9 funcref) (elem $e funcref (ref.null func))
+            (type $f (func)) {}))",
+        format!("(func {})", operator.repeat(count)).repeat(functions)
+    ))
+}
+
+pub const TABLE_COPY: &str = "(table.copy $t $u (i32.const 0) (i32.const 0) (i32.const 9))";
+pub const TABLE_INIT: &str = "(table.init $t $e (i32.const 0) (i32.const 0) (i32.const 1))";
+pub const CALL_INDIRECT: &str = "(call_indirect $t (type $f) (i32.const 1))";
+
+/// In one type a chain of types, each of which exports the one before.
+pub fn type_chain(length: u32) -> Vec<u8> {
+    let mut text = "(component (type (component (type (instance))".to_owned();
+    for before in 0..length {
+        write!(text, "(type (instance (alias outer 1 {before} (type)) (export \"x\" (instance (type 0)))))").unwrap();
+    }
+    write!(text, "(export \"x\" (instance (type {length}))))))").unwrap();
+    from_text(&text)
+}
+
+/// An instance of so many resources, imported so many times: each has resources of its own.
+pub fn copies(resources: u32, imports: u32) -> Vec<u8> {
+    let mut text = format!("(component {}", of_resources(resources));
+    (0..imports).for_each(|number| write!(text, "(import \"i{number}\" (instance (type 0)))").unwrap());
+    from_text(&(text + ")"))
+}
+
+/// The same in a component's type that nobody uses.
+pub fn copies_in_types(resources: u32, imports: u32) -> Vec<u8> {
+    let mut text = "(component".to_owned();
+    for _ in 0..3 {
+        write!(text, "(type (component {}", of_resources(resources)).unwrap();
+        (0..imports).for_each(|number| write!(text, "(import \"i{number}\" (instance (type 0)))").unwrap());
+        text.push_str("))");
+    }
+    from_text(&(text + ")"))
+}
+
+/// Instances that hold several of the one before.
+pub fn copies_of_copies(levels: u32, times: u32) -> Vec<u8> {
+    let mut text = format!("(component {}", of_resources(8));
+    for before in 0..levels {
+        write!(text, "(type (instance (alias outer 1 {before} (type))").unwrap();
+        (0..times).for_each(|number| write!(text, "(export \"x{number}\" (instance (type 0)))").unwrap());
+        text.push_str("))");
+    }
+    write!(text, "(import \"i\" (instance (type {levels}))))").unwrap();
+    from_text(&text)
+}
+
+fn of_resources(count: u32) -> String {
+    let exports: String = (0..count).map(|number| format!("(export \"r{number}\" (type (sub resource)))")).collect();
+    format!("(type (instance {exports}))")
+}
+
 /// As `doubling_beside`, but each is passed the one that it instantiates: only an expansion could tell how many.
 pub fn doubling_by_argument(count: u32) -> Vec<u8> {
     let mut text = "(component (component)".to_owned();

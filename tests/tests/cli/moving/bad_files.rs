@@ -36,11 +36,11 @@ fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_of_its_session_arrives
         (value, "{\"key\":\"a b\",\"value\":1}", "\"a b\" can't be a key; allowed are"),
         (value, "{\"key\":\"__meta__\",\"value\":1}", "can't be a key"),
         (value, "{\"key\":\"answer_count\"", "EOF while parsing"),
-        (value, "not JSON", "expected"),
+        (value, "not JSON", "it is not JSON: expected"),
         (
             record,
             "{\"log\":\"transcript\",\"position\":5,\"record\":{}}",
-            "position 5 where 0 comes next in the log transcript",
+            "position 5, but 0 comes next in the log transcript",
         ),
         (record, "{\"log\":\"other\",\"position\":0,\"record\":{}}", "the header has no log \"other\""),
         (entry, "{\"map\":\"other\",\"key\":\"k\",\"text\":\"1\"}", "the header has no map \"other\""),
@@ -48,7 +48,7 @@ fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_of_its_session_arrives
         (
             good.len() - 1,
             "{\"end\":\"b\",\"values\":0,\"records\":0,\"entries\":0}",
-            "it ends \"b\", and a comes to an end here",
+            "it ends \"b\", but a should end here",
         ),
         (good.len() - 1, "{\"end\":\"a\",\"values\":0,\"records\":0,\"entries\":0}", "lines are missing"),
         (0, &good[0].replace("\"keepline\":1", "\"keepline\":9"), "version 9"),
@@ -65,7 +65,7 @@ fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_of_its_session_arrives
     let counted = json!({"end": "a", "values": end["values"].as_u64().unwrap() + 1, "records": end["records"],
                          "entries": end["entries"]});
     *twice.last_mut().unwrap() = counted.to_string();
-    assert!(refused(&twice).contains("1 came twice"));
+    assert!(refused(&twice).contains("values or entries of a are duplicates: 1"));
     for missing in [value, record, entry, node] {
         let mut lines = good.clone();
         lines.remove(missing);
@@ -130,5 +130,5 @@ fn what_has_expired_since_is_left_out() {
     let header: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
     let old = exported.replace(&header["expires_at"].to_string(), "1700000000000");
     let ran = Place::directory().import(&old, &[]);
-    assert!(ran.code == 1 && ran.err.contains("session a: its time is over"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("session a: it has expired"), "{ran:?}");
 }

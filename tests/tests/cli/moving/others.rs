@@ -68,8 +68,8 @@ fn langchain_s_histories_come_from_its_redis_and_from_a_dump() {
     let place = Place::directory();
     let dry = moved(&place, &server, "langchain", &["--dry-run"]).json();
     assert_eq!((&dry["imported"], &dry["messages"]), (&json!(1), &json!(6)), "{dry}");
-    assert!(skipped(&dry).contains(&"message 1: what the system says is not a part of memory"), "{dry}");
-    assert!(skipped(&dry).iter().any(|what| what.contains("a tool's result without a call of its own")), "{dry}");
+    assert!(skipped(&dry).contains(&"message 1: system messages are not part of memory"), "{dry}");
+    assert!(skipped(&dry).iter().any(|what| what.contains("a tool result without a call")), "{dry}");
     let ran = moved(&place, &server, "langchain", &[]);
     assert_eq!(ran.code, 1);
     for told in
@@ -87,7 +87,7 @@ fn langchain_s_histories_come_from_its_redis_and_from_a_dump() {
     assert_eq!(window["memory_messages"].as_array().unwrap().len(), 6);
     // Again: what is there is left alone.
     let again = moved(&place, &server, "langchain", &[]);
-    assert!(again.err.contains("session anna: there is a session of that name"), "{}", again.err);
+    assert!(again.err.contains("session anna: there is already a session with that name"), "{}", again.err);
     assert_eq!(moved(&place, &server, "langchain", &["--replace"]).json()["imported"], 1);
 
     // A dump of the same, recognised by its first line.
@@ -150,8 +150,8 @@ fn neurolink_s_sessions_come_with_owner_title_and_tools() {
     let told = ran.json();
     assert_eq!((&told["imported"], &told["messages"]), (&json!(2), &json!(14)), "{told} {prefix}");
     assert!(
-        skipped(&told).contains(&"its summary, which is made anew")
-            && skipped(&told).contains(&"message 8: it says nothing")
+        skipped(&told).contains(&"its summary, which will be made anew")
+            && skipped(&told).contains(&"message 8: it is empty")
     );
     let said = [
         "user: Where is it?",
@@ -321,8 +321,16 @@ fn what_is_asked_for_must_make_sense() {
     }
     let url = "redis://user:secret@127.0.0.1:1";
     let ran = place.run(&["session", "import", "--from-redis", url, "--format", "langchain"], b"");
-    assert!(ran.code == 1 && ran.err.contains("can't reach the Redis of --from-redis"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("can't reach the Redis server of --from-redis"), "{ran:?}");
     assert!(!ran.err.contains("secret"), "{ran:?}");
+    // A directory is one of Dify's.
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("notes.txt"), "x").unwrap();
+    for format in [&[][..], &["--format", "dify"]] {
+        let path = folder.path().to_str().unwrap();
+        let ran = place.run(&[&["session", "import", path], format].concat(), b"");
+        assert!(ran.code == 2 && ran.err.contains("node_memory/APP/CONVERSATION/NODE.json"), "{ran:?}");
+    }
     let missing = place.run(&["session", "import", "/nowhere"], b"");
     assert!(missing.code == 1 && missing.err.contains("can't read /nowhere"), "{missing:?}");
 }

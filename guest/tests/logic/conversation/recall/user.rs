@@ -274,6 +274,28 @@ fn what_a_session_has_said_outlives_its_end_but_not_its_deletion() {
 }
 
 #[test]
+fn what_retention_drops_comes_back_in_no_question_of_its_session() {
+    let fake = Fake::new();
+    let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
+    for number in 0..40 {
+        let text = if number == 0 { "Our dog is called Bello." } else { &*format!("remark {number} about nothing") };
+        let asked = ask(&filter, text, &of("anna", "one"));
+        let due = reply(&filter, text, "Well.", &asked.turn).due;
+        for name in ["retention", "recall"] {
+            if due.iter().any(|task| task.name == name) {
+                finish(&filter, &mut Work::of(&due, name));
+            }
+        }
+    }
+    let mut asking = of("anna", "one");
+    asking["memory"] = json!({"window": false});
+    assert_eq!(recalled(&filter, &asking, "dog?"), [""; 0]);
+    assert_eq!(recalled(&filter, &asking, "remark 30?")[0], "remark 30 about nothing");
+    // The copy stays, as those of sessions do that have ended.
+    assert_eq!(recalled(&filter, &of("anna", "two"), "dog?")[0], "Our dog is called Bello.");
+}
+
+#[test]
 fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);

@@ -1,0 +1,123 @@
+//! Answers to questions whose store failed: whose they are and what is stored of them is as the question said.
+
+use keepline_filter::store::FailureCode;
+use keepline_filter::{Effect, Filter};
+use serde_json::{Value, json};
+
+use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use crate::fake::Fake;
+
+/// The turn of a question that got nothing.
+fn failed(fake: &Fake, filter: &Filter<&Fake>, text: &str, metadata: &Value) -> String {
+    fake.fail(FailureCode::TimedOut);
+    let asked = ask(filter, text, metadata);
+    assert_eq!((asked.effect, messages(&asked).len()), (Effect::Failed, 0));
+    fake.works();
+    asked.turn
+}
+
+#[test]
+fn of_another_user_are_refused() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let of = |user: &str| json!({"session_id": "s", "user_id": user});
+    reply(&filter, "1", "one", &ask(&filter, "1", &of("anna")).turn);
+    let turn = failed(&fake, &filter, "2", &of("eve"));
+    assert_eq!(reply(&filter, "2", "two", &turn).effect, Effect::Foreign);
+    let turn = failed(&fake, &filter, "3", &of("anna"));
+    assert_eq!(reply(&filter, "3", "three", &turn).effect, STORED);
+    let said = messages(&ask(&filter, "?", &of("anna")));
+    assert_eq!(said, ["user: 1", "assistant: one", "user: 3", "assistant: three"]);
+}
+
+#[test]
+fn give_a_new_session_its_owner() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let turn = failed(&fake, &filter, "1", &json!({"session_id": "s", "user_id": "anna"}));
+    assert_eq!(reply(&filter, "1", "one", &turn).effect, STORED);
+    assert_eq!(entry(&fake, "session", "owner").unwrap(), "anna");
+    assert!(fake.buckets.borrow()["User/anna"].maps["sessions"].contains_key("s"));
+}
+
+#[test]
+fn of_a_node_stay_out_of_the_conversation() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let node = json!({"session_id": "s", "memory_mode": "node", "node_id": "n", "app_id": "a"});
+    let turn = failed(&fake, &filter, "1", &node);
+    assert_eq!(reply(&filter, "1", "one", &turn).effect, STORED);
+    assert!(transcript(&fake, "s").is_empty());
+    assert_eq!(messages(&ask(&filter, "2", &node)), ["user: 1", "assistant: one"]);
+}
+
+#[test]
+fn are_stored_as_their_question_wants_it() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let unwritten = json!({"session_id": "s", "memory": {"write": false}});
+    let turn = failed(&fake, &filter, "secret", &unwritten);
+    assert_eq!(reply(&filter, "secret", "one", &turn).effect, STORED);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["assistant: one"]);
+
+    let named = json!({"session_id": "t", "message_id": "m1", "files": [{"id": "f"}]});
+    for effect in [STORED, Effect::Repeated] {
+        fake.pass(1);
+        let turn = failed(&fake, &filter, "2", &named);
+        assert_eq!(reply(&filter, "2", "two", &turn).effect, effect);
+    }
+    let records = transcript(&fake, "t");
+    assert_eq!((records.len(), &records[0]["id"], &records[0]["files"]), (2, &json!("m1"), &json!([{"id": "f"}])));
+}
+
+#[test]
+fn leave_what_the_thread_weighs_as_it_is() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""memory_trace": true"#);
+    for number in 0..3 {
+        let question = format!("question {number}");
+        reply(&filter, &question, "answer", &ask(&filter, &question, &s()).turn);
+    }
+    let turn = failed(&fake, &filter, "question 3", &s());
+    reply(&filter, "question 3", "answer", &turn);
+    let trace = attached(&ask(&filter, "?", &s()), "memory_trace");
+    let turns = trace["turns"].as_array().unwrap();
+    let weight: u64 = turns.iter().map(|turn| turn["tokens"].as_u64().unwrap()).sum();
+    assert_eq!((turns.len(), trace["thread_tokens"].as_u64().unwrap()), (4, weight), "{trace}");
+}
+
+#[test]
+fn follow_the_message_that_their_question_named() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    super::turn(&filter, "1", None);
+    super::turn(&filter, "2", None);
+    let branch = json!({"session_id": "s", "message_id": "q3", "parent_message_id": "a1"});
+    let turn = failed(&fake, &filter, "question 3", &branch);
+    let answer = json!({"message_id": "a3"});
+    assert_eq!(say(&filter, "question 3", "answer 3", &turn, &answer).effect, STORED);
+    let after = json!({"session_id": "s", "parent_message_id": "a3"});
+    let said = messages(&ask(&filter, "?", &after));
+    assert_eq!(said, ["user: question 1", "assistant: answer 1", "user: question 3", "assistant: answer 3"]);
+}
+
+#[test]
+fn are_not_stored_where_a_node_is_required_and_none_is_named() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""require_node": true"#);
+    let fails = |metadata: Value| {
+        let asked = ask(&filter, "1", &metadata);
+        assert_eq!((asked.effect, &*asked.turn), (Effect::Failed, ""), "{metadata}");
+        assert_eq!(asked.problem.unwrap().code, "invalid");
+        assert_eq!(reply(&filter, "1", "one", "").effect, Effect::Passed);
+    };
+    fails(json!({"session_id": "s", "memory_mode": "node"}));
+    // An id that is no text could be any.
+    fails(json!({"session_id": "s", "memory_mode": "node", "node_id": 5}));
+    fails(json!({"session_id": "s", "memory_mode": "node", "node_id": "n", "app_id": 5}));
+    fails(json!({"memory_mode": "node", "node_id": "n"}));
+    assert_eq!(say(&filter, "1", "one", "", &json!({"memory_mode": "node"})).effect, Effect::Failed);
+    assert!(fake.buckets.borrow().is_empty());
+    // Conversations need none.
+    assert_eq!(reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn).effect, STORED);
+}

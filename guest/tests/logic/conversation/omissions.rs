@@ -1,0 +1,97 @@
+//! How much was left out when it was stored: counted with the session, told by the trace.
+
+use keepline_filter::conversation::desk::Transcript;
+use keepline_filter::store::FailureCode;
+use keepline_filter::{Config, Effect, Sessions};
+use serde_json::{Value, json};
+
+use super::{STORED, ask, attached, entry, filter, reply, s, say};
+use crate::fake::Fake;
+
+fn trace(fake: &Fake, metadata: &Value) -> Value {
+    attached(&ask(&filter(fake, r#""memory_trace": true"#), "?", metadata), "memory_trace")
+}
+
+#[test]
+fn skipped_answers_are_counted_by_their_reason() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""min_message_length": 3"#);
+    let asked = ask(&filter, "?", &s());
+    let waits = fake.waits.get();
+    for answer in [" \n", "", "[generation was interrupted]", "no"] {
+        assert_eq!(reply(&filter, "?", answer, &asked.turn).effect, Effect::Skipped);
+    }
+    assert_eq!(fake.waits.get(), waits + 4);
+    // Whoever wants nothing written has nothing counted, either.
+    let off = json!({"memory": {"write": false}});
+    assert_eq!(say(&filter, "?", "Yes!", &asked.turn, &off).effect, Effect::Skipped);
+    assert_eq!(fake.waits.get(), waits + 4);
+    let expected = json!({"blank": 2, "marker": 1, "too-short": 1});
+    let told = trace(&fake, &s());
+    assert_eq!((&told["skipped"], &told["truncated"]), (&expected, &Value::Null));
+    let look = json!({"session_id": "s", "memory": {"look": true}});
+    assert_eq!(attached(&ask(&filter, "?", &look), "memory_trace")["skipped"], expected);
+}
+
+#[test]
+fn texts_that_are_cut_are_counted_with_their_answer() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_message_length": 5"#);
+    for (question, answer, count) in [("longer than that", "also too long", 2), ("short", "too long", 3)] {
+        let turn = ask(&filter, question, &s()).turn;
+        let waits = fake.waits.get();
+        assert_eq!(reply(&filter, question, answer, &turn).effect, STORED);
+        assert_eq!(fake.waits.get(), waits + 1);
+        assert_eq!(trace(&fake, &s())["truncated"], count);
+    }
+    reply(&filter, "?", " ", &ask(&filter, "?", &s()).turn);
+    let told = trace(&fake, &s());
+    assert_eq!((&told["skipped"], &told["truncated"]), (&json!({"blank": 1}), &json!(3)));
+    // They are about what was said, and go with it.
+    let sessions = Sessions::new(&fake, Config::default());
+    sessions.clear_messages(&Transcript { session: "s", ..Transcript::default() }, None).unwrap();
+    let told = trace(&fake, &s());
+    assert_eq!((&told["skipped"], &told["truncated"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn an_answer_of_which_nothing_is_left_out_writes_no_counts() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    reply(&filter, "?", "!", &ask(&filter, "?", &s()).turn);
+    let told = trace(&fake, &s());
+    assert!(told["budget"].is_u64() && told.get("skipped").is_none() && told.get("truncated").is_none(), "{told}");
+    for counter in ["skipped-blank", "truncated"] {
+        assert_eq!(entry(&fake, "session", counter), None);
+    }
+}
+
+#[test]
+fn a_skipped_answer_makes_no_session_and_reaches_no_other_life_or_owner() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    assert_eq!(say(&filter, "", " ", "", &s()).effect, Effect::Skipped);
+    assert!(fake.buckets.borrow().is_empty());
+
+    let asked = ask(&filter, "?", &s());
+    fake.end("s");
+    let anna = json!({"session_id": "s", "user_id": "anna"});
+    say(&filter, "?", "!", &ask(&filter, "?", &anna).turn, &anna);
+    reply(&filter, "?", " ", &asked.turn);
+    say(&filter, "", " ", "", &json!({"session_id": "s", "user_id": "ben"}));
+    assert_eq!(entry(&fake, "session", "skipped-blank"), None);
+    say(&filter, "", " ", "", &anna);
+    assert_eq!(entry(&fake, "session", "skipped-blank").unwrap(), "1");
+}
+
+#[test]
+fn a_count_that_fails_changes_nothing_and_is_told() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let turn = ask(&filter, "?", &s()).turn;
+    fake.fail(FailureCode::Unavailable);
+    fake.lines();
+    let skipped = reply(&filter, "?", " ", &turn);
+    assert_eq!((skipped.effect, skipped.problem.unwrap().code), (Effect::Skipped, "blank"));
+    assert!(fake.lines()[0].contains("Skipped answer not counted in session s: "), "{:?}", fake.lines());
+}

@@ -1,0 +1,196 @@
+//! More messages than one transaction takes, in the place of a transcript: a copy of the session is changed in the staging
+//! store, and takes the session's place at one go.
+//!
+//! Promises that the old messages are there until all of the new ones are, whatever stops it; and that values, counts and
+//! all else that is written to the session meanwhile stay: then it is done again, or told. Messages that come meanwhile are
+//! among those that are replaced, as where one transaction does it. Refuses what the component refuses of messages that are
+//! set at once.
+
+use std::{collections::HashMap, sync::Arc};
+
+use anyhow::{Context, Result};
+use keepline::{
+    Keepline, Plugin,
+    config::Config,
+    sessions::SessionErrorCode,
+    store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::Weighed},
+};
+use serde_json::Value;
+
+use super::{
+    copies_for_users, deliver::nodes_of, import::patient, others::pieces, staging::Staging, store, withdraw_copies,
+};
+use crate::{
+    cli::{Global, TranscriptArguments},
+    conversation::named,
+    error::Coded,
+    migrate::bar,
+    runtime, setup,
+};
+
+/// How often it is done again when the session changes meanwhile.
+const TRIES: u32 = 3;
+
+/// Put messages, each a JSON object, in the place of all that there are. How many.
+pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[String]) -> Result<u64> {
+    let messages = parsed(messages)?;
+    let config = setup::config(global)?;
+    let target = store(&config, "set-messages", false)?;
+    let plugin = setup::plugin(global, &config)?;
+    runtime::single()?.block_on(async {
+        target.check().await.context("the store can't be used")?;
+        let keepline = setup::keepline_on(target.clone(), plugin.clone(), &config).await?;
+        let replacing = Replacing { target, keepline, plugin, config: &config, transcript, messages: &messages };
+        for _ in 0..TRIES {
+            if replacing.is_done().await? {
+                return Ok(messages.len() as u64);
+            }
+        }
+        let message = format!(
+            "session '{}' kept changing: nothing was set; stop its pipes and run the same command again",
+            transcript.session
+        );
+        Err(Coded { code: "conflict", message }.into())
+    })
+}
+
+/// The component sees only a piece at a time: what it can't tell of all of them is told here, in its words.
+fn parsed(messages: &[String]) -> Result<Vec<Value>> {
+    let (mut parsed, mut ids) = (Vec::with_capacity(messages.len()), HashMap::new());
+    for (number, text) in (1_usize..).zip(messages) {
+        let bad = |what: &str| Coded { code: "invalid-value", message: format!("Message {number}: {what}") };
+        let message: Value = serde_json::from_str(text).map_err(|error| bad(&format!("not JSON: {error}")))?;
+        if let Some(id) = message.get("id").and_then(Value::as_str)
+            && ids.insert(id.to_owned(), number).is_some()
+        {
+            return Err(bad(&format!("an earlier message has its id '{id}', too")).into());
+        }
+        parsed.push(message);
+    }
+    Ok(parsed)
+}
+
+struct Replacing<'a> {
+    target: Arc<dyn TransferStore>,
+    keepline: Keepline,
+    plugin: Plugin,
+    config: &'a Config,
+    transcript: &'a TranscriptArguments,
+    messages: &'a [Value],
+}
+
+impl Replacing<'_> {
+    /// Whether nobody came in between.
+    async fn is_done(&self) -> Result<bool> {
+        let session = BucketId { kind: BucketKind::Session, name: self.transcript.session.clone() };
+        // It tells best what is wrong with a name.
+        patient(&self.keepline).describe((&*session.name).into()).await?;
+        let staging = Staging::new()?;
+        let aside: Arc<dyn TransferStore> = staging.store.clone();
+        let mut buckets = Vec::new();
+        if self.transcript.node.is_some() {
+            buckets.extend(nodes_of(&*self.target, &session).await?);
+        }
+        buckets.push(session.clone());
+        let mut weights = HashMap::new();
+        for bucket in &buckets {
+            let Weighed::There(weight) = self.target.weigh(bucket).await? else {
+                continue;
+            };
+            let copy = Transfer { from: self.target.clone(), to: aside.clone(), overwrite: true };
+            match copy.bucket(bucket).await? {
+                Transferred::Copied { .. } => _ = weights.insert(bucket.clone(), weight),
+                _ => return Ok(false),
+            }
+        }
+
+        self.set(&staging).await?;
+        if self.transcript.node.is_none() && copies_for_users(&self.keepline)? {
+            withdraw_copies(&self.keepline, &session.name).await?;
+        }
+
+        let nodes = nodes_of(&*aside, &session).await?;
+        // Nodes first: nobody meets a new one before its session names it.
+        let changed = nodes.into_iter().filter(|_| self.transcript.node.is_some()).chain([session]);
+        for bucket in changed {
+            let back = Transfer { from: aside.clone(), to: self.target.clone(), overwrite: true };
+            let transferred = match weights.get(&bucket) {
+                Some(weight) => match aside.weigh(&bucket).await? {
+                    Weighed::There(made) if made.digest == weight.digest => continue,
+                    _ => back.replace(&bucket, weight).await,
+                },
+                None => back.bucket(&bucket).await,
+            };
+            if !matches!(transferred?, Transferred::Copied { .. }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// In the copy.
+    async fn set(&self, staging: &Staging) -> Result<()> {
+        let transcript = named(self.transcript);
+        let keepline = setup::keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
+        let mut sessions = patient(&keepline);
+        let bar = bar(self.messages.len() as u64);
+        let (mut done, mut next) = (0_u64, None);
+        for piece in pieces(self.messages) {
+            let texts: Vec<String> = piece.iter().map(Value::to_string).collect();
+            match sessions.set_messages(transcript, &texts, next).await {
+                Ok(_) => {}
+                Err(error) if error.code == SessionErrorCode::InvalidValue => {
+                    return Err(Coded { code: "invalid-value", message: renumbered(&error.message, done) }.into());
+                }
+                Err(error) if error.code == SessionErrorCode::Limit => {
+                    let (first, last) = (done + 1, done + piece.len() as u64);
+                    let message =
+                        format!("Messages {first} to {last}: together with what belongs to them, they are over 16 MiB");
+                    return Err(Coded { code: "limit", message }.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            done += piece.len() as u64;
+            next = Some(sessions.describe(transcript).await?.next);
+            bar.inc(piece.len() as u64);
+        }
+        bar.finish_and_clear();
+        if self.transcript.node.is_some() {
+            sessions.register(transcript, None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What is said of a message by its number in a piece, by its number in all.
+fn renumbered(message: &str, before: u64) -> String {
+    let parts = message.strip_prefix("Message ").and_then(|rest| rest.split_once(':'));
+    match parts.and_then(|(number, what)| Some((number.parse::<u64>().ok()?, what))) {
+        Some((number, what)) => format!("Message {}:{what}", number + before),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_by_their_number_in_all_pieces() {
+        assert_eq!(renumbered("Message 3: its role: x", 2000), "Message 2003: its role: x");
+        assert_eq!(renumbered("anything else", 2000), "anything else");
+    }
+
+    #[test]
+    fn what_a_piece_can_not_tell_is_told_before() {
+        let told = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            parsed(&lines).unwrap_err().to_string()
+        };
+        assert!(told(&["{}", "{"]).starts_with("Message 2: not JSON"));
+        assert_eq!(
+            told(&[r#"{"id": "a"}"#, "{}", r#"{"id": "a"}"#]),
+            "Message 3: an earlier message has its id 'a', too"
+        );
+    }
+}

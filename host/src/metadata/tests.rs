@@ -1,0 +1,195 @@
+use super::*;
+
+fn owner(metadata: &str) -> [Option<String>; 4] {
+    let Owner { session, user, app, node, .. } = Metadata::read(metadata).owner();
+    [session, user, app, node].map(|name| name.map(String::from))
+}
+
+fn reason(own: &str, returned: &str) -> Option<String> {
+    Metadata::read(own).accept(returned, 100).err().map(|fault| fault.to_string())
+}
+
+#[test]
+fn the_owner_is_what_the_last_members_name() {
+    let all = r#"{"session_id":"s","user_id":"u v","app_id":"a","node_id":"n","x":{"session_id":"t"}}"#;
+    assert_eq!(owner(all), ["s", "u v", "a", "n"].map(|name| Some(name.to_owned())));
+    assert_eq!(owner(r#"{"session_id":"a","session\u005fid":"\u0062"}"#)[0].as_deref(), Some("b"));
+    assert_eq!(owner("\u{feff}{\"x\":NaN,\n\"session_id\":\"s\"}")[0].as_deref(), Some("s"));
+    for nobody in
+        ["", "null", "{}", r#"{"session_id":5}"#, r#"{"session_id":""}"#, r#"{"session_id":"a","session_id":null}"#]
+    {
+        assert_eq!(owner(nobody)[0], None, "{nobody}");
+    }
+    // What can't be read to its end names nobody, to the filter neither.
+    assert_eq!(owner(r#"{"session_id":"a"} x"#)[0], None);
+}
+
+#[test]
+fn what_an_honest_filter_returns_is_accepted() {
+    for (own, returned) in [
+        ("{}", "{}"),
+        (r#"{"session_id":"s"}"#, r#"{"session_id":"s","memory_context":{"a":[1,{"b":"}"}]}}"#),
+        // As it came, with something cut out and something added.
+        (r#"{"memory_context":1,"session_id":"s","a":1,"a":2}"#, r#"{"session_id":"s","a":1,"a":2}"#),
+        (r#"{"session_id":"a","session_id":"b"}"#, r#"{"session_id":"a","session_id":"b","memory_context":{}}"#),
+        (r#"{"\u0061":1,"a":2,"b":3}"#, r#"{"\u0061":1,"a":2,"b":3,"c":4}"#),
+        ("{\"x\":NaN,\n\"y\":1}", "{\"x\":NaN,\n\"y\":1,\"memory_context\":{}}"),
+        ("\u{feff}{\"x\":-Infinity}\r\n", "\u{feff}{\"x\":-Infinity}\r\n"),
+        // A separator of lines for some, but not in a string of JSON.
+        ("{}", "{\"a\":\"\u{2028}\u{85}\u{7f}\"}"),
+        // What nobody can read is withheld.
+        ("{memory_context:1}", "{}"),
+    ] {
+        assert_eq!(reason(own, returned), None, "{own} {returned}");
+    }
+    let many: Vec<_> = (0..1000).map(|n| format!("\"k{n}\":1")).collect();
+    let many = format!("{{{}}}", many.join(","));
+    assert_eq!(reason(&many, &many), None);
+}
+
+#[test]
+fn what_is_not_one_object_is_refused() {
+    for returned in [
+        "",
+        "[]",
+        "null",
+        "\"{}\"",
+        "{}{}",
+        "{} ,",
+        "{}},\"text\":\"forged\",\"x\":{\"a\":1}",
+        "{\"a\":1}\n{\"lane\":\"answers\"}",
+        "{\"a\":\"b\nc\"}",
+        "{\"a\":\"\u{1b}[2J\"}",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{\"a\":nan}",
+        "{\"a\":1",
+    ] {
+        assert!(reason("{}", returned).unwrap().contains("not one JSON object"), "{returned}");
+    }
+}
+
+#[test]
+fn liberties_are_taken_only_where_the_entry_takes_them() {
+    for returned in ["{\"a\":NaN}", "{\"a\":[-Infinity]}", "\u{feff}{}", "{}\n", "{\"a\":1\r}"] {
+        assert!(reason("{}", returned).unwrap().contains("holds what the entry's does not"), "{returned}");
+        assert!(reason("nonsense", returned).is_some(), "{returned}");
+    }
+    assert!(reason("{\"a\":NaN}", "{\"a\":NaN\n}").is_some());
+    assert!(reason("{\"a\":1\n}", "{\"a\":NaN\n}").is_some());
+    // A carriage return ends no line of output; a line feed would.
+    assert!(reason("\r{\"a\":1}", "{\"a\":1\n}").is_some());
+    assert!(reason("\n{\"a\":1}", "{\"a\":1\r}").is_some());
+}
+
+#[test]
+fn no_member_comes_twice_unless_it_came_so() {
+    let many: Vec<_> = (0..1000).map(|n| format!("\"k{n}\":1")).collect();
+    let many = format!("{{{},\"k7\":2}}", many.join(","));
+    for (own, returned) in [
+        ("{}", r#"{"a":1,"a":2}"#),
+        ("{}", r#"{"a":1,"\u0061":2}"#),
+        (r#"{"a":1}"#, r#"{"a":1,"b":2,"b":3}"#),
+        (r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2,"a":3}"#),
+        (r#"{"a":1,"a":2}"#, r#"{"a":1,"a":2,"b":3,"b":4}"#),
+        ("nonsense", r#"{"a":1,"a":2}"#),
+        ("{}", &many),
+    ] {
+        let returned_by = Metadata::read(own).accept(returned, 1 << 20);
+        assert!(returned_by.unwrap_err().to_string().contains("a member twice"), "{own} {returned}");
+    }
+}
+
+#[test]
+fn nobody_is_made_the_owner_of_another_s_entry() {
+    for (own, returned) in [
+        ("{}", r#"{"session_id":"victim"}"#),
+        (r#"{"session_id":"a"}"#, r#"{"session_id":"b"}"#),
+        (r#"{"session_id":"a"}"#, "{}"),
+        (r#"{"session_id":"a"}"#, r#"{"session_id":"a","session\u005fid":"b"}"#),
+        (r#"{"session_id":"a","session_id":"b"}"#, r#"{"session_id":"b","session_id":"a"}"#),
+        (r#"{"session_id":"a"}"#, r#"{"session_id":"a","user_id":"victim"}"#),
+        (r#"{"user_id":"a"}"#, r#"{"user_id":"b"}"#),
+        ("{}", r#"{"app_id":"a"}"#),
+        ("{}", r#"{"node_id":"a"}"#),
+        (r#"{"session_id":"a"} x"#, r#"{"session_id":"a"}"#),
+    ] {
+        assert!(reason(own, returned).unwrap().contains("whose entry it is"), "{own} {returned}");
+    }
+}
+
+#[test]
+fn what_begins_as_the_entry_does_is_read_as_if_all_of_it_was() {
+    let owns = [
+        "{}",
+        r#"{"a":1}"#,
+        r#" {"session_id":"s" , "a":"b"} "#,
+        r#"{"a":1,"a":2,"session_id":"s"}"#,
+        "\u{feff}{\"a\":NaN,\n\"session_id\":\"s\"}",
+        r#"{"session_id":{"a":[1]}}"#,
+        r#"{"\u0061":-1.5}"#,
+    ];
+    let rests = [
+        "",
+        "}",
+        " }",
+        "\n}",
+        "}x",
+        "}}",
+        "2}",
+        ".5}",
+        "]",
+        ",",
+        ",}",
+        "\"}",
+        ":1}",
+        r#","b":1}"#,
+        r#","a":1}"#,
+        r#","\u0061":1}"#,
+        r#","session_id":"s"}"#,
+        r#","session_id":"t"}"#,
+        r#","user_id":"u"} "#,
+        r#","b":NaN}"#,
+        ",\"b\":1\r}",
+        r#","b":1,"b":2}"#,
+        r#","b":{"a":1}},"c":2}"#,
+    ];
+    let mut continued = 0;
+    for own in owns {
+        let metadata = Metadata::read(own);
+        let told = |(form, owner, _): Read<'_>| (form.is_within(metadata.form), format!("{owner:?}"));
+        for (at, rest) in
+            (0..=own.len()).filter(|at| own.is_char_boundary(*at)).flat_map(|at| rests.map(|rest| (at, rest)))
+        {
+            let returned = own[..at].to_owned() + rest;
+            let part = metadata.continued(&returned).map(told);
+            continued += usize::from(part.is_some());
+            let Some((is_within, owner)) = part else { continue };
+            assert_eq!(Some((is_within, owner)), whole(&returned).map(told), "{own} {returned}");
+            let is_own = whole(&returned).unwrap().1 == metadata.owner;
+            let expected = is_within && is_own && !repeats(own, &returned).unwrap();
+            assert_eq!(metadata.accept(&returned, 100).is_ok(), expected, "{own} {returned}");
+        }
+    }
+    assert!(continued > 50, "{continued}");
+}
+
+#[test]
+fn what_is_added_is_bounded() {
+    let metadata = Metadata::read(r#"{"a":1}"#);
+    let long = |length: usize| format!(r#"{{"a":1,"b":"{}"}}"#, "x".repeat(length - 14));
+    assert!(metadata.accept(&long(7 + 1000), 1000).is_ok());
+    assert!(metadata.accept(&long(7 + 1001), 1000).unwrap_err().to_string().contains("over 1007"));
+}
+
+#[test]
+fn no_more_members_are_added_than_can_be_compared_at_once() {
+    let own = r#"{"session_id":"s"}"#;
+    let with = |count: usize| {
+        let added: String = (0..count).map(|number| format!(",\"m{number}\":0")).collect();
+        format!("{{\"session_id\":\"s\"{added}}}")
+    };
+    let read = Metadata::read(own);
+    assert!(read.accept(&with(MOST_ADDED), 1 << 20).is_ok());
+    assert!(read.accept(&with(MOST_ADDED + 1), 1 << 20).is_err());
+}

@@ -1,0 +1,210 @@
+//! What takes the place of a bucket that is there: nobody misses the old one before the new one is whole, whatever stops
+//! it, and what was written to the old one meanwhile is not lost to a version that was made without it.
+
+use keepline_stores::{
+    FailureCode,
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Weighed, Weight},
+};
+use keepline_stores_tests::requests::{entries, existing};
+
+use super::*;
+
+struct Stores {
+    _server: RedisServer,
+    _cluster: RedisCluster,
+    _directory: TempDir,
+    all: [Arc<dyn TransferStore>; 3],
+}
+
+fn stores() -> Stores {
+    let (server, cluster) = (RedisServer::start().unwrap(), RedisCluster::start(3, 0).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let all = [redis(&server), spread(&cluster), in_directory(directory.path())];
+    Stores { _server: server, _cluster: cluster, _directory: directory, all }
+}
+
+async fn weight(store: &dyn TransferStore, id: &BucketId) -> Weight {
+    match store.weigh(id).await.unwrap() {
+        Weighed::There(weight) => weight,
+        Weighed::Absent { .. } => panic!("{id:?} is not there"),
+    }
+}
+
+/// A bucket in a store of its own, and what it looks like.
+async fn source(id: &BucketId) -> (TempDir, Arc<dyn TransferStore>, Head) {
+    let place = tempfile::tempdir().unwrap();
+    let store = in_directory(place.path());
+    fill(&*store, id).await;
+    let head = store.head(id).await.unwrap().unwrap();
+    (place, store, head)
+}
+
+#[tokio::test]
+async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place() {
+    let stores = stores();
+    for kind in KINDS {
+        let id = bucket(kind, "a");
+        let (_place, from, head) = source(&id).await;
+        for to in &stores.all {
+            ask(&**to, &transaction(&id, create(), [put("old", "1"), append("history", &["{}"])])).await;
+            let before = contents(&**to, &id).await;
+            let incoming = Incoming { bucket: &id, head: &head, id: "1" };
+            let records = [b"1".to_vec(), b"2".to_vec()];
+            let pieces = [
+                Piece::Begin { overwrite: true },
+                Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"new", b"2"), (b"newer", b"3")] },
+                Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"new", b"2")] },
+                Piece::Records { log: b"history", before: 0, records: &records },
+                Piece::Records { log: b"history", before: 0, records: &records },
+            ];
+            for piece in pieces {
+                assert!(to.import(incoming, piece).await.unwrap());
+                assert_eq!(contents(&**to, &id).await, before);
+                assert_eq!(listed(&**to).await.unwrap(), std::slice::from_ref(&id));
+            }
+            // Nobody else goes on with it, and what is abandoned leaves everything as it was.
+            let other = Incoming { id: "2", ..incoming };
+            for piece in [pieces[1], pieces[3]] {
+                assert_eq!(to.import(other, piece).await.unwrap_err().code, FailureCode::Other);
+            }
+            to.import(other, Piece::Abandon).await.unwrap();
+            assert!(!to.import(incoming, Piece::End { replaces: Replaces::Nothing }).await.unwrap());
+            to.import(incoming, Piece::Abandon).await.unwrap();
+            assert!(to.import(incoming, pieces[1]).await.is_err());
+            assert_eq!(contents(&**to, &id).await, before);
+
+            assert!(is_copied(between(&from, to, true).bucket(&id).await.unwrap()));
+            assert_eq!(contents(&**to, &id).await, contents(&*from, &id).await);
+            let gone = ask(&**to, &transaction(&id, unused(), [get("old")])).await;
+            assert_eq!(gone.outcomes, [entries::<&str, &str>(&[])]);
+            let mut writer = Writer::new();
+            to.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_other() {
+    let (stores, id) = (stores(), session("a"));
+    for to in &stores.all {
+        let first = [put("a", "1"), append("turns", &["1", "2"]), post("recall", [document(3, &[1])])];
+        ask(&**to, &transaction(&id, create_sliding(Duration::from_secs(200)), first)).await;
+        let place = tempfile::tempdir().unwrap();
+        let aside = in_directory(place.path());
+        let before = weight(&**to, &id).await;
+        assert!(is_copied(between(to, &aside, true).bucket(&id).await.unwrap()));
+        ask(&*aside, &transaction(&id, unused(), [put("version", "2"), reset_log("turns", &["new"])])).await;
+        let back = between(&aside, to, false);
+
+        ask(&**to, &transaction(&id, unused(), [put("meanwhile", "1")])).await;
+        assert_eq!(back.replace(&id, &before).await.unwrap(), Transferred::Conflict);
+        let told = ask(&**to, &transaction(&id, unused(), [get("meanwhile"), get("version")])).await;
+        assert_eq!(told.outcomes, [entries(&[("meanwhile", "1")]), entries::<&str, &str>(&[])]);
+
+        // To use it is no change, though it lives longer for it.
+        ask(&**to, &transaction(&id, unused(), [remove("meanwhile")])).await;
+        while weight(&**to, &id).await.expires_at <= before.expires_at.map(|at| at + 50) {
+            ask(&**to, &transaction(&id, existing(), [get("a")])).await;
+        }
+        let expires_at = weight(&**to, &id).await.expires_at;
+        assert!(is_copied(back.replace(&id, &before).await.unwrap()));
+        assert_eq!(weight(&**to, &id).await.expires_at, expires_at);
+        let ((_, new), (_, made)) = (contents(&**to, &id).await, contents(&*aside, &id).await);
+        assert_eq!(new[..new.len() - 1], made[..made.len() - 1]);
+        // Done once, it is another one.
+        assert_eq!(back.replace(&id, &before).await.unwrap(), Transferred::Conflict);
+
+        // One that another copying has cleared away is not taken for done, though both were made of one life.
+        let was = weight(&**to, &id).await;
+        let head = aside.head(&id).await.unwrap().unwrap();
+        let incoming = Incoming { bucket: &id, head: &head, id: "1" };
+        assert!(to.import(incoming, Piece::Begin { overwrite: true }).await.unwrap());
+        assert!(to.import(Incoming { id: "2", ..incoming }, Piece::Begin { overwrite: true }).await.unwrap());
+        let end = Piece::End { replaces: Replaces::Unchanged(&was) };
+        assert_eq!(to.import(incoming, end).await.unwrap_err().code, FailureCode::Other);
+        assert_eq!(weight(&**to, &id).await, was);
+
+        let mut writer = Writer::new();
+        to.delete_bucket(writer.advance(), &id, None, 0, Deadline::NEVER).await.unwrap();
+        assert_eq!(back.replace(&id, &before).await.unwrap(), Transferred::Conflict);
+        assert_eq!(listed(&**to).await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn what_was_evicted_on_its_way_into_redis_is_missed() {
+    let server = RedisServer::start().unwrap();
+    let (to, id) = (redis(&server), session("a"));
+    ask(&*to, &transaction(&id, create(), [put("a", "1")])).await;
+    let was = weight(&*to, &id).await;
+    let place = tempfile::tempdir().unwrap();
+    let aside = in_directory(place.path());
+    assert!(is_copied(between(&to, &aside, true).bucket(&id).await.unwrap()));
+    let more = [append("turns", &["1", "2"]), put("b", "2"), put_in("notes", &[("c", "1"), ("d", "2")])];
+    ask(&*aside, &transaction(&id, unused(), more)).await;
+    let (head, is) = (aside.head(&id).await.unwrap().unwrap(), weight(&*aside, &id).await);
+    let [one, two] = [[b"1".to_vec()], [b"2".to_vec()]];
+    for evicted in ["__log.turns__", "__keys__", "__map.notes__", "a", "__meta__", ""] {
+        let incoming = Incoming { bucket: &id, head: &head, id: evicted };
+        let before = [
+            Piece::Begin { overwrite: true },
+            Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"a", b"1")] },
+            Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"c", b"1")] },
+            Piece::Records { log: b"turns", before: 0, records: &one },
+        ];
+        for piece in before {
+            assert!(to.import(incoming, piece).await.unwrap());
+        }
+        send(&server, &["DEL", &format!("rr:memory:~a:{evicted}")]);
+        let after = [
+            Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"b", b"2")] },
+            Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"d", b"2")] },
+            Piece::Records { log: b"turns", before: 1, records: &two },
+        ];
+        for piece in after {
+            let _ = to.import(incoming, piece).await;
+        }
+        let end = Piece::End { replaces: Replaces::Unchanged(&was) };
+        let ended = to.import(incoming, end).await;
+        if evicted.is_empty() {
+            assert!(ended.unwrap());
+            // Its answer was lost.
+            assert!(to.import(incoming, end).await.unwrap());
+            assert_eq!(weight(&*to, &id).await.digest, is.digest);
+        } else {
+            assert_eq!(ended.unwrap_err().code, FailureCode::Other);
+            assert_eq!(weight(&*to, &id).await, was);
+        }
+    }
+    assert!(!keys(&server).iter().any(|key| key.contains('~')));
+}
+
+#[tokio::test]
+async fn what_was_broken_off_in_redis_goes_by_itself() {
+    let server = RedisServer::start().unwrap();
+    let (to, id) = (redis(&server), session("a"));
+    let (_place, _from, head) = source(&id).await;
+    let incoming = Incoming { bucket: &id, head: &head, id: "1" };
+    let records = [b"1".to_vec()];
+    let pieces = [
+        Piece::Begin { overwrite: false },
+        Piece::Entries { of: Keyed::Map(b"values"), entries: &[(b"new", b"2")] },
+        Piece::Entries { of: Keyed::Map(b"notes"), entries: &[(b"new", b"2")] },
+        Piece::Entries { of: Keyed::Index(b"recall"), entries: &[(b"0", b"1234")] },
+        Piece::Records { log: b"turns", before: 0, records: &records },
+    ];
+    for piece in pieces {
+        assert!(to.import(incoming, piece).await.unwrap());
+    }
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let left = keys(&server);
+    assert_eq!(left.len(), 6, "{left:?}");
+    for key in &left {
+        let expires: i64 = redis::cmd("PTTL").arg(key).query(&mut connection).unwrap();
+        assert!(expires > 0, "{key} stays for ever");
+    }
+    assert_eq!(to.scan_buckets().await.unwrap(), []);
+    // The next try finds nothing of it.
+    assert!(to.import(Incoming { id: "2", ..incoming }, Piece::Begin { overwrite: false }).await.unwrap());
+    assert_eq!(keys(&server).len(), 1);
+}
