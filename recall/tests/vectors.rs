@@ -34,6 +34,11 @@ fn cosine(one: &[f32], other: &[f32]) -> f64 {
     product(one, other) / (product(one, one) * product(other, other)).sqrt()
 }
 
+/// A dimension's value, 0 as often as not.
+fn sparse() -> impl Strategy<Value = f32> {
+    prop_oneof![Just(0.0), -1.0_f32..1.0]
+}
+
 fn candidates(positions: &[u64]) -> Vec<Candidate> {
     let mark = Mark::new(5, 10, false);
     let scores = (0..positions.len()).map(|at| 100.0 - at as f32);
@@ -133,14 +138,33 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_kept_is_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 8..300)) {
+    fn what_is_kept_is_enough(pairs in prop::collection::vec((-1.0_f32..1.0, -1.0_f32..1.0), 64..300)) {
         let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
         let kept = one.len().min(DIMENSIONS);
         let expected = cosine(&one[..kept], &other[..kept]);
+        let (one, other) = (embedding(&one), embedding(&other));
+        let found = f64::from(one.similarity(other.as_str()).unwrap());
+        prop_assert!((found - expected).abs() < 0.02, "{found} {expected}");
+        prop_assert_eq!(one.similarity(other.as_str()), other.similarity(one.as_str()));
+    }
+
+    /// Also of few dimensions, most of which are 0: rounding moves each by half a step at most, and so turns a vector by no
+    /// more than that allows.
+    #[test]
+    fn rounding_turns_a_vector_no_further_than_half_a_step(pairs in prop::collection::vec((sparse(), sparse()), 1..64)) {
+        let (one, other): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        let expected = cosine(&one, &other);
+        let turned = |values: &[f32]| {
+            let most = values.iter().fold(0.0_f64, |most, value| most.max(f64::from(value.abs())));
+            let moved = values.iter().filter(|value| **value != 0.0).count() as f64;
+            let length = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+            (moved.sqrt() * most / 56.0 / length).min(1.0).asin()
+        };
+        let most = turned(&one) + turned(&other);
         if let (Some(one), Some(other)) = (Embedding::new("m", &data(&one)), Embedding::new("m", &data(&other))) {
-            let found = f64::from(one.similarity(other.as_str()).unwrap());
-            prop_assert!((found - expected).abs() < 0.02, "{found} {expected}");
-            prop_assert_eq!(one.similarity(other.as_str()), other.similarity(one.as_str()));
+            let found = f64::from(one.similarity(other.as_str()).unwrap()).clamp(-1.0, 1.0);
+            let angle = (found.acos() - expected.clamp(-1.0, 1.0).acos()).abs();
+            prop_assert!(angle < most + 1e-3, "{found} {expected}: {angle} > {most}");
         }
     }
 
