@@ -5,41 +5,16 @@
 //! Python's `json.dumps` spells what JSON has no word for, and a byte order mark before the text. Tells which of
 //! these there were, and refuses them where asked to be strict.
 
+mod form;
+mod nesting;
 #[cfg(test)]
 mod tests;
 
 use super::first_special;
+pub use form::Form;
+use nesting::Nesting;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
-
-/// What in a text a reader of strict JSON, or one that reads line by line, would stumble over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(
-    clippy::exhaustive_structs,
-    clippy::struct_excessive_bools,
-    reason = "these are all the liberties that there are"
-)]
-pub struct Form {
-    /// `NaN`, `Infinity` or `-Infinity`.
-    pub has_words: bool,
-    /// A byte order mark before the text.
-    pub has_mark: bool,
-    /// A line feed between two tokens. Within strings JSON has none.
-    pub has_feeds: bool,
-    /// A carriage return between two tokens.
-    pub has_returns: bool,
-}
-
-impl Form {
-    /// Whether it takes no liberty that the other does not take.
-    #[must_use]
-    pub fn is_within(self, other: Self) -> bool {
-        self.has_words <= other.has_words
-            && self.has_mark <= other.has_mark
-            && self.has_feeds <= other.has_feeds
-            && self.has_returns <= other.has_returns
-    }
-}
 
 /// Hand each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
 /// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
@@ -402,37 +377,5 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     fn since(&self, from: usize) -> &'a str {
         self.text.get(from..self.at).unwrap_or_default()
-    }
-}
-
-/// What is still open around a value: objects and arrays, a bit for each. The innermost 64 of them at most need no
-/// memory of their own.
-#[derive(Default)]
-struct Nesting {
-    depth: usize,
-    /// The innermost in the lowest bit.
-    near: u64,
-    far: Vec<u64>,
-}
-
-impl Nesting {
-    fn push(&mut self, is_object: bool) {
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.far.push(self.near);
-        }
-        self.near = self.near << 1 | u64::from(is_object);
-        self.depth += 1;
-    }
-
-    fn pop(&mut self) {
-        self.near >>= 1;
-        self.depth = self.depth.saturating_sub(1);
-        if self.depth > 0 && self.depth.is_multiple_of(64) {
-            self.near = self.far.pop().unwrap_or(0);
-        }
-    }
-
-    fn innermost(&self) -> Option<bool> {
-        (self.depth > 0).then_some(self.near & 1 == 1)
     }
 }

@@ -1,0 +1,103 @@
+//! The state of a task between its steps.
+//!
+//! Promises that what is written is read, and that it is ASCII, so that no host can spoil it.
+
+use keepline_json::{self as json, push_string};
+
+use super::super::record::integer;
+use super::super::{REVISION, SESSION, state};
+use crate::reply::is_incarnation;
+use crate::store::{Expectation, Opening, Receipt};
+
+/// The state of a task: what its next write expects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Basis {
+    pub incarnation: String,
+    /// The entry that is to be replaced, as it was; none: there was none.
+    pub before: Option<String>,
+    /// Which state of the messages it is made of.
+    pub revision: Option<String>,
+    /// The last position that was looked at, and what the thread weighs up to there.
+    pub to: u64,
+    pub total: u64,
+    /// What is stored if no model helps.
+    pub fallback: String,
+    /// Tokens of what is stored, at most.
+    pub max_tokens: u64,
+    pub is_low_trust: bool,
+}
+
+impl Basis {
+    pub(in super::super) fn write(&self) -> String {
+        let mut out = String::from("{\"i\":");
+        push_string(&mut out, &self.incarnation);
+        let texts = [("b", self.before.as_deref()), ("r", self.revision.as_deref()), ("f", Some(&*self.fallback))];
+        for (name, text) in texts {
+            if let Some(text) = text.filter(|_| name != "f" || !self.fallback.is_empty()) {
+                out.push_str(",\"");
+                out.push_str(name);
+                out.push_str("\":");
+                push_string(&mut out, text);
+            }
+        }
+        let low = u64::from(self.is_low_trust);
+        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low)] {
+            if count > 0 {
+                out.push_str(",\"");
+                out.push_str(name);
+                out.push_str("\":");
+                json::push_number(&mut out, count);
+            }
+        }
+        out.push('}');
+        state::ascii(&out)
+    }
+
+    /// Of an empty text: nothing is expected yet, whichever life the bucket has.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut basis = Self::default();
+        if text.is_empty() {
+            return Some(basis);
+        }
+        json::members(text, |key, raw| {
+            let text = || json::string(raw).unwrap_or_default().into_owned();
+            match key.trim_matches('"') {
+                "i" => basis.incarnation = text(),
+                "b" => basis.before = Some(text()),
+                "r" => basis.revision = Some(text()),
+                "f" => basis.fallback = text(),
+                "t" => basis.to = integer(raw).unwrap_or(0),
+                "w" => basis.total = integer(raw).unwrap_or(0),
+                "m" => basis.max_tokens = integer(raw).unwrap_or(0),
+                "l" => basis.is_low_trust = raw == "1",
+                _ => {}
+            }
+        })?;
+        (basis.incarnation.is_empty() || is_incarnation(&basis.incarnation)).then_some(basis)
+    }
+
+    /// The bucket is the one that the task is about; to look after it is no use of it.
+    pub(super) fn opening(&self) -> Opening<'_> {
+        Opening::life(&self.incarnation)
+    }
+
+    /// From here on it is about the life that the first step met.
+    pub(super) fn meet(&mut self, receipt: &Receipt) {
+        if self.incarnation.is_empty() {
+            self.incarnation.clone_from(&receipt.incarnation);
+        }
+    }
+
+    /// The entry, and the messages, are as they were.
+    pub(in super::super) fn unchanged<'a>(&'a self, key: &'a str) -> [Expectation<'a>; 2] {
+        [unchanged(key, self.before.as_deref()), unchanged(REVISION, self.revision.as_deref())]
+    }
+}
+
+/// What there is once is as it was.
+pub(in super::super) fn unchanged<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
+    match text {
+        Some(text) => Expectation::Equal { map: SESSION, key, text },
+        None => Expectation::Absent { map: SESSION, key },
+    }
+}

@@ -1,0 +1,252 @@
+//! What it does when it is told to.
+
+use std::hint::black_box;
+use std::sync::atomic::Ordering;
+
+use crate::bindings::keepline::memory::key_value::{
+    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, Failure, GetAllOperation, GetOperation,
+    LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
+    Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
+};
+use crate::bindings::wasi::clocks::wall_clock;
+use crate::bindings::wasi::logging::logging::{Level, log};
+use crate::{OVERHEARD, SERVED, size};
+
+/// Whose memory it works on, unless it is after another's.
+const OWN: &str = "s1";
+
+/// Does what the first word says, and tells what came of it, if anything is to be told.
+pub fn do_it(text: &str) -> Option<String> {
+    let (deed, argument) = text.split_once(' ').unwrap_or((text, ""));
+    let number = size(argument);
+    match deed {
+        // Time.
+        "loop" => loop {
+            black_box(());
+        },
+        "loop-over-clock" => loop {
+            black_box(wall_clock::now());
+        },
+        "loop-over-log" => loop {
+            log(Level::Error, "loop", "again");
+        },
+        "loop-over-capabilities" => loop {
+            black_box(capabilities());
+        },
+        "compute" => compute(number),
+        // Neither part is long; the call of the store is refused or not.
+        "spin-and-list" => (0..number).for_each(|_| {
+            (0..20_000_000_u64).for_each(|turn| _ = black_box(turn));
+            black_box(list_buckets(BucketKind::Session, "", 1).is_ok());
+        }),
+        // Memory.
+        "allocate" => {
+            let mut kept = Vec::new();
+            loop {
+                kept.push(black_box(vec![1_u8; 1 << 16]));
+            }
+        }
+        "grow-memory" => loop {
+            black_box(core::arch::wasm32::memory_grow(0, 1));
+        },
+        "recurse" => {
+            black_box(recurse(&[0; 64]));
+        }
+        // Traps.
+        "trap" => core::arch::wasm32::unreachable(),
+        "panic" => panic!("on purpose"),
+        // The log.
+        "log-lines" => (0..number).for_each(|line| log(Level::Info, "flood", &format!("line {line}"))),
+        "log-warnings" => (0..number).for_each(|line| log(Level::Warn, &format!("context-{line}"), "a warning")),
+        "log-errors" => (0..64).for_each(|_| log(Level::Error, argument, "not the host's own")),
+        "log-long-line" => log(Level::Info, "long", &"x".repeat(number)),
+        "log-debug" => (0..64).for_each(|_| log(Level::Debug, "flood", &"\u{1b}".repeat(number))),
+        "log-raw" => log(Level::Info, argument, argument),
+        // The store.
+        "store-for-ever" => loop {
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
+        },
+        "store" => (0..number).for_each(|_| {
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
+        }),
+        "store-and-compute" => (0..3).for_each(|_| {
+            compute(number);
+            black_box(put(OWN, vec![value("a", "1")]).is_ok());
+        }),
+        // So many transactions: of a megabyte each, or of 5,000 keys.
+        "write" => {
+            let megabyte = "1".repeat(1 << 20);
+            (0..number).for_each(|n| drop(black_box(put(OWN, vec![value(&format!("w{n}"), &megabyte)]))));
+        }
+        "write-keys" => (0..number).for_each(|_| {
+            let entries = (0..5000).map(|key| Entry { key: format!("k{key}"), text: "1".into() }).collect();
+            let put_all = Operation::Put(PutOperation { map_name: "values".into(), entries });
+            black_box(put(OWN, vec![put_all]).is_ok());
+        }),
+        // A megabyte is stored once, and read in so many transactions.
+        "read" => {
+            let megabyte = "1".repeat(1 << 20);
+            let stored = put(OWN, vec![value("a", &megabyte)]);
+            drop(megabyte);
+            if stored.is_err() {
+                return tell(stored);
+            }
+            let read = |_| match transact(&create(OWN, vec![Operation::Get(get("a"))])).map(|told| told.outcomes) {
+                Ok(outcomes) => usize::from(matches!(outcomes.first(), Some(Outcome::Entries(_)))),
+                Err(_) => 0,
+            };
+            return Some((0..number).map(read).sum::<usize>().to_string());
+        }
+        "operations" => {
+            return tell(put(OWN, (0..number).map(|key| value(&format!("k{key}"), "1")).collect()));
+        }
+        "records" => {
+            let append = AppendOperation { log: "history".into(), records: vec!["1".into(); number], marks: vec![] };
+            return tell(put(OWN, vec![Operation::Append(append)]));
+        }
+        // A little is stored once, and asked for again and again.
+        "get-again" => return read_again(Operation::Get(get("a")), number),
+        "get-all-again" => return read_again(Operation::GetAll(get_all()), number),
+        "page-again" => {
+            let page = PageOperation {
+                map_name: "values".into(),
+                cursor: String::new(),
+                max_entries: u64::MAX,
+                max_bytes: u64::MAX,
+                keys_only: false,
+            };
+            return read_again(Operation::Page(page), number);
+        }
+        "read-again" => {
+            let read = ReadOperation {
+                log: "history".into(),
+                end: LogEnd::Newest,
+                max_records: u64::MAX,
+                max_bytes: u64::MAX,
+            };
+            return read_again(Operation::Read(read), number);
+        }
+        // The same few records, by position, so many times in one operation.
+        "spans-again" => {
+            let spans = vec![Span { position: 0, count: 1 }; number];
+            let read = ReadAtOperation { log: "history".into(), spans, max_bytes: u64::MAX };
+            return read_again(Operation::ReadAt(read), 1);
+        }
+        "big-value" => return tell(put(OWN, vec![value("a", &"1".repeat(number))])),
+        // Several transactions at a time.
+        "each" => {
+            let transactions: Vec<_> =
+                (0..number).map(|n| create(&format!("each-{n}"), vec![value("a", "1")])).collect();
+            return tell_each(transact_each(&transactions));
+        }
+        "each-twice" => {
+            let once = create(OWN, vec![value("a", "1")]);
+            return tell_each(transact_each(&[once.clone(), once]));
+        }
+        // Its own and another's.
+        "each-beside" => {
+            let (own, other) = (create(OWN, vec![value("a", "1")]), create(argument, vec![value("a", "1")]));
+            return tell_each(transact_each(&[own, other]));
+        }
+        "each-own" => return tell_each(transact_each(&[create(OWN, vec![value("a", "1")])])),
+        // Names.
+        "bucket" => return tell(put(argument, vec![value("a", "1")])),
+        "key" => return tell(put(OWN, vec![value(argument, "1")])),
+        "token" => return tell(put(OWN, vec![put_into("notes", argument, "1")])),
+        "map" => return tell(put(OWN, vec![put_into(argument, "a", "1")])),
+        "log" => {
+            let append = AppendOperation { log: argument.into(), records: vec!["1".into()], marks: vec![] };
+            return tell(put(OWN, vec![Operation::Append(append)]));
+        }
+        "delete" => return tell(delete_bucket(&session(argument), None, u32::MAX).map(|_| ())),
+        "describe" => {
+            return tell(put(argument, vec![Operation::Describe(DescribeOperation { parts: true })]));
+        }
+        "count" => {
+            let page = list_buckets(BucketKind::Session, "", u32::MAX);
+            return page.ok().map(|page| page.names.len().to_string());
+        }
+        "list" => return tell(list_buckets(BucketKind::Session, argument, u32::MAX).map(|_| ())),
+        // Replies.
+        "reply" => return Some("x".repeat(number)),
+        "overheard" => return Some(OVERHEARD.lock().unwrap().clone()),
+        "served" => return Some(SERVED.load(Ordering::Relaxed).to_string()),
+        _ => {}
+    }
+    None
+}
+
+/// For so many milliseconds of the wall clock, without a call of the store.
+fn compute(milliseconds: usize) {
+    let millis = |now: wall_clock::Datetime| now.seconds * 1000 + u64::from(now.nanoseconds) / 1_000_000;
+    let end = millis(wall_clock::now()) + milliseconds as u64;
+    while millis(wall_clock::now()) < end {}
+}
+
+#[inline(never)]
+#[allow(unconditional_recursion, reason = "that is what it is for")]
+fn recurse(frame: &[u64; 64]) -> u64 {
+    let mut next = *frame;
+    next[0] += 1;
+    black_box(recurse(black_box(&next))) + next[0]
+}
+
+fn value(key: &str, text: &str) -> Operation {
+    put_into("values", key, text)
+}
+
+fn put_into(map: &str, key: &str, text: &str) -> Operation {
+    let entries = vec![Entry { key: key.into(), text: text.into() }];
+    Operation::Put(PutOperation { map_name: map.into(), entries })
+}
+
+fn session(name: &str) -> BucketId {
+    BucketId { kind: BucketKind::Session, name: name.into() }
+}
+
+fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
+    let opening = Opening::Create(NewLife { time_to_live: None });
+    Transaction { bucket: session(bucket), opening, expectations: vec![], operations }
+}
+
+fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {
+    transact(&create(bucket, operations)).map(|_| ())
+}
+
+/// Stores a megabyte as a value and as a record, and asks for it so many times in one transaction.
+fn read_again(read: Operation, times: usize) -> Option<String> {
+    let megabyte = "1".repeat(1 << 20);
+    let append = AppendOperation { log: "history".into(), records: vec![megabyte.clone()], marks: vec![] };
+    let stored = put(OWN, vec![value("a", &megabyte), Operation::Append(append)]);
+    drop(megabyte);
+    if stored.is_err() {
+        return tell(stored);
+    }
+    tell(put(OWN, vec![read; times]))
+}
+
+fn get(key: &str) -> GetOperation {
+    GetOperation { map_name: "values".into(), keys: vec![key.into()], max_bytes: u64::MAX }
+}
+
+fn get_all() -> GetAllOperation {
+    GetAllOperation { map_name: "values".into(), max_entries: u64::MAX, max_bytes: u64::MAX }
+}
+
+/// Told in the metadata of the reply.
+fn tell(done: Result<(), Failure>) -> Option<String> {
+    Some(match done {
+        Ok(()) => "done".into(),
+        Err(failure) => format!("{:?}: {}", failure.code, failure.message),
+    })
+}
+
+/// The same of several: how many were done, and how the first failed that was not.
+fn tell_each(attempts: Vec<Attempt>) -> Option<String> {
+    let done = attempts.iter().filter(|attempt| matches!(attempt, Attempt::Receipt(_))).count();
+    let failed = attempts.iter().find_map(|attempt| match attempt {
+        Attempt::Failure(failure) => Some(format!(", {:?}: {}", failure.code, failure.message)),
+        Attempt::Receipt(_) => None,
+    });
+    Some(format!("{done} of {}{}", attempts.len(), failed.unwrap_or_default()))
+}

@@ -1,0 +1,150 @@
+//! What operators call: it lies to them, too.
+
+use crate::bindings::Component;
+use crate::bindings::exports::keepline::memory::{sessions, transcripts, users};
+use crate::deeds::do_it;
+use crate::{absurd, size};
+
+/// Nobody asks it for sessions but to see what becomes of a misdeed there: the session's id names it.
+impl sessions::Guest for Component {
+    fn create(session: String) -> Result<sessions::SessionCreated, sessions::SessionProblem> {
+        if let Some(length) = session.strip_prefix("problem ") {
+            return Err(sessions::SessionProblem { message: absurd(length), ..none() });
+        }
+        do_it(&session);
+        Err(none())
+    }
+    fn resume(_: String) -> Result<sessions::SessionState, sessions::SessionProblem> {
+        Err(none())
+    }
+    /// In pages of 9,999, there is always another one, and it is always the same.
+    fn list_sessions(cursor: String, limit: u32) -> Result<sessions::SessionPage, sessions::SessionProblem> {
+        let cursor = if limit == 9999 { "x".into() } else { do_it(&cursor).unwrap_or(cursor) };
+        Ok(sessions::SessionPage { sessions: vec![String::new(); limit as usize], cursor })
+    }
+    fn delete(_: String) -> Result<sessions::SessionDeleted, sessions::SessionProblem> {
+        Err(none())
+    }
+    fn put(_: String, _: String, _: String) -> Result<sessions::ValueStored, sessions::SessionProblem> {
+        Err(none())
+    }
+    fn get(_: String, _: String) -> Result<sessions::ValueFound, sessions::SessionProblem> {
+        Err(none())
+    }
+    fn keys(session: String) -> Result<sessions::KeyList, sessions::SessionProblem> {
+        match &*session {
+            "two lines" => Ok(sessions::KeyList { session, keys: vec!["one\nforged\r\u{9b}".into()] }),
+            _ => Err(none()),
+        }
+    }
+    fn clear(_: String, _: Option<String>) -> Result<sessions::KeysCleared, sessions::SessionProblem> {
+        Err(none())
+    }
+    fn increment(_: String, _: String, _: i64) -> Result<sessions::KeyCounted, sessions::SessionProblem> {
+        Err(none())
+    }
+    fn history(
+        record: String,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<sessions::HistoryPage, sessions::SessionProblem> {
+        let session = String::new();
+        if let Some((entry, first)) = one_of_many(&record, before) {
+            return Ok(sessions::HistoryPage { session, entries: vec![entry], first, oldest: 0, next: u64::MAX });
+        }
+        let entries = vec![record; limit as usize];
+        Ok(sessions::HistoryPage { session, entries, first: 0, oldest: 0, next: 0 })
+    }
+}
+
+type Refused<T> = Result<T, sessions::SessionProblem>;
+
+/// Nor for these, but to see what becomes of pages that do not end.
+impl transcripts::Guest for Component {
+    fn describe(_: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
+        Err(none())
+    }
+    fn messages(
+        transcript: transcripts::Transcript,
+        query: transcripts::MessageQuery,
+    ) -> Refused<transcripts::MessagePage> {
+        let session = transcript.session;
+        if session == "nothing" {
+            let older = Some(query.before.unwrap_or(u64::MAX) - 1);
+            return Ok(transcripts::MessagePage { session, messages: vec![], older });
+        }
+        let (text, position) = one_of_many(&session, query.before).ok_or_else(none)?;
+        let messages = vec![transcripts::Message { position, text }];
+        Ok(transcripts::MessagePage { session, messages, older: Some(position) })
+    }
+    fn content(_: transcripts::Transcript, _: u64, _: u64, _: u32) -> Refused<transcripts::MessageContent> {
+        Err(none())
+    }
+    fn find_lines(_: transcripts::Transcript, _: u64, _: transcripts::LineQuery) -> Refused<transcripts::FoundLines> {
+        Err(none())
+    }
+    fn rewrite(_: transcripts::Transcript, _: u64, _: Option<String>) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn clear(_: transcripts::Transcript, _: Option<u64>) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn set_messages(
+        _: transcripts::Transcript,
+        _: Vec<String>,
+        _: Option<u64>,
+    ) -> Refused<transcripts::TranscriptChanged> {
+        Err(none())
+    }
+    fn register(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TranscriptRegistered> {
+        Err(none())
+    }
+    fn set_settings(
+        _: transcripts::Transcript,
+        _: transcripts::TranscriptSettings,
+    ) -> Refused<transcripts::SettingsSet> {
+        Err(none())
+    }
+    fn set_title(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TitleSet> {
+        Err(none())
+    }
+}
+
+impl users::Guest for Component {
+    fn values(_: String, _: Option<String>) -> Refused<users::UserValues> {
+        Err(none())
+    }
+    fn put(_: String, _: String, _: Option<String>) -> Refused<users::UserValueStored> {
+        Err(none())
+    }
+    fn list_sessions(user: String, _: Option<u64>, _: u32) -> Refused<users::UserSessions> {
+        match &*user {
+            "repeats" => {
+                let sessions = vec![r#"{"session":"repeats"}"#.into()];
+                Ok(users::UserSessions { user, sessions, older: None })
+            }
+            _ => Err(none()),
+        }
+    }
+    fn forget(user: String) -> Refused<users::UserForgotten> {
+        match &*user {
+            "repeats" => Ok(users::UserForgotten { user, sessions: u64::MAX, nodes: u64::MAX, remaining: 1 }),
+            _ => Err(none()),
+        }
+    }
+}
+
+/// Of a history, or a transcript, that has no end: a record and its position. In `repeats` it is the same one again and
+/// again; in `large LENGTH` one of that length.
+fn one_of_many(session: &str, before: Option<u64>) -> Option<(String, u64)> {
+    match session.split_once(' ') {
+        None if session == "repeats" => Some(("1".into(), 5)),
+        Some(("large", length)) => Some(("1".repeat(size(length)), before.unwrap_or(u64::MAX) - 1)),
+        _ => None,
+    }
+}
+
+fn none() -> sessions::SessionProblem {
+    let (store_code, message) = (String::new(), "none".into());
+    sessions::SessionProblem { code: sessions::SessionProblemCode::NotFound, store_code, message }
+}
