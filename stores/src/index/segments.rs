@@ -12,7 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Matches, Run, SEGMENT};
+#[cfg(feature = "directory")]
+use super::Run;
+use super::{Matches, SEGMENT};
 use crate::Posting;
 
 /// Bytes of a document among the marks.
