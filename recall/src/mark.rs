@@ -24,6 +24,11 @@ impl Mark {
         u16::from(self.terms) << 8 | u16::from(self.tokens.clamp(1, 127)) << 1 | u16::from(self.first)
     }
 
+    /// Of what [`Mark::encode`] wrote: whether there is a document, and it follows the one before it in its session.
+    pub(crate) fn is_neighbour(bits: u16) -> bool {
+        bits != 0 && bits & 1 == 0
+    }
+
     /// Read what [`Mark::encode`] wrote; none if there is no document. Whatever else comes is some mark.
     pub fn decode(bits: u16) -> Option<Self> {
         let mark = Self { terms: (bits >> 8) as u8, tokens: (bits >> 1) as u8 & 127, first: bits & 1 == 1 };

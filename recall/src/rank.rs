@@ -2,6 +2,9 @@
 //!
 //! BM25 on sets: a document has a term or has it not. What its neighbours in the session have counts as well, the less
 //! the farther away they are: people name a thing once and then talk about "it".
+//!
+//! The steps are never inlined: as a part of one large function, an engine for WebAssembly keeps their loops' numbers in
+//! memory instead of in registers.
 
 use std::ops::Range;
 
@@ -107,18 +110,23 @@ pub fn rank<Offsets: AsRef<[u32]>>(
     excluded: &[Range<u64>],
     most: usize,
 ) -> Vec<Candidate> {
+    let rows: Vec<&[u32]> = found.rows.iter().map(AsRef::as_ref).collect();
+    rank_rows(query, Found { first: found.first, marks: found.marks, rows: &rows }, excluded, most)
+}
+
+/// The same of one type of rows, so that it is compiled here: for speed, whatever the caller is compiled for.
+#[inline(never)]
+fn rank_rows(query: &Query, found: Found<'_, &[u32]>, excluded: &[Range<u64>], most: usize) -> Vec<Candidate> {
     let mut ranking = Ranking::new(found.marks);
     // Where all that is asked about is what everything is about, that is all there is to go by.
     let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == Kind::Word);
-    ranking.counts_all =
-        words.map(|(_, offsets)| offsets.as_ref()).all(|word| word.is_empty() || ranking.everywhere(word));
+    ranking.counts_all = words.map(|(_, offsets)| offsets).all(|word| word.is_empty() || ranking.everywhere(word));
     let mut rows = query.rows.iter().zip(found.rows).peekable();
     while let Some((row, offsets)) = rows.next() {
-        let offsets = offsets.as_ref();
         match row.kind {
             Kind::Word => {
                 let said_by = rows.peek().filter(|(row, _)| row.kind == Kind::Speaker);
-                ranking.word(offsets, said_by.map_or(&[], |(_, offsets)| offsets.as_ref()));
+                ranking.word(offsets, said_by.map_or(&[][..], |(_, offsets)| offsets));
             }
             Kind::Speaker => ranking.hint(offsets, Why::SPEAKER),
             Kind::Date => ranking.hint(offsets, Why::DATE),
@@ -153,6 +161,7 @@ struct Ranking<'a> {
 }
 
 impl<'a> Ranking<'a> {
+    #[inline(never)]
     fn new(marks: &'a [u16]) -> Self {
         let count = marks.len();
         let mut ranking = Self {
@@ -172,6 +181,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// Lengths are smoothed as terms are, and taken relative to their mean.
+    #[inline(never)]
     fn measure(&mut self) {
         // One session behind the other, so far apart that none reaches the next.
         let mut terms = Vec::with_capacity(self.documents + RADIUS * self.sessions.len());
@@ -195,6 +205,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// Score a term: the documents that hold it, and those that somebody of that name says.
+    #[inline(never)]
     fn word(&mut self, holding: &[u32], said_by: &[u32]) {
         if self.everywhere(holding) {
             return;
@@ -217,6 +228,7 @@ impl<'a> Ranking<'a> {
 
     /// Weigh a term: 1 for each document of these ascending lists, and a share of it for its neighbours. Returns how many
     /// have some of it.
+    #[inline(never)]
     fn weigh(&mut self, mut lists: [&[u32]; 2]) -> usize {
         let mut sessions = self.sessions.iter();
         let mut session = 0..0;
@@ -264,6 +276,7 @@ impl<'a> Ranking<'a> {
         self.scores.get_mut(start..end).unwrap_or_default().fill(0.0);
     }
 
+    #[inline(never)]
     fn best(mut self, first: u64, most: usize) -> Vec<Candidate> {
         for (score, hints) in self.scores.iter_mut().zip(&self.hints) {
             if *hints != Why::default() {
@@ -286,14 +299,20 @@ impl<'a> Ranking<'a> {
 }
 
 /// Where documents are neighbours: up to a hole, and up to the first of the next session.
+#[inline(never)]
 fn sessions(marks: &[u16]) -> Vec<Range<u32>> {
     let mut sessions: Vec<Range<u32>> = Vec::new();
-    for (at, mark) in (0u32..).zip(marks) {
-        let Some(mark) = Mark::decode(*mark) else { continue };
-        match sessions.last_mut() {
-            Some(session) if session.end == at && !mark.first => session.end += 1,
-            _ => sessions.push(at..at + 1),
+    let (mut at, mut rest) = (0, marks);
+    while let Some((mark, others)) = rest.split_first() {
+        let mut end = at + 1;
+        rest = others;
+        if *mark != 0 {
+            let neighbours = others.iter().take_while(|mark| Mark::is_neighbour(**mark)).count();
+            end += neighbours as u32;
+            rest = others.get(neighbours..).unwrap_or_default();
+            sessions.push(at..end);
         }
+        at = end;
     }
     sessions
 }
@@ -316,6 +335,7 @@ fn spread(weights: &mut [f32], at: usize, reached: Range<usize>) {
 }
 
 /// The numbers with their neighbours' shares, but for the first ones, which are neighbours only.
+#[inline(never)]
 fn smoothed(mut numbers: Vec<f32>) -> Vec<f32> {
     /// At a time, so that the kernel is gone through once for all of them.
     const BLOCK: usize = 16;
@@ -347,6 +367,7 @@ fn sum(numbers: &[f32]) -> f64 {
 }
 
 /// A score above 0 that at least `most` reach, if so many are above 0, but not many more.
+#[inline(never)]
 fn enough(scores: &[f32], most: usize) -> f32 {
     // Floats that are not below 0 are ordered as their bits are.
     let best = scores.iter().map(|score| score.to_bits()).max().map_or(0.0, f32::from_bits);

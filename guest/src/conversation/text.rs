@@ -44,7 +44,7 @@ impl Deref for Text<'_> {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            Form::Plain(raw) => raw.trim_matches('"'),
+            Form::Plain(raw) => raw.get(1..raw.len() - 1).unwrap_or_default(),
             Form::Escaped(raw, spelt) => {
                 spelt.get_or_init(|| json::string(raw).map(Cow::into_owned).unwrap_or_default())
             }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use keepline_json::{self as json, push_number, push_string};
 use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, tokens};
 
-use super::super::record::{Kind, Record, Role, integer};
+use super::super::record::{Kind, Record, Role, Text, integer};
 use crate::history::milliseconds_of;
 use crate::reply;
 
@@ -31,7 +31,7 @@ pub(super) struct Passage<'a> {
     pub at: Cow<'a, str>,
     /// Who speaks: `user`, `assistant` or `tool`.
     pub role: Cow<'a, str>,
-    pub text: Cow<'a, str>,
+    pub text: Text<'a>,
     /// Where it is from, if not from whom the role says.
     pub source: Option<Cow<'a, str>>,
     pub has_low_trust: bool,
@@ -48,7 +48,7 @@ impl<'a> Passage<'a> {
             "\"p\"" => position = integer(raw),
             "\"at\"" => at = json::number(raw).map(|_| raw.into()),
             "\"role\"" => role = json::string(raw),
-            "\"text\"" => text = json::string(raw),
+            "\"text\"" => text = Text::stored(raw),
             "\"source\"" => source = json::string(raw),
             "\"low\"" => has_low_trust = raw == "1",
             "\"session\"" => session = json::string(raw),
@@ -74,11 +74,11 @@ impl<'a> Passage<'a> {
             out.push_str(",\"low\":1");
         }
         let texts = [
-            ("role", Some(&self.role)),
-            ("source", self.source.as_ref()),
-            ("session", self.session.as_ref()),
-            ("life", self.life.as_ref()),
-            ("text", Some(&self.text)),
+            ("role", Some(&*self.role)),
+            ("source", self.source.as_deref()),
+            ("session", self.session.as_deref()),
+            ("life", self.life.as_deref()),
+            ("text", Some(&*self.text)),
         ];
         for (name, text) in texts {
             let Some(text) = text else { continue };

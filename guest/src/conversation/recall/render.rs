@@ -87,6 +87,10 @@ pub(super) fn as_text(taken: &[Taken<'_>]) -> String {
 
 /// Whatever looks like a line of ours within a text stands further to the right than those.
 fn push_lines(out: &mut String, text: &str) {
+    // Most are one line, and these are the first bytes of all that ends one.
+    if !text.bytes().any(|byte| matches!(byte, b'\n'..=b'\r' | 0xc2 | 0xe2)) {
+        return out.push_str(text);
+    }
     let is_line_end = |char| matches!(char, '\n'..='\r' | '\u{85}' | '\u{2028}'..='\u{2029}');
     for (index, line) in text.split(is_line_end).enumerate() {
         out.push_str(if index > 0 { "\n  " } else { "" });
@@ -114,12 +118,14 @@ pub(super) fn write(session: &str, text: &str, taken: &[Taken<'_>], best: f32) -
         out.push_str(&passage.at);
         let source = passage.source.as_deref().unwrap_or(&passage.role);
         let trust = if passage.has_low_trust || source == "tool" || source == "import" { "low" } else { "normal" };
-        for (name, text) in [("role", &*passage.role), ("source", source), ("trust", trust), ("text", &*passage.text)] {
+        for (name, text) in [("role", &*passage.role), ("source", source), ("trust", trust)] {
             out.push_str(",\"");
             out.push_str(name);
             out.push_str("\":");
             push_string(&mut out, text);
         }
+        out.push_str(",\"text\":");
+        passage.text.push_to(&mut out);
         out.push_str(",\"score\":");
         push_share(&mut out, candidate.score, best);
         out.push_str(",\"why\":[");

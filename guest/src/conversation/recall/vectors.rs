@@ -182,7 +182,7 @@ impl<H: Host> Filter<H> {
                     basis.fallback.push(' ');
                 }
                 push_number(&mut basis.fallback, position);
-                texts.push(passage.text.into_owned());
+                texts.push((*passage.text).to_owned());
             }
         }
         basis.to = (run.first + run.records.len() as u64).max(to + 1);
