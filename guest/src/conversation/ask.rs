@@ -19,7 +19,7 @@ use super::scope::{self, Said};
 use super::state::{Fork, State};
 use super::step;
 use super::thread::{Read, Thread};
-use super::turns::{Turn, turns};
+use super::turns::{Turn, go_on, turns};
 use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, recall};
 use crate::filter::{Effect, Filter, Problem, QuestionEntry, QuestionReply};
 use crate::log;
@@ -140,13 +140,27 @@ impl<H: Host> Filter<H> {
         read.add(&seen.newest);
         let mut thread = Thread::newest_of(&read, &seen.branches, target, enough);
         // One more answer to a question is not told the others.
-        let asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id.as_deref()]).is_none());
+        let mut asked =
+            seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id.as_deref()]).is_none());
         if asked.is_some() {
             thread = Thread::newest_of(&read, &seen.branches, asked, enough);
         }
         let runs = self.fetch(&seen, bucket, &thread, budget)?;
+        runs.iter().for_each(|run| read.add(run));
         if !runs.is_empty() {
-            runs.iter().for_each(|run| read.add(run));
+            thread = Thread::newest_of(&read, &seen.branches, asked.or(target), enough);
+        }
+        // Not even its newest turn was read whole.
+        let rest = if thread.has_beginning() { Vec::new() } else { self.fetch(&seen, bucket, &thread, 0)? };
+        rest.iter().for_each(|run| read.add(run));
+        // An id may be from a time when no transcript was kept: what stands there now is another message.
+        let named = asked.or(seen.parent).zip(parent.as_deref().or(id.as_deref()));
+        let is_another = named.is_some_and(|(position, id)| !thread.ends_with(position, id));
+        if is_another {
+            (seen.parent, asked) = (None, None);
+            target = seen.target(None);
+        }
+        if is_another || !rest.is_empty() {
             thread = Thread::newest_of(&read, &seen.branches, asked.or(target), enough);
         }
         if let Some(asked) = asked {
@@ -174,15 +188,16 @@ impl<H: Host> Filter<H> {
             is_new: next == 0,
             wants_title: seen.wants_title,
             is_latest: seen.user.latest.as_deref() == Some(session),
-            summarized: seen.summary.as_deref().and_then(Summary::parse).map_or(0, |summary| summary.total),
+            summarized: seen.summary_of(target).map_or(0, |summary| summary.total),
             budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
             forgotten: seen.user.forgotten.take().map(Into::into),
             ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), turn)
         };
-        let turns = turns(&thread.records(), total);
-        if let Some(open) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
+        let mut turns = turns(&thread.records(), total);
+        if let Some((index, open)) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
             state.open = Some(open.id.into());
             state.is_asked = id.as_deref().is_some_and(|id| open.has_message(id));
+            go_on(&mut turns, index, total);
         }
         let (turn, has_room) = state.write();
         reply.turn = turn;
@@ -202,11 +217,10 @@ impl<H: Host> Filter<H> {
         }
         self.attach(bucket, &incarnation, metadata, values, reply)?;
 
-        let target = target.unwrap_or(0);
         let summary = summary.as_deref().and_then(Summary::parse);
         let summary = summary.filter(|summary| {
             !thread.is_empty()
-                && branches.hold(target, summary.to)
+                && target.is_some_and(|target| branches.hold(target, summary.to))
                 && render::summary_weight(&summary.text) <= budget / 2
         });
         let told = is_told.then_some(Told { budget, unreadable: thread.unreadable, omissions: &omissions });
@@ -220,7 +234,7 @@ impl<H: Host> Filter<H> {
                 total,
                 is_whole: thread.is_whole,
                 continued: state.open.as_deref(),
-                pinned: pinned(&oldest, &branches, target, budget),
+                pinned: target.and_then(|target| pinned(&oldest, &branches, target, budget)),
                 summary: summary.as_ref(),
                 query: entry.text,
                 told,
@@ -354,7 +368,7 @@ pub(super) fn is_ours(failure: &Failure) -> bool {
 }
 
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
-fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], named: [Option<&str>; 2]) -> Option<&'t Turn<'r, 'a>> {
+fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], named: [Option<&str>; 2]) -> Option<(usize, &'t Turn<'r, 'a>)> {
     let has = |turn: &Turn<'_, '_>| named.iter().flatten().any(|id| turn.has_message(id));
-    turns.iter().rev().find(|turn| turn.is_open && has(turn))
+    turns.iter().enumerate().rev().find(|(_, turn)| turn.is_open && has(turn))
 }

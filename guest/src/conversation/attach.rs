@@ -10,6 +10,7 @@ use super::thread::Branches;
 use super::turns::{Turn, turns};
 use super::window::{Item, Limits, Window, window};
 use super::{render, tokens, trace};
+use crate::reply;
 use crate::store::LogRecords;
 
 /// What it is made of.
@@ -102,7 +103,7 @@ impl Source<'_, '_> {
             };
             push_member(&mut members, "memory_trace", &facts.write());
         }
-        let shown = window.items.iter().map(|item| item.position).collect();
+        let shown = reply::sorted(window.items.iter().map(|item| item.position).collect());
         Attached { members, shown, tokens: window.cost }
     }
 }
@@ -117,7 +118,7 @@ pub(super) fn pinned<'r, 'a>(
     let (at, first) = oldest.first()?;
     let is_first = first.begins && first.total.unwrap_or(0) == 0 && branches.hold(target, *at);
     let records: Vec<_> = oldest.iter().map(|(at, record)| (*at, record)).collect();
-    let turn = turns(&records, 0).into_iter().next()?;
+    let turn = turns(&records, 0).into_iter().find(|turn| turn.id == &*first.turn)?;
     (is_first && !turn.is_open && turn.cost() <= budget / 4).then_some(turn)
 }
 

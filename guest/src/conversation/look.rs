@@ -3,6 +3,7 @@
 //! Promises one wait: the transcript, the session's owner and the user's values come together. A second one, for what an
 //! old branch holds beyond the newest records, only where it is needed. Refuses to read more than a window may need.
 
+use super::ask::Summary;
 use super::omissions::{self, COUNTERS};
 use super::options::Options;
 use super::record::integer;
@@ -264,7 +265,8 @@ impl<H: Host> Filter<H> {
         Ok(())
     }
 
-    /// Read what of an old branch was not among the newest records: what is missing of its `thread`.
+    /// Read what of an old branch was not among the newest records: what is missing of its `thread` up to the budget,
+    /// and of a turn that is longer, all.
     pub(super) fn fetch(
         &self,
         seen: &Seen,
@@ -272,11 +274,13 @@ impl<H: Host> Filter<H> {
         thread: &Thread<'_>,
         budget: u64,
     ) -> Result<Vec<LogRecords>, Failure> {
-        let weight = thread.weight();
+        let left = budget.saturating_sub(thread.weight());
+        let max_bytes = if left > 0 { bytes_of(left) } else { READ_BYTES };
+        let is_wanted = left > 0 || !thread.has_beginning();
         let is_plain = thread.count() == seen.newest.records.len() as u64;
-        let Some(missing) = thread.missing.filter(|_| !is_plain && weight < budget) else { return Ok(Vec::new()) };
+        let Some(missing) = thread.missing.filter(|_| !is_plain && is_wanted) else { return Ok(Vec::new()) };
         let spans = seen.branches.spans(missing, seen.newest.extent.first, SPAN_RECORDS);
-        let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: bytes_of(budget - weight) };
+        let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes };
         let opening = Opening::life(&seen.incarnation);
         let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
         let receipt = reply::transact(&self.host, &transaction)?;
@@ -295,6 +299,12 @@ fn begins(record: &str) -> bool {
 impl Seen {
     pub(super) fn is_head(&self, parent: Option<&str>) -> bool {
         parent.is_some_and(|parent| self.head.as_deref() == Some(&*token(parent)))
+    }
+
+    /// The summary, if it is of the thread that ends there.
+    pub(super) fn summary_of(&self, target: Option<u64>) -> Option<Summary<'_>> {
+        let summary = self.summary.as_deref().and_then(Summary::parse)?;
+        target.is_some_and(|target| self.branches.hold(target, summary.to)).then_some(summary)
     }
 
     /// The record that the question follows: its parent's, unless that is the newest message or unknown.

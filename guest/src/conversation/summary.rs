@@ -121,7 +121,7 @@ impl<H: Host> Filter<H> {
         let earlier = before.as_deref().and_then(Summary::parse);
         let earlier = earlier.filter(|summary| newest.is_some_and(|newest| branches.hold(newest, summary.to)));
         let since: Vec<&Turn<'_, '_>> =
-            all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.first() > summary.to)).collect();
+            all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.last() > summary.to)).collect();
         // As its questions have it, and its answers, which make this due.
         let budget = options.budget_of(&[&settings]);
         let Some(old) = older(&since, budget) else {
@@ -129,7 +129,7 @@ impl<H: Host> Filter<H> {
         };
         let records: Vec<&Record<'_>> = old.iter().flat_map(|turn| &turn.records).map(|(_, record)| *record).collect();
         basis.to = old.iter().flat_map(|turn| &turn.records).map(|(at, _)| *at).max().unwrap_or(0);
-        basis.total = old.last().map_or(0, |turn| turn.begin.saturating_add(turn.weight()));
+        basis.total = since.get(old.len()).map_or(0, |turn| turn.begin);
         basis.is_low_trust = records.iter().any(|record| record.trust.as_deref() == Some("low"))
             || before.as_deref().is_some_and(|text| names::find(text, "\"trust\":\"low\"").is_some());
         let earlier = earlier.as_ref().map(|summary| &*summary.text);

@@ -201,6 +201,18 @@ impl<'a> Thread<'a> {
         self.records.is_empty()
     }
 
+    /// Whether one of its turns was read from its beginning.
+    pub(super) fn has_beginning(&self) -> bool {
+        self.records.iter().any(|(_, record)| record.begins)
+    }
+
+    /// Whether the record at a position, if it is the last, may be what this id names: it, or its turn.
+    pub(super) fn ends_with(&self, position: u64, id: &str) -> bool {
+        let Some((_, last)) = self.records.first().filter(|(at, _)| *at == position) else { return true };
+        let is_named = |record: &Record<'_>| record.turn == last.turn && record.id.as_deref() == Some(id);
+        last.id.is_none() || self.records.iter().any(|(_, record)| is_named(record))
+    }
+
     /// How many records were read for it.
     pub(super) fn count(&self) -> u64 {
         self.records.len() as u64 + self.unreadable

@@ -83,7 +83,7 @@ impl Facts<'_, '_, '_> {
             () if is_shown => "kept",
             () if !turn.is_whole => "beginning not read",
             () if turn.is_open => "open",
-            () if self.summary_to.is_some_and(|to| turn.first() <= to) => "summarized",
+            () if self.summary_to.is_some_and(|to| turn.last() <= to) => "summarized",
             () if turn.records.iter().all(|(_, record)| record.is_removed()) => "removed",
             () if newer.0 > self.budget => "over budget",
             () if newer.1 > self.message_limit => "over message_limit",

@@ -37,6 +37,11 @@ impl Turn<'_, '_> {
         self.records.first().map_or(0, |(position, _)| *position)
     }
 
+    /// The position of its last record.
+    pub fn last(&self) -> u64 {
+        self.records.last().map_or(0, |(position, _)| *position)
+    }
+
     /// Whether it has a message of this id.
     pub fn has_message(&self, id: &str) -> bool {
         self.records.iter().any(|(_, record)| record.id.as_deref() == Some(id))
@@ -48,7 +53,16 @@ impl Turn<'_, '_> {
     }
 }
 
-/// The turns of a thread that weighs `total`, in the order in which they began.
+/// Of the turn at `index`: it goes on after all others, and after so much. So a turn that was left open and goes on later
+/// stands where it is read, and not among what a question has seen, or a summary has told, without it.
+pub fn go_on(turns: &mut Vec<Turn<'_, '_>>, index: usize, begin: u64) {
+    if index + 1 < turns.len() {
+        let turn = turns.remove(index);
+        turns.push(Turn { begin, ..turn });
+    }
+}
+
+/// The turns of a thread that weighs `total`, in the order in which they began, or last went on.
 pub fn turns<'r, 'a>(records: &[(u64, &'r Record<'a>)], total: u64) -> Vec<Turn<'r, 'a>> {
     let sum: u64 = records.iter().map(|(_, record)| record.weight).sum();
     // What is older than what was read.
@@ -57,16 +71,20 @@ pub fn turns<'r, 'a>(records: &[(u64, &'r Record<'a>)], total: u64) -> Vec<Turn<
     for &(position, record) in records {
         // One of another process may have begun meanwhile, but few are at work at a time. What begins a turn is the
         // first of it.
-        let known = turns.iter_mut().rev().take(if record.begins { 1 } else { 64 }).find(|turn| turn.id == record.turn);
+        let reach = turns.len().saturating_sub(if record.begins { 1 } else { 64 });
+        let known = turns.iter().skip(reach).rposition(|turn| turn.id == record.turn);
         match known {
-            Some(turn) => turn.records.push((position, record)),
+            Some(index) => go_on(&mut turns, reach + index, before),
             None => turns.push(Turn {
                 id: &record.turn,
-                records: vec![(position, record)],
+                records: Vec::with_capacity(2),
                 begin: before,
                 is_whole: record.begins,
                 is_open: false,
             }),
+        }
+        if let Some(turn) = turns.last_mut() {
+            turn.records.push((position, record));
         }
         before = before.saturating_add(record.weight);
     }

@@ -107,7 +107,9 @@ pub fn window<'r, 'a>(
     limits: &Limits,
     continued: Option<&str>,
 ) -> Window<'r, 'a> {
-    let is_shown = |turn: &Turn<'_, '_>| turn.is_whole && (!turn.is_open || continued == Some(turn.id));
+    let is_shown = |turn: &Turn<'_, '_>| {
+        turn.is_whole && !turn.records.is_empty() && (!turn.is_open || continued == Some(turn.id))
+    };
     let Some(newest) = turns.iter().rposition(is_shown) else {
         return Window { start: turns.len(), ..Window::default() };
     };
@@ -117,11 +119,13 @@ pub fn window<'r, 'a>(
     let start_of =
         |bound: u64| turns.iter().position(|turn| turn.begin >= bound).map_or(newest, |start| start.min(newest));
 
-    let known = if is_whole { 0 } else { turns.iter().find(|turn| turn.is_whole).map_or(0, |turn| turn.begin) };
-    let step = extended(turns, &placeholders, &epoch, limits).max(known.div_ceil(epoch.step));
+    // Where the epoch's window begins, and the first turn that was read whole.
+    let bound = extended(turns, &placeholders, &epoch, limits).saturating_mul(epoch.step);
+    let known =
+        if is_whole { 0 } else { turns.iter().position(|turn| turn.is_whole).map_or(newest, |at| at.min(newest)) };
     let after_summary = limits
         .reach
-        .map_or(0, |reach| turns.iter().position(|turn| turn.first() > reach).unwrap_or(turns.len()).min(newest));
+        .map_or(0, |reach| turns.iter().position(|turn| turn.last() > reach).unwrap_or(turns.len()).min(newest));
     // What is shown from each turn on: tokens and messages.
     let mut shown = vec![(0, 0); newest + 1];
     let (mut cost, mut messages) = (0, 0);
@@ -137,29 +141,43 @@ pub fn window<'r, 'a>(
         let (cost, messages) = shown_from(start);
         cost <= limits.budget && messages <= limits.messages
     };
-    // What is kept when it is cut back.
+    // What is kept when it is cut back: of what there may be, if less was read.
+    let (most, most_messages) = shown_from(known);
+    let (most, most_messages) = (most.min(limits.budget), most_messages.min(limits.messages));
     let fills = |start| {
         let (cost, messages) = shown_from(start);
-        cost >= limits.budget * limits.keep / 100 || messages >= limits.messages * limits.keep / 100
+        cost * 100 >= most * limits.keep || messages * 100 >= most_messages * limits.keep
     };
 
-    let begin = start_of(step.saturating_mul(epoch.step));
-    let (mut by_budget, mut step) = (begin, epoch.step);
-    let is_later = !fits(begin);
-    while !fits(by_budget) && by_budget < newest {
-        // To the step at which the next turn goes. Where too little would be left, steps are smaller.
+    let begin = start_of(bound);
+    // Where less was read than the epoch's window, it begins at a step as well.
+    let is_short = !is_whole && begins_at(known) > bound;
+    let begin_in = |step: u64| match is_short {
+        true => start_of(begins_at(known).div_ceil(step).saturating_mul(step)),
+        false => begin,
+    };
+    let (mut by_budget, mut step) = (begin_in(epoch.step), epoch.step);
+    loop {
+        // To the step at which the next turn goes.
         while !fits(by_budget) && by_budget < newest {
             by_budget = start_of((begins_at(by_budget) + 1).div_ceil(step).saturating_mul(step)).max(by_budget + 1);
         }
-        if !fills(by_budget) && step > 1 {
-            (by_budget, step) = (begin, step / 2);
+        // Where too little would be left, steps are smaller.
+        if (by_budget == begin && !is_short) || step == 1 || fills(by_budget) {
+            break;
         }
+        step /= 2;
+        by_budget = begin_in(step);
     }
-    let start = by_budget.max(after_summary);
+    // What a summary does not tell stays as long as there is room for it.
+    let (start, is_later) = match limits.reach {
+        Some(_) if after_summary >= known && fits(after_summary) => (after_summary, false),
+        _ => (by_budget.max(after_summary), is_short || by_budget > begin),
+    };
     let mut window = Window {
         start,
         stable_since: Some(epoch.full_at).filter(|_| !is_later),
-        has_gap: limits.reach.is_some() && by_budget > after_summary,
+        has_gap: limits.reach.is_some() && start > after_summary,
         cost: shown_from(start).0,
         ..Window::default()
     };

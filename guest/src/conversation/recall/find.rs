@@ -191,8 +191,8 @@ pub(in super::super) struct Asking<'a> {
     /// Where the transcript begins.
     pub first: u64,
     pub branches: &'a Branches,
-    /// The record that the question follows.
-    pub target: u64,
+    /// The record that the question follows; none: it is the first.
+    pub target: Option<u64>,
     /// Milliseconds since 1970.
     pub now: u64,
     /// What was said before that is not recalled: milliseconds since 1970.
@@ -346,7 +346,7 @@ impl Asking<'_> {
         let is_in_reach = !is_own
             || (passage.position >= self.first
                 && self.shown.binary_search(&passage.position).is_err()
-                && self.branches.hold(self.target, passage.position));
+                && self.target.is_some_and(|target| self.branches.hold(target, passage.position)));
         is_in_reach
             && !is_before(passage, self.oldest_at)
             && !passage

@@ -6,6 +6,7 @@ mod omissions;
 mod open_turns;
 mod parts;
 mod profile;
+mod reach;
 mod recall;
 mod replace;
 mod settings;

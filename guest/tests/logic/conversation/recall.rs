@@ -42,7 +42,7 @@ fn finish(filter: &Filter<impl Host>, work: &mut Work) -> usize {
     panic!("it never ends");
 }
 
-fn keep(filter: &Filter<impl Host>, due: &[Task]) {
+pub fn keep(filter: &Filter<impl Host>, due: &[Task]) {
     finish(filter, &mut Work::of(due, "recall"));
 }
 

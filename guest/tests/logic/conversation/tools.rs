@@ -79,9 +79,10 @@ fn a_turn_whose_steps_others_come_between_stays_one() {
     act(&filter, "1", "", &open, &[call("c", "look", "{}")]);
     reply(&filter, "2", "two", &ask(&filter, "2", &s()).turn);
     act(&filter, "", "one", &open, &[result("c", "look", "a")]);
+    // Where it went on: who asked meanwhile has not seen it.
     assert_eq!(
         messages(&ask(&filter, "?", &s())),
-        ["user: 1", "assistant: null", "tool: a", "assistant: one", "user: 2", "assistant: two"]
+        ["user: 2", "assistant: two", "user: 1", "assistant: null", "tool: a", "assistant: one"]
     );
 }
 
