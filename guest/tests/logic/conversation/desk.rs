@@ -66,13 +66,20 @@ fn messages_are_found_by_what_is_said_of_them() {
     let newest = sessions.messages(&S, &MessageQuery { limit: 2, ..all }).unwrap();
     assert_eq!((newest.messages[0].0, newest.older), (6, Some(6)));
 
-    let unknown = sessions.messages(&S, &MessageQuery { thread: Some("who"), ..all }).unwrap_err();
-    assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+    let is_unknown = || {
+        for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
+            let unknown = sessions.messages(&S, &query).unwrap_err();
+            assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+        }
+    };
+    is_unknown();
     let long = "x".repeat(257);
     let long = sessions.messages(&S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
     assert_eq!(long.code, Code::InvalidValue);
     let gone = sessions.messages(&Transcript { session: "t", ..S }, &all).unwrap_err();
     assert_eq!((gone.code, fake.buckets.borrow().len()), (Code::NotFound, 1));
+    sessions.clear_messages(&S, None).unwrap();
+    is_unknown();
 }
 
 #[test]
