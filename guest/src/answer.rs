@@ -44,6 +44,12 @@ impl Parts {
         Self { text: true, count: true, history: true, message_id: true, conversation: true, problem: None }
     }
 
+    /// All but the text, which is longer than a value may be.
+    pub(crate) fn without_text() -> Self {
+        let message = ["without ", LAST_ANSWER, ": it is over max_value_bytes"].concat();
+        Self { text: false, problem: Some(Problem::limit(message)), ..Self::all() }
+    }
+
     /// Why not all of it was stored.
     pub(crate) fn take_problem(&mut self) -> Option<Problem> {
         self.problem.take()

@@ -89,12 +89,8 @@ impl<H: Host> Filter<H> {
         if let Some(skip) = skip {
             return self.skipped(&state, named.as_deref(), skip);
         }
-        let value = if entry.text.trim().is_empty() { None } else { Some(self.encode(entry.text)) };
-        let value = match value {
-            Some(None) => return self.too_long(&state.session),
-            Some(Some(value)) => Some(value),
-            None => None,
-        };
+        let is_said = !entry.text.trim().is_empty();
+        let value = if is_said { self.encode(entry.text) } else { None };
 
         // Without a question the turn is the answer's own.
         let is_paired = !state.turn.is_empty();
@@ -216,6 +212,7 @@ impl<H: Host> Filter<H> {
                 parent,
                 beginning,
                 open,
+                is_said,
                 value,
                 owner,
                 is_first,

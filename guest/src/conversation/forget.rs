@@ -3,7 +3,8 @@
 //! Promises that it begins with a tombstone, which every late writer meets, and that what is counted as left was looked at
 //! after everything else. A session or node goes only if it is the user's; one that is registered and has no owner yet is,
 //! for its first answer is on its way and has passed the tombstone's place. Nothing leaves the user's lists that was
-//! registered anew meanwhile. In the end the user's bucket begins anew, with the tombstone and a mark that nothing was left.
+//! registered anew meanwhile; with what leaves them go all copies that others made since the tombstone. In the end the
+//! user's bucket begins anew, with the tombstone and a mark that nothing was left, or something is told to be.
 //! Refuses to take another owner's.
 
 use super::activity;
@@ -139,8 +140,9 @@ impl<H: Host> Sessions<H> {
                 Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
                 Operation::Put { map: USER, key: ERASED, text: &stamp },
             ];
-            // Unless somebody forgets them anew, or they came back: that is told by the next call.
-            self.of_bucket(name, Opening::Replace, &expected(&stamp, next), &operations)?;
+            // Unless somebody forgets them anew, or they came back: that is for the next call.
+            let receipt = self.of_bucket(name, Opening::Replace, &expected(&stamp, next), &operations)?;
+            done.remaining = u64::from(receipt.status == Status::Unmet);
         }
         Ok(done)
     }
@@ -158,12 +160,19 @@ impl<H: Host> Sessions<H> {
         let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
         let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
         let count = |map| Operation::PageKeys { map, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+        // What was copied since the tombstone is of what is gone, too.
+        let [passages, terms, vectors] = recall::remove::ANEW;
         let operations = [
             Operation::Remove { map: NODES, keys: &nodes },
             Operation::Remove { map: SESSIONS, keys: &sessions },
             count(NODES),
             count(SESSIONS),
             count(VALUES),
+            recall::post::CHANGED,
+            recall::post::NONE,
+            passages,
+            terms,
+            vectors,
         ];
         let receipt = self.of_bucket(name, Opening::LOOK, expectations, &operations)?;
         if receipt.status == Status::Unmet {

@@ -110,6 +110,8 @@ impl<H: Host> Sessions<H> {
             })
         };
 
+        // Also where there are no messages at all.
+        let named = query.id.map(position).transpose()?;
         let newest = match query.thread {
             Some(name) => Some(position(name)?),
             None => extent.next().checked_sub(1),
@@ -124,9 +126,8 @@ impl<H: Host> Sessions<H> {
         let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
             return Ok(Some(MessagePage::default()));
         };
-        let spans = match query.id {
-            Some(name) => {
-                let at = position(name)?;
+        let spans = match named {
+            Some(at) => {
                 let is_there = at <= end && (query.thread.is_none() || branches.hold(end, at));
                 if !is_there {
                     return Ok(Some(MessagePage::default()));

@@ -11,6 +11,8 @@
 //! `tokens` (the host's count), `tool`, `files`, `truncated`, `model`, `metadata`, `source` (`import`, `summary`; else as
 //! the role says), `trust` (`low`), `raw`.
 
+mod removed;
+
 use std::borrow::Cow;
 
 use keepline_json::{self as json, push_number, push_string};
@@ -200,25 +202,6 @@ impl<'a> Record<'a> {
     /// What is weighed as its text.
     pub fn body(&self) -> &str {
         self.parts.as_deref().unwrap_or(&self.content)
-    }
-
-    /// Take out what was said: what is left keeps its place in threads.
-    pub fn remove(&mut self) {
-        let (id, parent) = (self.id.take(), self.parent.take());
-        let kept = Self { id, parent, begins: self.begins, total: self.total, after: self.after, ..self.bare() };
-        *self = Self { kind: Kind::Other, ..kept };
-    }
-
-    /// Turn, role, time and weight.
-    fn bare(&self) -> Self {
-        let mut bare = Self::new("", self.role, "".into(), "0");
-        (bare.turn, bare.at, bare.weight) = (self.turn.clone(), self.at.clone(), self.weight);
-        bare
-    }
-
-    /// Whether it was removed.
-    pub fn is_removed(&self) -> bool {
-        self.kind == Kind::Other && self.content.is_empty() && self.parts.is_none() && self.raw.is_none()
     }
 
     /// Read one; none if it is none of this version.

@@ -50,7 +50,7 @@ pub(super) fn subject_of_two(bucket: Bucket<'_>, other: Bucket<'_>) -> String {
 }
 
 impl<H: Host> Filter<H> {
-    /// One step of deferred work: at most three waits for the store.
+    /// One step of deferred work: at most three waits for the store, and one more if others came in between.
     pub fn advance(&self, job: &Job<'_>) -> Progress {
         let (subject, user) = match names::split_once(job.subject, " user/") {
             Some((subject, user)) => (subject, Some(user)),
@@ -168,7 +168,7 @@ impl<H: Host> Filter<H> {
         Ok(Ok((Outcomes::of(receipt), other)))
     }
 
-    /// Write what came of a task, if what it was based on is as it was, and give its lease back.
+    /// Write what came of a task, if what it was based on is as it was, and give its lease back, whether it was or not.
     pub(super) fn write_back(
         &self,
         bucket: Bucket<'_>,
@@ -187,7 +187,11 @@ impl<H: Host> Filter<H> {
             reply::transact(&self.host, &Transaction { bucket, opening, expectations, operations: &operations })?;
         Ok(match status.status {
             Status::Applied | Status::Repeated => Step::Done,
-            Status::Unmet => Step::Taken,
+            Status::Unmet => {
+                // Nothing was written, the lease's end neither. That of another holder stays as it is.
+                self.write_back(bucket, job, basis, &[], &[])?;
+                Step::Taken
+            }
             _ => Step::Ended,
         })
     }

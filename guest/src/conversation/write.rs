@@ -55,7 +55,9 @@ pub(super) struct Commit<'a> {
     pub beginning: Place,
     /// The open turn that the question went on with.
     pub open: Option<Cow<'a, str>>,
-    /// The answer as a JSON string; none: nothing was said.
+    /// Whether anything was said, which is counted.
+    pub is_said: bool,
+    /// That as a JSON string; none: it is longer than a value may be.
     pub value: Option<String>,
     /// The session's, if there is one.
     pub owner: Option<&'a str>,
@@ -124,7 +126,9 @@ impl<H: Host> Filter<H> {
     /// Write the step where it goes: if not where it seemed to, then where it does.
     pub(super) fn place(&self, commit: &Commit<'_>, mut place: Place) -> AnswerReply {
         let name = commit.bucket.name;
-        let mut parts = Parts::all();
+        // Of what is too long for a value, the message is cut.
+        let is_long = commit.is_said && commit.value.is_none();
+        let mut parts = if is_long { Parts::without_text() } else { Parts::all() };
         for _ in 0..TRIES {
             let wanted = match self.write_step(commit, &place, &mut parts) {
                 Ok(Written::Done(reply)) => return reply,
@@ -168,7 +172,7 @@ impl<H: Host> Filter<H> {
         let put = history::record("put", LAST_ANSWER, about.at);
         let increment = history::record("increment", ANSWER_COUNT, about.at);
         let all = [&*put, &*increment];
-        let (has_text, has_count) = (parts.text && commit.value.is_some(), parts.count && commit.value.is_some());
+        let (has_text, has_count) = (parts.text && commit.is_said, parts.count && commit.is_said);
         let told = all.get(usize::from(!has_text)..1 + usize::from(has_count)).filter(|_| parts.history);
 
         let mut operations = Vec::with_capacity(10);
@@ -178,7 +182,7 @@ impl<H: Host> Filter<H> {
         if has_count {
             operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
         }
-        if commit.value.is_some() {
+        if commit.is_said {
             history::append(&mut operations, &self.config, told.unwrap_or_default());
         }
         if with_conversation {

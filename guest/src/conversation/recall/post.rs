@@ -2,10 +2,10 @@
 //! bucket.
 //!
 //! Promises that each message is copied once, only while its session is the user's, and in the words that the session has:
-//! see [`Posted`]. Whoever is late meets the user's tombstone. Refuses to copy what is being deleted.
+//! see [`Posted`]. Whoever is late meets the user's tombstone, or no longer finds the session in the user's list. Refuses to copy what is being deleted.
 
 use super::super::options::Options;
-use super::super::owner::{self, FORGOTTEN, USER};
+use super::super::owner::{self, FORGOTTEN, SESSIONS, USER};
 use super::super::rewrite::number;
 use super::super::upkeep::{self, Basis, Job, Progress, Step, unchanged};
 use super::super::{OWNER, REVISION, SESSION};
@@ -76,6 +76,7 @@ impl<H: Host> Filter<H> {
             self.write_back(session, job, &basis, &[], &[])?;
             return Ok(Progress::of(Step::Ended));
         }
+        let their_life = receipt.incarnation.clone();
         let mut outcomes = Outcomes::of(receipt);
         let theirs = Theirs::of(&mut outcomes)?;
         let last = outcomes.records()?;
@@ -89,13 +90,16 @@ impl<H: Host> Filter<H> {
         let revision = number(basis.revision.as_deref());
         let origin = Origin { session: session.name, life };
         let expectations = theirs.unchanged(session.name);
+        // Who was forgotten has it no more, whenever it was read.
+        let is_listed = Expectation::Present { map: SESSIONS, key: session.name };
+        let listed = [&expectations[..], &[is_listed]].concat();
         let mut home = Home {
             bucket,
-            opening,
+            opening: Opening::life(&their_life),
             transcript: session,
             entry: (POSTED, session.name),
             prefix: "",
-            unchanged: &expectations,
+            unchanged: &listed,
         };
         let step = match theirs.posted.as_deref().and_then(Posted::parse) {
             Some(Posted::Gone { life: gone, since }) if gone == life && now / 1000 < since.saturating_add(DAY) => {
@@ -242,7 +246,10 @@ impl Copies<'_> {
 }
 
 /// Told with each removal of copies: whoever is about to fold their terms begins anew.
-pub(super) const CHANGED: Operation<'static> = Operation::Increment { map: USER, key: REVISION, amount: 1 };
+pub(in super::super) const CHANGED: Operation<'static> = Operation::Increment { map: USER, key: REVISION, amount: 1 };
+
+/// Where all copies go: those of sessions that are still there are made anew.
+pub(in super::super) const NONE: Operation<'static> = Operation::ResetMap { map: POSTED, entries: &[] };
 
 /// An entry is as it was.
 pub(super) fn same<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {

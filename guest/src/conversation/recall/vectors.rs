@@ -268,8 +268,16 @@ impl<H: Host> Filter<H> {
             Expectation::Log { log: PASSAGES, first: Some(basis.total), next: None },
         ];
         let step = self.write_back(bucket, job, basis, &expectations, &operations)?;
-        let step = if step == Step::Done { Step::Again } else { step };
-        let state = Basis { incarnation: basis.incarnation.clone(), to: 1, ..Basis::default() };
+        let mut state = Basis { incarnation: basis.incarnation.clone(), to: 1, ..Basis::default() };
+        let step = match step {
+            Step::Done => Step::Again,
+            // Others came in between, with a correction, say: once more, which the state tells.
+            Step::Taken if basis.max_tokens == 0 => {
+                state.max_tokens = 1;
+                Step::Again
+            }
+            step => step,
+        };
         Ok(Progress { state: Some(state.write()), ..Progress::of(step) })
     }
 }

@@ -1,10 +1,11 @@
 //! What operators and tools do with conversations.
 
-use keepline_filter::conversation::{desk::Transcript, lines::LineQuery, messages::MessageQuery};
-use keepline_filter::{Config, Effect, SessionProblemCode as Code, Sessions};
+use keepline_filter::conversation::{desk::Transcript, lines::LineQuery, messages::MessageQuery, upkeep::Step};
+use keepline_filter::{Config, Effect, SessionProblemCode as Code, Sessions, ToolActivity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::upkeep::Work;
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
 use crate::fake::{Bucket, Fake};
 
@@ -65,13 +66,20 @@ fn messages_are_found_by_what_is_said_of_them() {
     let newest = sessions.messages(&S, &MessageQuery { limit: 2, ..all }).unwrap();
     assert_eq!((newest.messages[0].0, newest.older), (6, Some(6)));
 
-    let unknown = sessions.messages(&S, &MessageQuery { thread: Some("who"), ..all }).unwrap_err();
-    assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+    let is_unknown = || {
+        for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
+            let unknown = sessions.messages(&S, &query).unwrap_err();
+            assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
+        }
+    };
+    is_unknown();
     let long = "x".repeat(257);
     let long = sessions.messages(&S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
     assert_eq!(long.code, Code::InvalidValue);
     let gone = sessions.messages(&Transcript { session: "t", ..S }, &all).unwrap_err();
     assert_eq!((gone.code, fake.buckets.borrow().len()), (Code::NotFound, 1));
+    sessions.clear_messages(&S, None).unwrap();
+    is_unknown();
 }
 
 #[test]
@@ -163,6 +171,59 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
     assert_eq!(shown, ["assistant: answer 1", "assistant: answer 4"]);
     assert_eq!(sessions.rewrite(&S, 8, None).unwrap_err().code, Code::NotFound);
     assert_eq!(sessions.rewrite(&S, 0, Some("back")).unwrap_err().code, Code::NotFound);
+}
+
+#[test]
+fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 4000, "memory_trace": true, "recall": "session""#);
+    let secret = "SECRET ".repeat(3000);
+    let whole = ToolActivity {
+        error: Some("SECRET"),
+        details: r#"{"model":"SECRET","raw":"SECRET","metadata":{"a":"SECRET"}}"#,
+        ..result("c", "SECRET", &secret)
+    };
+    let asked = ask(&filter, "Which key?", &s());
+    let done = act(&filter, "Which key?", "That one.", &asked.turn, &[call("c", "look", "{}"), whole]);
+    turn(&filter, "2", None);
+    let recall = || while Work::of(&done.due, "recall").step(&filter, "h", None).step == Step::Again {};
+    recall();
+    let before = transcript(&fake, "s");
+    let secrets = || {
+        let bucket = fake.buckets.borrow()["s"].clone();
+        let mut texts: Vec<String> = bucket.logs.into_values().flat_map(|(_, records)| records).collect();
+        texts.extend(
+            bucket
+                .maps
+                .into_values()
+                .flat_map(std::collections::BTreeMap::into_values)
+                .map(|text| String::from_utf8(text).unwrap()),
+        );
+        texts.concat().matches("SECRET").count()
+    };
+    assert!(secrets() > 3000 && fake.buckets.borrow()["s"].logs.contains_key("passages"));
+
+    let sessions = sessions(&fake);
+    assert_eq!((sessions.rewrite(&S, 2, None), sessions.rewrite(&S, 2, None)), (Ok(1), Ok(0)));
+    recall();
+    assert_eq!(secrets(), 0);
+    let record = transcript(&fake, "s").remove(2);
+    let kept = json!({
+        "v": 1, "turn": before[2]["turn"], "kind": "tool_result", "role": "tool", "content": "", "at": before[2]["at"],
+        "weight": before[2]["weight"], "tokens": 6, "tool": {"call_id": "c", "name": ""},
+    });
+    assert_eq!(record, kept);
+    // To whoever looks for it, it is not there.
+    assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 3, 4, 5]);
+    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(sessions.rewrite(&S, 2, Some("back")).unwrap_err().code, Code::NotFound);
+    let asked = ask(&filter, "?", &s());
+    assert_eq!(messages(&asked)[..4], ["user: Which key?", "assistant: null", "tool: ", "assistant: That one."]);
+    let trace = attached(&asked, "memory_trace");
+    assert!(trace["turns"].as_array().unwrap().iter().all(|turn| turn["fate"] == "kept"), "{trace}");
+    // With its call it goes from the window, too.
+    assert_eq!(sessions.rewrite(&S, 1, None), Ok(1));
+    assert_eq!(messages(&ask(&filter, "?", &s()))[..2], ["user: Which key?", "assistant: That one."]);
 }
 
 #[test]

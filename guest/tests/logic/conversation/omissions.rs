@@ -5,7 +5,7 @@ use keepline_filter::store::FailureCode;
 use keepline_filter::{Config, Effect, Sessions};
 use serde_json::{Value, json};
 
-use super::{STORED, ask, attached, entry, filter, reply, s, say};
+use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say};
 use crate::fake::Fake;
 
 fn trace(fake: &Fake, metadata: &Value) -> Value {
@@ -52,6 +52,32 @@ fn texts_that_are_cut_are_counted_with_their_answer() {
     sessions.clear_messages(&Transcript { session: "s", ..Transcript::default() }, None).unwrap();
     let told = trace(&fake, &s());
     assert_eq!((&told["skipped"], &told["truncated"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn an_answer_that_is_too_long_for_a_value_is_stored_as_a_message_that_is_cut() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_message_length": 5"#);
+    reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
+    let most = (1 << 20) - 2;
+    for (length, is_value, count) in [(most, true, "2"), (most + 1, false, "3"), (3 << 20, false, "4")] {
+        fake.lines();
+        let turn = ask(&filter, "2", &s()).turn;
+        let waits = fake.waits.get();
+        let activity = [call("c", "look", "{}"), result("c", "look", "kept")];
+        let stored = act(&filter, "2", &"x".repeat(length), &turn, &activity);
+        assert_eq!((stored.effect, fake.waits.get()), (STORED, waits + 1));
+        let told = stored.problem.map(|problem| (problem.code, problem.message));
+        let message = "Answer in session s stored without last_answer: it is over max_value_bytes";
+        assert_eq!(told, (!is_value).then(|| ("limit", message.to_owned())));
+        assert_eq!(fake.lines().iter().any(|line| line.contains(message)), !is_value);
+        let said = messages(&ask(&filter, "?", &s()));
+        assert_eq!(said[said.len() - 4..], ["user: 2", "assistant: null", "tool: kept", "assistant: xxxxx"]);
+        assert_eq!(fake.get("s", "answer_count").as_deref(), Some(count));
+        // The last one that could be a value stays.
+        assert_eq!(fake.get("s", "last_answer").unwrap().len(), most + 2);
+    }
+    assert_eq!(fake.history("s").len(), 6);
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn a_turn_that_is_written_meanwhile_is_safe() {
     buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap().insert("revision".into(), b"1".into());
     drop(buckets);
     assert_eq!(work.step(&filter, "h", Some("Old numbers.")).step, Step::Taken);
+    assert!(fake.buckets.borrow()["s"].leases.is_empty(), "nobody has to wait");
 }
 
 #[test]

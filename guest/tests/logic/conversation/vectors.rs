@@ -391,8 +391,31 @@ fn what_goes_while_the_model_is_asked_gets_no_vector_back() {
         change(&fake, &filter);
         let before = stored(&fake);
         let done = work.go_on(&filter, "h", Some(vectors("m", &texts)));
-        assert_eq!((done.step, stored(&fake)), (Step::Taken, before), "{number}");
+        assert_eq!((done.step, stored(&fake)), (Step::Again, before), "{number}");
+        assert!(fake.buckets.borrow()["s"].leases.is_empty(), "{number}");
     }
+}
+
+#[test]
+fn what_is_corrected_while_the_model_is_asked_is_asked_about_once_more() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    talk(&filter, &["Our dog is called Bello.", "Our cat is called Mia."]);
+    cut(&filter);
+    let mut work = work("vectors");
+    let mut correct = |position| {
+        let texts = texts(&begin(&filter, &mut work));
+        sessions(&fake).rewrite(&S, position, None).unwrap();
+        // Whoever is at something else keeps their lease.
+        let lease = ("other".into(), fake.micros.get() / 1000 + 1);
+        fake.buckets.borrow_mut().get_mut("s").unwrap().leases.insert("other".into(), lease);
+        (work.go_on(&filter, "h", Some(vectors("m", &texts))).step, texts.len())
+    };
+    assert_eq!(correct(0), (Step::Again, 4));
+    assert_eq!(correct(1), (Step::Taken, 3));
+    assert_eq!(fake.buckets.borrow()["s"].leases.keys().collect::<Vec<_>>(), ["other"]);
+    // Nobody has to wait.
+    assert_eq!(embed(&filter, "m"), ["Our cat is called Mia.", "Well, Our cat is called Mia."]);
 }
 
 #[test]

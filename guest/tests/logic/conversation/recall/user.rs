@@ -1,6 +1,7 @@
 //! Recall over all of a user's sessions: what was said in one comes back in the next, and nothing outlives what it is a
 //! copy of, whoever is interrupted when.
 
+mod forgotten;
 mod within;
 
 use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
@@ -308,7 +309,7 @@ fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
             assert_eq!(sessions(fake).forget_user("anna").unwrap().remaining, 0);
         }
     });
-    assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
+    assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Ended);
     *fake.hook.borrow_mut() = None;
     let all = everything(&fake);
     assert!(!all.contains("Bello") && !all.contains("Mia"), "{all}");

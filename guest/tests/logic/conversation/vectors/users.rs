@@ -83,7 +83,8 @@ fn a_vector_of_what_is_removed_meanwhile_is_not_kept() {
     let sessions = Sessions::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
     sessions.rewrite(&Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
     let late = work.go_on(&filter, "h", Some(vectors("m", &texts(&asked))));
-    assert_eq!((late.step, stored(&fake)), (Step::Taken, 0));
+    assert_eq!((late.step, stored(&fake)), (Step::Again, 0));
+    assert!(fake.buckets.borrow().values().all(|bucket| bucket.leases.is_empty()));
     // Nobody to ask, and a model that fails, leave no lease behind.
     for result in [NeedResult::Missing, NeedResult::Failed] {
         let mut work = Work { subject: "session/one user/anna".into(), name: "vectors", state: String::new() };
