@@ -147,6 +147,16 @@ async fn is_there(sessions: &mut Sessions, transcript: &TranscriptArguments, par
     Ok(())
 }
 
+/// # Errors
+/// When nobody can have that id: an entry that names it passes as if the session were another user's.
+async fn can_be_user(sessions: &mut Sessions, user: Option<&str>) -> Result<()> {
+    if let Some(user) = user {
+        // It tells best what is wrong with it.
+        sessions.user_sessions(user, None, 1).await?;
+    }
+    Ok(())
+}
+
 /// As an entry of that transcript has them.
 fn metadata(transcript: &TranscriptArguments, parent: Option<&str>, user: Option<&str>) -> Map<String, Value> {
     let TranscriptArguments { session, node, app } = transcript;
@@ -285,6 +295,7 @@ pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &Wi
 /// The same, where there may be no such session yet.
 pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Passed> {
     let WindowArguments { transcript, query, budget, parent, user } = arguments;
+    can_be_user(&mut keepline.sessions(), user.as_deref()).await?;
     let mut metadata = metadata(transcript, parent.as_deref(), user.as_deref());
     let mut switches = Map::new();
     switches.insert("look".to_owned(), true.into());

@@ -124,6 +124,29 @@ fn what_a_user_said_in_one_session_is_recalled_in_another() {
 }
 
 #[test]
+fn a_user_id_that_nobody_can_have_is_said() {
+    let place = long_ago();
+    let long = "x".repeat(1025);
+    let is_said = |command: &[&str], user: &str| {
+        let ran = place.ran(&[command, &["--user", user, "--json", OF_USER]].concat());
+        let said = format!("Invalid user_id of {} bytes. Must be 1-1024 bytes.", user.len());
+        let error = json!({"error": {"code": "invalid-value", "message": said}});
+        assert_eq!((ran.code, &*ran.err), (1, &*format!("{error}\n")), "{command:?}");
+    };
+    for command in [
+        &["recall", DOG][..],
+        &["recall", "a", DOG],
+        &["recall", "?!"],
+        &["explain", "a", "--query", DOG],
+        &["session", "window", "a", "--query", DOG],
+    ] {
+        is_said(command, &long);
+        is_said(command, "");
+    }
+    is_said(&["session", "append", "a", "--answer", "Gladly."], &long);
+}
+
+#[test]
 fn what_is_replaced_is_not_recalled_by_others() {
     let place = Place::new();
     let anna = ["--user", "anna", OF_USER];
