@@ -19,6 +19,7 @@ use super::{
     MEMBER, Scope,
     drive::{EMBED, MAKE, drive},
     haystack::{Asked, Haystack, read, size},
+    seeks_nothing,
 };
 use crate::{
     cli::{EvaluateArguments, GRACE, Global},
@@ -244,7 +245,13 @@ async fn measure(at: &Place, haystack: &Haystack, all: &mut [(Keepline, Sums)], 
     let metadata = at.metadata();
     for asked in &haystack.asked {
         let vector = vector_of(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
+        let is_in_vain = at.is_user && seeks_nothing(&asked.question, vector.as_ref());
         for (keepline, sums) in &mut *all {
+            if is_in_vain {
+                sums.add(at, haystack, asked, &Value::Null);
+                told();
+                continue;
+            }
             let (text, vector) = (&*asked.question, vector.as_ref());
             let question = Question { text, metadata: &metadata, vector, ..Question::default() };
             let mut pipe = keepline.pipe();

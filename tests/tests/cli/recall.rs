@@ -124,6 +124,23 @@ fn what_a_user_said_in_one_session_is_recalled_in_another() {
 }
 
 #[test]
+fn a_question_without_a_word_recalls_nothing() {
+    let place = Place::new();
+    place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &["--user", "anna", OF_USER]);
+    place.ran(&["session", "upkeep", "a", OF_USER]).ok();
+    for query in ["?!", "💥", "...", "", "   "] {
+        for asks in [&["--user", "anna", query][..], &["--user", "ben", query], &["a", query, "--user", "anna"]] {
+            let recall = [&["recall"], asks, &[OF_USER]].concat();
+            let ran = place.ran(&recall).ok();
+            assert_eq!((ran.text(), &*ran.err), ("", "note: nothing is recalled for this question\n"), "{recall:?}");
+            let ran = place.ran(&[&recall[..], &["--json"]].concat()).ok();
+            assert_eq!((ran.json(), &*ran.err), (Value::Null, ""), "{recall:?}");
+        }
+    }
+    assert_eq!(place.ran(&["session", "list"]).ok().text().lines().count(), 1);
+}
+
+#[test]
 fn a_user_id_that_nobody_can_have_is_said() {
     let place = long_ago();
     let long = "x".repeat(1025);
@@ -187,7 +204,8 @@ fn what_can_t_be_recalled_is_said() {
     refused(place.ran(&["recall", "b", DOG, ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", "b", ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", ON]), 2, "--all");
-    refused(place.ran(&["recall", "--user", "anna", DOG, "--set=recall=user", "--parent", "m"]), 2, "--parent");
+    refused(place.ran(&["recall", "--user", "anna", DOG, OF_USER, "--parent", "m"]), 2, "--parent");
+    refused(place.ran(&["recall", "--user", "anna", DOG, OF_USER, "--node", "n"]), 2, "--node");
     refused(place.ran(&["recall", "a", DOG, ON, "--parent", "m9"]), 1, "no message 'm9'");
     refused(place.ran(&["recall", "a", ON]), 2, "keepline recall SESSION QUERY");
     assert_eq!(place.told(&["session", "upkeep", "a"])["tasks"]["recall"], Value::Null);
@@ -263,4 +281,17 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
         let ran = call(&evaluate, b"");
         assert!(ran.code == 1 && ran.err.contains(told), "{ran:?}");
     }
+}
+
+#[test]
+fn a_question_without_a_word_is_measured_as_well() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("conversations.jsonl");
+    let turn = json!({"id": "A", "speaker": "Ann", "text": "Our dog Bruno chased a squirrel."});
+    let questions = json!([{"question": DOG, "evidence": ["A"]}, {"question": "?!", "evidence": ["A"]}]);
+    let conversation = json!({"sessions": [{"turns": [turn]}], "questions": questions});
+    fs::write(&file, conversation.to_string()).unwrap();
+    let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--user", "--tokens", "64", "--json"];
+    let told = call(&evaluate, b"").ok().json();
+    assert_eq!((&told["questions"], &told["budgets"][0]["whole_percent"]), (&json!(2), &json!(50.0)));
 }
