@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use keepline_tests::programs::{end, signal, until};
 use serde_json::{Value, json};
 
-use super::{Ran, call, transcripts::Place};
+use super::{PATIENT, Ran, call, keepline, transcripts::Place};
 
 const ON: &str = "--set=recall=session";
 const SMALL: &str = "--set=max_context_tokens=64";
@@ -249,7 +250,7 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
     let file = file.to_str().unwrap();
     let place = Place::new();
     let evaluate = ["recall", "evaluate", file, "--tokens", "64,2000"];
-    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2), (&["--user"][..], 2)] {
+    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2), (&["--user"][..], 4)] {
         let told = place.told(&[&evaluate[..], more].concat());
         assert_eq!(
             (&told["sessions"], &told["messages"], &told["questions"]),
@@ -271,6 +272,10 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
         ran.err.contains("evidence ids that no turn of their conversation has: 1, for example \"none\" in line 1;")
     );
     assert!(!ran.err.contains("turn ids"), "{ran:?}");
+    for (more, counted) in [("--no-hints", "2 sessions"), ("--user", "4 sessions"), ("--merge", "1 session")] {
+        let ran = call(&[&evaluate[..], &[more]].concat(), b"").ok();
+        assert!(ran.err.ends_with(&format!("4 questions, 44 messages, {counted}\n")), "{ran:?}");
+    }
 
     for (text, told) in [
         ("{\"sessions\":[{\"date\":\"soon\"}]}", "line 1: the date \"soon\" must be like"),
@@ -294,4 +299,23 @@ fn a_question_without_a_word_is_measured_as_well() {
     let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--user", "--tokens", "64", "--json"];
     let told = call(&evaluate, b"").ok().json();
     assert_eq!((&told["questions"], &told["budgets"][0]["whole_percent"]), (&json!(2), &json!(50.0)));
+}
+
+#[test]
+fn a_signal_while_a_session_is_filled_leaves_none_behind() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("conversations.jsonl");
+    let turn = |number: usize| json!({"id": number.to_string(), "speaker": "Ann", "text": "So that is that, then."});
+    // It takes many calls to write them.
+    let turns: Vec<Value> = (0..50_000).map(turn).collect();
+    let conversation = json!({"sessions": [{"turns": turns}], "questions": [{"question": DOG, "evidence": ["1"]}]});
+    fs::write(&file, conversation.to_string()).unwrap();
+    let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--user", "--tokens", "64"];
+    let place = Place::new();
+    let mut running = keepline(place.arguments(&evaluate)).envs([PATIENT]).spawn().unwrap();
+    let list = || place.ran(&["session", "list"]).ok().text().lines().count();
+    until("a session is there", || (list() > 0).then_some(()));
+    signal(&running, "-TERM");
+    assert_eq!(end(&mut running), Some(1));
+    assert_eq!((list(), &place.told(&["stats"])["users"]), (0, &json!(0)));
 }
