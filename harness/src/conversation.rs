@@ -24,6 +24,7 @@ use crate::{
     cli::{ConversationCommand, TranscriptArguments, WindowArguments},
     error::{Coded, Usage},
     json_text::{self, Stored},
+    recall::seeks_nothing,
     session::{
         answer, answer_lines, cell,
         pages::{Pages, falls},
@@ -144,6 +145,16 @@ async fn is_there(sessions: &mut Sessions, transcript: &TranscriptArguments, par
     let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST) else { return Ok(()) };
     let query = MessageQuery { id: Some(id), limit: 1, ..MessageQuery::default() };
     sessions.messages(named(transcript), query).await?;
+    Ok(())
+}
+
+/// # Errors
+/// When nobody can have that id: an entry that names it passes as if the session were another user's.
+async fn can_be_user(sessions: &mut Sessions, user: Option<&str>) -> Result<()> {
+    if let Some(user) = user {
+        // It tells best what is wrong with it.
+        sessions.user_sessions(user, None, 1).await?;
+    }
     Ok(())
 }
 
@@ -279,11 +290,21 @@ pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &Wi
         is_there(sessions, transcript, parent.as_deref()).await
     };
     looked.await.map_err(|error| of_no_app(transcript, error))?;
-    ask(keepline, arguments).await
+    can_be_user(sessions, arguments.user.as_deref()).await?;
+    ask(keepline, arguments, vector_of(keepline, &arguments.query).await).await
 }
 
-/// The same, where there may be no such session yet.
-pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Passed> {
+/// The same in a session of that user that is still to come. None: there is nothing to look for.
+pub async fn ask_anew(keepline: &Keepline, arguments: &WindowArguments) -> Result<Option<Passed>> {
+    can_be_user(&mut keepline.sessions(), arguments.user.as_deref()).await?;
+    let vector = vector_of(keepline, &arguments.query).await;
+    if seeks_nothing(&arguments.query, vector.as_ref()) {
+        return Ok(None);
+    }
+    ask(keepline, arguments, vector).await.map(Some)
+}
+
+async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Vector>) -> Result<Passed> {
     let WindowArguments { transcript, query, budget, parent, user } = arguments;
     let mut metadata = metadata(transcript, parent.as_deref(), user.as_deref());
     let mut switches = Map::new();
@@ -293,7 +314,6 @@ pub async fn ask(keepline: &Keepline, arguments: &WindowArguments) -> Result<Pas
     }
     metadata.insert("memory".to_owned(), switches.into());
     let metadata = Value::from(metadata).to_string();
-    let vector = vector_of(keepline, query).await;
     let question = Question { text: query, metadata: &metadata, vector: vector.as_ref(), ..Question::default() };
     let passed = keepline.pipe().ask(question, None).await?;
     match (passed.effect, &passed.problem) {

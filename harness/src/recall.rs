@@ -12,12 +12,13 @@ pub use drive::{EMBED, MAKE};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use keepline::{Keepline, maintenance::subject_with_user};
+use keepline::{Keepline, maintenance::subject_with_user, pipe::Vector};
+use keepline_recall::{Embedding, terms};
 use serde_json::{Value, json};
 
 use crate::{
     cli::{Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
-    conversation::{ask, text_of, window},
+    conversation::{ask_anew, text_of, window},
     error::Usage,
     session::{answer, watched},
     terminal,
@@ -48,10 +49,9 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         }
     };
     let is_new = session.is_none();
-    if is_new && parent.is_some() {
-        return Err(
-            Usage("--parent names a message of a session: keepline recall SESSION QUERY --parent ID".into()).into()
-        );
+    if is_new && (parent.is_some() || node.is_some()) {
+        let usage = "--parent and --node name something of a session: keepline recall SESSION QUERY";
+        return Err(Usage(usage.into()).into());
     }
     // Nobody has that one.
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
@@ -60,13 +60,14 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
     watched(global, true, async |keepline, _, _| {
         let scope = is_on(&keepline)?;
         let passed = match (is_new, scope) {
-            (false, _) => window(&keepline, &mut keepline.sessions(), &asked).await?,
-            (true, Scope::User) => ask(&keepline, &asked).await?,
+            (false, _) => Some(window(&keepline, &mut keepline.sessions(), &asked).await?),
+            (true, Scope::User) => ask_anew(&keepline, &asked).await?,
             (true, Scope::Session) => {
                 return Err(Usage("without a session, recall=user is needed, but it is recall=session".into()).into());
             }
         };
-        let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
+        let metadata = passed.and_then(|passed| passed.metadata);
+        let metadata: Value = serde_json::from_str(metadata.as_deref().unwrap_or("{}"))?;
         let recalled = metadata.get(MEMBER).unwrap_or(&Value::Null);
         if json {
             return answer(true, recalled, "");
@@ -76,6 +77,13 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         }
         table(recalled)
     })
+}
+
+/// Whether a question gives recall nothing to look for: no word, and no embedding. In a session that is not there, the
+/// filter looks for what is recalled or else fails: such a question is not to be asked there.
+pub fn seeks_nothing(question: &str, vector: Option<&Vector>) -> bool {
+    let embedding = vector.and_then(|vector| Embedding::new(&vector.model, &vector.data));
+    terms(question).is_empty() && embedding.is_none()
 }
 
 /// Passages, in order of time.

@@ -8,7 +8,7 @@ use keepline::{
 };
 use serde_json::{Value, json};
 
-use super::{are_kept, is_there, metadata};
+use super::{are_kept, can_be_user, is_there, metadata};
 use crate::{cli::AppendArguments, error::Coded, session::answer, terminal};
 
 /// Store a question and its answer.
@@ -24,6 +24,8 @@ pub async fn append(
         let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores";
         return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
     }
+    // As in an entry, an empty one is nobody's.
+    can_be_user(sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
     is_there(sessions, transcript, parent.as_deref()).await?;
     let mut metadata = metadata(transcript, parent.as_deref(), user.as_deref());
     if let Some(id) = id {

@@ -8,7 +8,7 @@ use std::{collections::HashMap, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, anyhow, bail};
 use keepline::{
-    Deadline, Keepline,
+    Deadline, Keepline, Sessions,
     pipe::{Effect, Question, Vector},
     store::BucketKind,
 };
@@ -19,6 +19,7 @@ use super::{
     MEMBER, Scope,
     drive::{EMBED, MAKE, drive},
     haystack::{Asked, Haystack, read, size},
+    seeks_nothing,
 };
 use crate::{
     cli::{EvaluateArguments, GRACE, Global},
@@ -28,7 +29,8 @@ use crate::{
     migrate::bar,
     runtime,
     session::{answer, clear_all},
-    setup, terminal,
+    setup,
+    terminal::{self, counted},
 };
 
 /// Messages of a call.
@@ -80,17 +82,21 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         let bar = bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
         let (ending, is_told) = (Ending::listen(GRACE)?, Notify::new());
+        // Any of them fills and deletes.
+        let first = all.first().map(|(keepline, _)| keepline.clone());
         let measured = async {
+            let Some(keepline) = first else { return Ok(()) };
             for (number, haystack) in haystacks.iter().enumerate() {
                 let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
-                let measured = tokio::select! {
-                    measured = measure(&place, haystack, &mut all, || bar.inc(1)) => Some(measured),
-                    () = is_told.notified() => None,
+                // To its end, also after a signal: what is still being created is not found to be deleted.
+                let measured = match place.create(&keepline, haystack).await {
+                    Ok(()) => tokio::select! {
+                        measured = measure(&place, haystack, &mut all, || bar.inc(1)) => Some(measured),
+                        () = is_told.notified() => None,
+                    },
+                    Err(error) => Some(Err(error)),
                 };
-                let deleted = match all.first() {
-                    Some((keepline, _)) => place.delete(keepline).await,
-                    None => Ok(()),
-                };
+                let deleted = place.delete(&keepline).await;
                 let deleted = deleted.with_context(|| format!("{} can't be deleted", place.name));
                 match measured {
                     Some(Ok(())) => deleted?,
@@ -115,7 +121,8 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         };
         bar.finish_and_clear();
         measured?;
-        tell(&haystacks, all.into_iter().map(|(_, sums)| sums).collect(), json)
+        let sessions = haystacks.iter().map(|haystack| haystack.session_count(arguments.user)).sum();
+        tell(&haystacks, sessions, all.into_iter().map(|(_, sums)| sums).collect(), json)
     });
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
@@ -170,14 +177,34 @@ impl Place {
         if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
     }
 
+    /// All of its sessions, before there is anything in them: the user's are known to be the user's, so that they are
+    /// deleted with the rest, whatever ends the filling.
+    async fn create(&self, keepline: &Keepline, haystack: &Haystack) -> Result<()> {
+        let mut sessions = keepline.sessions().by(Deadline::NEVER);
+        for number in 0..haystack.session_count(self.is_user) {
+            let session = self.session(number);
+            sessions.create(&session).await?;
+            if self.is_user {
+                sessions.register((&*session).into(), Some(&self.name)).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn fill(&self, keepline: &Keepline, haystack: &Haystack) -> Result<()> {
         if !self.is_user {
             return fill(keepline, &self.name, None, &haystack.messages).await;
         }
+        let owner = self.owner(&mut keepline.sessions()).await?;
         for (number, messages) in haystack.by_session().enumerate() {
-            fill(keepline, &self.session(number), Some(&self.name), messages).await?;
+            fill(keepline, &self.session(number), Some(&owner), messages).await?;
         }
         Ok(())
+    }
+
+    /// The name of the user's bucket.
+    async fn owner(&self, sessions: &mut Sessions) -> Result<String> {
+        Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
     }
 
     /// What a question says of itself: of a user, a session asks that is still to come.
@@ -208,26 +235,22 @@ impl Place {
         }
         crate::user::forget_all(&mut sessions, &self.name).await?;
         // The tombstone, too: nobody writes for this user any more.
-        let bucket = sessions.user_sessions(&self.name, None, 1).await?.user;
+        let bucket = self.owner(&mut sessions).await?;
         clear_all::delete(keepline.store(), BucketKind::User, &bucket).await?;
         Ok(())
     }
 }
 
-/// Fill a session, of this user if there is one, and have it indexed.
-async fn fill(keepline: &Keepline, session: &str, user: Option<&str>, messages: &[String]) -> Result<()> {
+/// Fill a session, of this owner if there is one, and have it indexed.
+async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages: &[String]) -> Result<()> {
     let mut sessions = keepline.sessions().by(Deadline::NEVER);
-    sessions.create(session).await?;
     let mut next = 0;
     for piece in messages.chunks(PIECE) {
         let after = Some(next).filter(|next| *next > 0);
         next += sessions.set_messages(session.into(), piece, after).await?.count;
     }
-    let mut subject = format!("session/{session}");
-    if user.is_some() {
-        let registered = sessions.register(session.into(), user).await?;
-        subject = Scope::User.subject(session, registered.owner.as_deref());
-    }
+    // Of nobody's session, the session alone.
+    let subject = Scope::User.subject(session, owner);
     if !drive(keepline, &subject, MAKE, || ()).await? {
         bail!("the session was deleted by somebody else");
     }
@@ -244,7 +267,13 @@ async fn measure(at: &Place, haystack: &Haystack, all: &mut [(Keepline, Sums)], 
     let metadata = at.metadata();
     for asked in &haystack.asked {
         let vector = vector_of(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
+        let is_in_vain = at.is_user && seeks_nothing(&asked.question, vector.as_ref());
         for (keepline, sums) in &mut *all {
+            if is_in_vain {
+                sums.add(at, haystack, asked, &Value::Null);
+                told();
+                continue;
+            }
             let (text, vector) = (&*asked.question, vector.as_ref());
             let question = Question { text, metadata: &metadata, vector, ..Question::default() };
             let mut pipe = keepline.pipe();
@@ -320,7 +349,7 @@ fn ratio(part: usize, all: usize) -> f64 {
     if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
-fn tell(haystacks: &[Haystack], mut all: Vec<Sums>, json: bool) -> Result<()> {
+fn tell(haystacks: &[Haystack], sessions: usize, mut all: Vec<Sums>, json: bool) -> Result<()> {
     all.iter_mut().for_each(|sums| sums.times.sort_unstable());
     let count = |of: fn(&Haystack) -> usize| -> usize { haystacks.iter().map(of).sum() };
     let (messages, questions) = (count(|haystack| haystack.messages.len()), count(|haystack| haystack.asked.len()));
@@ -335,7 +364,7 @@ fn tell(haystacks: &[Haystack], mut all: Vec<Sums>, json: bool) -> Result<()> {
             })
         };
         let told = json!({
-            "sessions": haystacks.len(), "messages": messages, "questions": questions,
+            "sessions": sessions, "messages": messages, "questions": questions,
             "budgets": all.iter().map(budget).collect::<Vec<_>>(),
         });
         return answer(true, &told, "");
@@ -356,7 +385,11 @@ fn tell(haystacks: &[Haystack], mut all: Vec<Sums>, json: bool) -> Result<()> {
         ["Tokens", "Whole %", "In part %", "R@10 %", "Passages", "Used", "p50 ms", "p99 ms"],
         all.iter().map(row).collect(),
     )?;
-    let sessions = haystacks.len();
-    terminal::note(&format!("{questions} questions, {messages} messages, {sessions} sessions"));
+    let counts = [
+        counted(questions as u64, "question", "questions"),
+        counted(messages as u64, "message", "messages"),
+        counted(sessions as u64, "session", "sessions"),
+    ];
+    terminal::note(&counts.join(", "));
     Ok(())
 }

@@ -95,6 +95,11 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Haystack>> {
 }
 
 impl Haystack {
+    /// How many sessions of the store it becomes.
+    pub fn session_count(&self, is_user: bool) -> usize {
+        if is_user { self.sessions.len() } else { 1 }
+    }
+
     /// The messages of each session.
     pub fn by_session(&self) -> impl Iterator<Item = &[String]> {
         let ends = self.sessions.iter().skip(1).copied().chain([self.messages.len()]);

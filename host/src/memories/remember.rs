@@ -148,9 +148,7 @@ impl Keepline {
         let unknown = || Problem { code: ProblemCode::Other("failed".into()), message: "it was not stored".into() };
         match passed.effect {
             Effect::Stored => {
-                if told.session.is_some() {
-                    due.extend(self.entitle(&session, &pair.user).await);
-                }
+                due.extend(self.entitle(&session, &pair.user).await);
                 RememberOutcome::Stored { session, message_id, problem: passed.problem }
             }
             Effect::Repeated => RememberOutcome::Repeated { session, message_id },
@@ -338,6 +336,17 @@ mod tests {
         assert_eq!(records[3]["metadata"], json!({"source": "chat", "auto_generated": true, "storage_version": "v1"}));
         let counted = keepline.metrics().memories;
         assert_eq!((counted.stored, counted.repeated, counted.skipped, counted.failed), (2, 1, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_session_of_the_users_own_gets_a_title_as_well() {
+        let keepline = keepline(r#"{"conversation": true, "recall": "user"}"#).await;
+        let said = messages("Where?", "In Bonn.");
+        let told = Remember { user: "anna", messages: &said, ..Remember::default() };
+        let remembered = keepline.remember(told, None).await;
+        assert!(remembered.due.iter().any(|task| task.name == "title"));
+        let own = own_session("anna");
+        assert_eq!(keepline.sessions().describe((&*own).into()).await.unwrap().title.as_deref(), Some("Where?"));
     }
 
     #[tokio::test]

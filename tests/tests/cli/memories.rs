@@ -108,6 +108,8 @@ fn without_a_session_a_memory_is_still_the_users_and_found_in_any() {
         told["memories"].as_array().unwrap().iter().map(said).collect::<Vec<_>>()
     };
     assert_eq!(found(&anna, "What did Bruno chase?"), [DOG[0]]);
+    let described = on(&given, &["session", "describe", own["session"].as_str().unwrap(), "--json"], "").ok().json();
+    assert_eq!(described["title"], DOG[0]);
     assert_eq!(found(&anna, "green tea"), [TEA[0]]);
     assert_eq!(found(&["--user", "anna", "--session", "chat"], "Bruno"), [""; 0]);
     assert_eq!(found(&["--user", "ben"], "Bruno"), [""; 0]);

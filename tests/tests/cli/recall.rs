@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use keepline_tests::programs::{end, signal, until};
 use serde_json::{Value, json};
 
-use super::{Ran, call, transcripts::Place};
+use super::{PATIENT, Ran, call, keepline, transcripts::Place};
 
 const ON: &str = "--set=recall=session";
 const SMALL: &str = "--set=max_context_tokens=64";
@@ -124,6 +125,46 @@ fn what_a_user_said_in_one_session_is_recalled_in_another() {
 }
 
 #[test]
+fn a_question_without_a_word_recalls_nothing() {
+    let place = Place::new();
+    place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &["--user", "anna", OF_USER]);
+    place.ran(&["session", "upkeep", "a", OF_USER]).ok();
+    for query in ["?!", "💥", "...", "", "   "] {
+        for asks in [&["--user", "anna", query][..], &["--user", "ben", query], &["a", query, "--user", "anna"]] {
+            let recall = [&["recall"], asks, &[OF_USER]].concat();
+            let ran = place.ran(&recall).ok();
+            assert_eq!((ran.text(), &*ran.err), ("", "note: nothing is recalled for this question\n"), "{recall:?}");
+            let ran = place.ran(&[&recall[..], &["--json"]].concat()).ok();
+            assert_eq!((ran.json(), &*ran.err), (Value::Null, ""), "{recall:?}");
+        }
+    }
+    assert_eq!(place.ran(&["session", "list"]).ok().text().lines().count(), 1);
+}
+
+#[test]
+fn a_user_id_that_nobody_can_have_is_said() {
+    let place = long_ago();
+    let long = "x".repeat(1025);
+    let is_said = |command: &[&str], user: &str| {
+        let ran = place.ran(&[command, &["--user", user, "--json", OF_USER]].concat());
+        let said = format!("Invalid user_id of {} bytes. Must be 1-1024 bytes.", user.len());
+        let error = json!({"error": {"code": "invalid-value", "message": said}});
+        assert_eq!((ran.code, &*ran.err), (1, &*format!("{error}\n")), "{command:?}");
+    };
+    for command in [
+        &["recall", DOG][..],
+        &["recall", "a", DOG],
+        &["recall", "?!"],
+        &["explain", "a", "--query", DOG],
+        &["session", "window", "a", "--query", DOG],
+    ] {
+        is_said(command, &long);
+        is_said(command, "");
+    }
+    is_said(&["session", "append", "a", "--answer", "Gladly."], &long);
+}
+
+#[test]
 fn what_is_replaced_is_not_recalled_by_others() {
     let place = Place::new();
     let anna = ["--user", "anna", OF_USER];
@@ -164,7 +205,8 @@ fn what_can_t_be_recalled_is_said() {
     refused(place.ran(&["recall", "b", DOG, ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", "b", ON, "--json"]), 1, "\"not-found\"");
     refused(place.ran(&["recall", "rebuild", ON]), 2, "--all");
-    refused(place.ran(&["recall", "--user", "anna", DOG, "--set=recall=user", "--parent", "m"]), 2, "--parent");
+    refused(place.ran(&["recall", "--user", "anna", DOG, OF_USER, "--parent", "m"]), 2, "--parent");
+    refused(place.ran(&["recall", "--user", "anna", DOG, OF_USER, "--node", "n"]), 2, "--node");
     refused(place.ran(&["recall", "a", DOG, ON, "--parent", "m9"]), 1, "no message 'm9'");
     refused(place.ran(&["recall", "a", ON]), 2, "keepline recall SESSION QUERY");
     assert_eq!(place.told(&["session", "upkeep", "a"])["tasks"]["recall"], Value::Null);
@@ -208,7 +250,7 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
     let file = file.to_str().unwrap();
     let place = Place::new();
     let evaluate = ["recall", "evaluate", file, "--tokens", "64,2000"];
-    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2), (&["--user"][..], 2)] {
+    for (more, sessions) in [(&[][..], 2), (&["--merge"][..], 1), (&["--no-hints"][..], 2), (&["--user"][..], 4)] {
         let told = place.told(&[&evaluate[..], more].concat());
         assert_eq!(
             (&told["sessions"], &told["messages"], &told["questions"]),
@@ -230,6 +272,10 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
         ran.err.contains("evidence ids that no turn of their conversation has: 1, for example \"none\" in line 1;")
     );
     assert!(!ran.err.contains("turn ids"), "{ran:?}");
+    for (more, counted) in [("--no-hints", "2 sessions"), ("--user", "4 sessions"), ("--merge", "1 session")] {
+        let ran = call(&[&evaluate[..], &[more]].concat(), b"").ok();
+        assert!(ran.err.ends_with(&format!("4 questions, 44 messages, {counted}\n")), "{ran:?}");
+    }
 
     for (text, told) in [
         ("{\"sessions\":[{\"date\":\"soon\"}]}", "line 1: the date \"soon\" must be like"),
@@ -240,4 +286,36 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
         let ran = call(&evaluate, b"");
         assert!(ran.code == 1 && ran.err.contains(told), "{ran:?}");
     }
+}
+
+#[test]
+fn a_question_without_a_word_is_measured_as_well() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("conversations.jsonl");
+    let turn = json!({"id": "A", "speaker": "Ann", "text": "Our dog Bruno chased a squirrel."});
+    let questions = json!([{"question": DOG, "evidence": ["A"]}, {"question": "?!", "evidence": ["A"]}]);
+    let conversation = json!({"sessions": [{"turns": [turn]}], "questions": questions});
+    fs::write(&file, conversation.to_string()).unwrap();
+    let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--user", "--tokens", "64", "--json"];
+    let told = call(&evaluate, b"").ok().json();
+    assert_eq!((&told["questions"], &told["budgets"][0]["whole_percent"]), (&json!(2), &json!(50.0)));
+}
+
+#[test]
+fn a_signal_while_a_session_is_filled_leaves_none_behind() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("conversations.jsonl");
+    let turn = |number: usize| json!({"id": number.to_string(), "speaker": "Ann", "text": "So that is that, then."});
+    // It takes many calls to write them.
+    let turns: Vec<Value> = (0..50_000).map(turn).collect();
+    let conversation = json!({"sessions": [{"turns": turns}], "questions": [{"question": DOG, "evidence": ["1"]}]});
+    fs::write(&file, conversation.to_string()).unwrap();
+    let evaluate = ["recall", "evaluate", file.to_str().unwrap(), "--user", "--tokens", "64"];
+    let place = Place::new();
+    let mut running = keepline(place.arguments(&evaluate)).envs([PATIENT]).spawn().unwrap();
+    let list = || place.ran(&["session", "list"]).ok().text().lines().count();
+    until("a session is there", || (list() > 0).then_some(()));
+    signal(&running, "-TERM");
+    assert_eq!(end(&mut running), Some(1));
+    assert_eq!((list(), &place.told(&["stats"])["users"]), (0, &json!(0)));
 }
