@@ -180,6 +180,19 @@ fn neurolink_s_sessions_come_with_owner_title_and_tools() {
 }
 
 #[test]
+fn a_result_of_neurolink_that_is_only_an_error_says_it() {
+    let row = |role: &str, content: &str| json!({"role": role, "content": content, "tool": "f", "args": {}});
+    let mut failed = row("tool_result", "");
+    failed["result"] = json!({"success": false, "error": "the disk is full"});
+    let rows = [row("user", "x"), row("tool_call", ""), failed, row("assistant", "It failed.")];
+    let place = Place::directory();
+    assert_eq!(place.told(&json!({"sessionId": "s", "messages": rows}).to_string(), &[])["imported"], 1);
+    assert_eq!(place.said("s", &[])[2], "tool: the disk is full");
+    let page = place.run(&["session", "messages", "s", "--json"], b"").ok().json();
+    assert_eq!(page["messages"][2]["message"]["tool"]["error"], "the disk is full");
+}
+
+#[test]
 fn two_sessions_of_theirs_with_one_id_do_not_replace_each_other() {
     let server = RedisServer::start().unwrap();
     for user in ["u1", "u2"] {
