@@ -1,5 +1,7 @@
 //! A pipe: questions and answers pass, and the turn between them is carried.
 
+mod calls;
+
 use std::sync::Arc;
 
 use compact_str::CompactString;
@@ -32,6 +34,8 @@ pub struct Pipe {
     owner: Option<Arc<Owner>>,
     /// What goes with the next answer, if the filter wants turns.
     staged: Staged,
+    /// Whether its turn may wait for results of calls that are not among what is staged.
+    may_wait: bool,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
     writer: Option<Writer>,
 }
@@ -52,7 +56,15 @@ struct Staged {
 
 impl Pipe {
     pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
-        Self { shared, store, turn: String::new(), owner: None, staged: Staged::default(), writer: None }
+        Self {
+            shared,
+            store,
+            turn: String::new(),
+            owner: None,
+            staged: Staged::default(),
+            may_wait: false,
+            writer: None,
+        }
     }
 
     /// A new object begins: what follows has nothing to do with the question before.
@@ -60,6 +72,7 @@ impl Pipe {
         self.turn.clear();
         self.owner = None;
         self.staged = Staged::default();
+        self.may_wait = false;
     }
 
     /// A question on its way to the model, within [`Options::entry_timeout`](crate::Options::entry_timeout). Cost: one
@@ -122,6 +135,9 @@ impl Pipe {
         };
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.questions.record(began.elapsed());
+        if self.shared.pool.wants_turns() {
+            self.may_wait = called.as_ref().is_ok_and(|reply| calls::may_wait(&question, reply));
+        }
         match called {
             Ok(QuestionReply { metadata, turn, effect, attached, due: tasks, problem }) => {
                 (self.turn, self.owner) = (turn, Some(owner));
@@ -136,17 +152,22 @@ impl Pipe {
 
     /// What a tool did since the question: it goes with the next answer of the question's session, if the filter keeps
     /// such things, else it is forgotten at once. Calls and results belong together by their `call_id`, in the order in
-    /// which they come; one that is handed in again as it was is taken once. No more than
+    /// which they come; one that is handed in again as it was is taken once. A result that has a name and no arguments, of
+    /// a call that nobody has told of, is taken as both: the call of a tool that takes no arguments. No more than
     /// [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one answer, and nothing beyond the next
     /// question.
-    pub fn tool(&mut self, activity: ToolActivity) {
+    pub fn tool(&mut self, mut activity: ToolActivity) {
         if !self.shared.pool.wants_turns() {
             return;
         }
         // The same call of the same tool may come twice, but not with nothing in between.
         let mut staged = self.staged.activity.iter().rev();
-        if staged.find(|before| before.call_id == activity.call_id) == Some(&activity) {
+        let before = staged.find(|before| before.call_id == activity.call_id);
+        if before.is_some_and(|before| activity.repeats(before)) {
             return;
+        }
+        if before.is_none() && !self.may_wait && activity.lacks_call() {
+            activity.arguments = Some("{}".to_owned());
         }
         let bytes = self.staged.activity_bytes.saturating_add(activity.size());
         let limit = self.shared.max_entry_bytes;
@@ -226,6 +247,7 @@ impl Pipe {
             // Whatever the filter takes for an answer's metadata: they are none of its business.
             Ok(AnswerReply { metadata: _, effect, due, problem }) => {
                 if effect != Effect::Failed && continues {
+                    self.may_wait |= calls::are_left(self.staged.activity.iter().chain(answer.activity));
                     // What follows goes on from here, or is another answer to the same question.
                     self.staged = Staged::default();
                 }

@@ -61,8 +61,12 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
                     conversation.leave_out(number, "a tool result without a call");
                     continue;
                 };
-                let error = row.pointer("/result/error");
-                json!({"role": "tool", "content": content, "tool": {"call_id": id, "name": name, "error": error}})
+                let error = row.pointer("/result/error").filter(|error| !error.is_null());
+                let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+                // A result that is nothing but an error says it, as one that comes as an entry does.
+                let is_blank = content.is_null() || content.as_str().is_some_and(|text| text.trim().is_empty());
+                let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
+                json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
             }
             Some("system") => {
                 conversation.leave_out(number, "system messages are not part of memory");

@@ -54,10 +54,27 @@ impl Delivery {
     pub async fn deliver(&self, staged: &Staged) -> Result<Delivered, Failure> {
         let from: Arc<dyn TransferStore> = self.staging.store.clone();
         let delivered = self.deliver_from(&from, staged).await;
+        self.discard(staged).await?;
+        delivered
+    }
+
+    /// It leaves the staging store.
+    pub async fn discard(&self, staged: &Staged) -> Result<(), Failure> {
         for bucket in staged.nodes.iter().chain([&staged.session]) {
             self.staging.remove(bucket).await?;
         }
-        delivered
+        Ok(())
+    }
+
+    /// Digests of all that is staged.
+    pub async fn contents(&self, staged: &Staged) -> Result<Vec<String>, Failure> {
+        let mut digests = Vec::new();
+        for bucket in [&staged.session].into_iter().chain(&staged.nodes) {
+            if let Weighed::There(weight) = self.staging.store.weigh(bucket).await? {
+                digests.push(weight.digest);
+            }
+        }
+        Ok(digests)
     }
 
     /// From a store that is only read.

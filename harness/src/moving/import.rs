@@ -4,7 +4,12 @@
 //! command can be run again after it was interrupted. What is wrong is told by its line or key, and its session left out;
 //! others go on. Refuses files that end before a session does.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::{Context, Result};
 use keepline::{
@@ -52,7 +57,7 @@ pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Resu
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
         let delivery = Delivery { target, staging: Staging::new()?, replaces, is_dry_run };
-        let mut import = Import { delivery, keepline, tally: Tally::default() };
+        let mut import = Import { delivery, keepline, came: HashMap::new(), tally: Tally::default() };
         import.all(arguments, plugin, &config).await?;
         import.tally.tell(arguments.dry_run, as_json)
     })
@@ -77,7 +82,15 @@ pub struct Import {
     pub delivery: Delivery,
     /// The target's; none: there is none yet.
     keepline: Option<Keepline>,
+    /// What has come in this run: sessions, and nodes that come by themselves.
+    came: HashMap<String, Came>,
     pub tally: Tally,
+}
+
+/// Where something came from, and its digests, if it is the same wherever it comes from.
+struct Came {
+    place: String,
+    contents: Option<Vec<String>>,
 }
 
 /// A session that comes in, beside what is staged of it.
@@ -165,6 +178,22 @@ impl Import {
         match program {
             Some(program) => self.dump(lines, program, &prefix(program), plugin, config).await,
             None => self.lines(lines).await,
+        }
+    }
+
+    /// Note that a session or a node comes, and where from. Whether the same has come before. `Err`: another one has, and
+    /// no option lets one of a run take the place of another.
+    pub fn comes_again(&mut self, id: String, place: String, contents: Option<Vec<String>>) -> Result<bool, Wrong> {
+        match self.came.entry(id) {
+            Entry::Vacant(first) => {
+                first.insert(Came { place, contents });
+                Ok(false)
+            }
+            Entry::Occupied(first) if contents.is_some() && first.get().contents == contents => Ok(true),
+            Entry::Occupied(first) => Err(Wrong::Left(format!(
+                "it comes twice, from {} and from {place}; the second is left out, since it would replace the first",
+                first.get().place
+            ))),
         }
     }
 

@@ -70,7 +70,9 @@ impl Import {
                 }
                 Ok(item) => match program.read(&item, prefix) {
                     Ok(Some(conversation)) => {
-                        staging.add(self, conversation).await?;
+                        let key = Some(&item.key).filter(|key| !key.is_empty());
+                        let source = key.map_or_else(|| place.clone(), |key| format!("{key} ({place})"));
+                        staging.add(self, conversation, source).await?;
                         Ok(())
                     }
                     Ok(None) => Ok(()),
@@ -84,7 +86,7 @@ impl Import {
         for (key, documents) in documents {
             let item = Item { key, value: Stored::Documents(documents) };
             match program.read(&item, prefix) {
-                Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
                 Ok(None) => {}
                 Err(what) => self.leave_out(&item.key, "", Wrong::Left(what))?,
             }
@@ -108,7 +110,7 @@ impl Import {
         let mut staging = Others::new(self, plugin, config).await?;
         for item in items {
             match program.read(&item, program.prefix()) {
-                Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
                 Ok(None) => {}
                 Err(what) => self.leave_out("", &item.key, Wrong::Input(what))?,
             }
@@ -142,7 +144,7 @@ impl Import {
                 }
                 let read = server.item(key.clone()).await?.and_then(|item| program.read(&item, prefix));
                 match read {
-                    Ok(Some(conversation)) => staging.add(self, conversation).await?,
+                    Ok(Some(conversation)) => staging.add(self, conversation, key).await?,
                     Ok(None) => {}
                     Err(what) => self.leave_out("", &key, Wrong::Input(what))?,
                 }
@@ -222,8 +224,16 @@ impl Others {
         Ok(Self { keepline: setup::keepline_on(store, plugin, config).await?, held: Vec::new() })
     }
 
-    /// The next one. Those of another session are complete then.
-    async fn add(&mut self, import: &mut Import, conversation: Conversation) -> Result<()> {
+    /// The next one, and where it comes from. Those of another session are complete then.
+    async fn add(&mut self, import: &mut Import, conversation: Conversation, source: String) -> Result<()> {
+        let id = match &conversation.node {
+            None => conversation.session.clone(),
+            Some((app, node)) => format!("{}/{}/{node}", conversation.session, app.as_deref().unwrap_or_default()),
+        };
+        // What is made anew is never the same.
+        if let Err(wrong) = import.comes_again(id, source, None) {
+            return import.leave_out(&conversation.session, "", wrong);
+        }
         if self.held.last().is_some_and(|held| held.session != conversation.session || conversation.node.is_none()) {
             self.finish(import).await?;
         }

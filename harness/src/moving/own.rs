@@ -12,7 +12,7 @@ use keepline::store::{
 
 use super::{
     TRANSCRIPT,
-    deliver::Staged,
+    deliver::{Delivered, Staged},
     form::{Counts, Header, NODES, ONCE, OWNER, Read},
     import::{About, Import, Wrong},
     lines::Lines,
@@ -22,6 +22,8 @@ use super::{
 /// A session that is being read.
 struct Coming {
     session: Arriving,
+    /// The line where it begins.
+    line: u64,
     /// The one whose lines come now.
     node: Option<Arriving>,
     nodes: Vec<BucketId>,
@@ -48,10 +50,14 @@ impl Import {
                 Ok(read) => self.line(&mut coming, read).await,
                 Err(what) => Err(what.into()),
             };
-            if let Err(wrong) = done {
-                self.leave_out(&name, &format!("line {}", lines.number), wrong)?;
-                coming = None;
-                is_skipping = !begins;
+            match (done, &mut coming) {
+                (Err(wrong), _) => {
+                    self.leave_out(&name, &format!("line {}", lines.number), wrong)?;
+                    coming = None;
+                    is_skipping = !begins;
+                }
+                (Ok(()), Some(coming)) if begins => coming.line = lines.number,
+                _ => {}
             }
         }
         if let Some(coming) = coming {
@@ -90,10 +96,18 @@ impl Import {
                     current.nodes.push(node.bucket.clone());
                     return end(node, &name, counts).await;
                 }
-                let Some(Coming { session, nodes, about, .. }) = coming.take() else { return Ok(()) };
+                let Some(Coming { session, line, nodes, about, .. }) = coming.take() else { return Ok(()) };
                 let staged = Staged { session: session.bucket.clone(), nodes, is_shell: false };
                 end(session, &name, counts).await?;
-                self.deliver(&staged, &about).await
+                let contents = self.delivery.contents(&staged).await?;
+                match self.comes_again(name.into_owned(), format!("line {line}"), Some(contents)) {
+                    Ok(false) => self.deliver(&staged, &about).await,
+                    again => {
+                        self.delivery.discard(&staged).await?;
+                        again?;
+                        self.delivered(&staged, &about, Delivered::AlreadyThere).await
+                    }
+                }
             }
             other => current.add(other).await,
         }
@@ -108,7 +122,7 @@ impl Import {
         let session = self.arriving(BucketKind::Session, &header.session, &header).await?;
         let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER);
         let about = About { has_owner, ..About::default() };
-        Ok(Coming { session, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
+        Ok(Coming { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
     }
 
     async fn begin_node(&mut self, current: &mut Coming, header: Header<'_>) -> Result<(), Wrong> {

@@ -74,19 +74,32 @@ pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
     let mut activity = ToolActivity::default();
     let mut call_id = None;
     let read = members(raw, |key, value| {
-        let text = || (value != "null").then(|| decoded(value).into_owned());
+        let text = || Some(decoded(value).into_owned());
+        let unless_null = || text().filter(|_| value != "null");
         match &*decoded(key) {
-            "call_id" => call_id = json::string(value).map(Cow::into_owned),
-            "name" => activity.name = text().unwrap_or_default(),
+            "call_id" => call_id = Some(json::string(value).map(Cow::into_owned).unwrap_or_default()),
+            "name" => activity.name = unless_null().unwrap_or_default(),
             "arguments" => activity.arguments = text(),
             "output" => activity.output = text(),
-            "error" => activity.error = text(),
-            "details" => activity.details = text().unwrap_or_default(),
+            "error" => activity.error = unless_null(),
+            "details" => activity.details = unless_null().unwrap_or_default(),
             _ => {}
         }
     });
     read.ok_or("the tool is not an object")?;
-    activity.call_id = call_id.filter(|id| !id.is_empty()).ok_or("the tool has no call_id")?;
+    activity.call_id = call_id.ok_or("the tool has no call_id")?;
+    if activity.call_id.is_empty() {
+        return Err("the tool's call_id is not a non-empty string".to_owned());
+    }
+    let is_null = |text: &Option<String>| text.as_deref() == Some("null");
+    // A program that writes all members, whatever they are, has a null where there is nothing.
+    if is_null(&activity.output) && activity.error.is_some() {
+        activity.output = None;
+    }
+    if is_null(&activity.arguments) {
+        let is_ended = activity.output.is_some() || activity.error.is_some();
+        activity.arguments = (!is_ended).then(|| "{}".to_owned());
+    }
     if activity.arguments.is_none() && activity.output.is_none() && activity.error.is_none() {
         return Err("the tool has neither arguments nor an output nor an error".to_owned());
     }
@@ -148,11 +161,29 @@ mod tests {
             (None, "missing tool"),
             (Some("[]"), "the tool is not an object"),
             (Some("{}"), "the tool has no call_id"),
-            (Some(r#"{"call_id":1,"output":""}"#), "the tool has no call_id"),
-            (Some(r#"{"call_id":"","output":""}"#), "the tool has no call_id"),
-            (Some(r#"{"call_id":"c","output":null}"#), "the tool has neither arguments nor an output nor an error"),
+            (Some(r#"{"call_id":1,"output":""}"#), "the tool's call_id is not a non-empty string"),
+            (Some(r#"{"call_id":"","output":""}"#), "the tool's call_id is not a non-empty string"),
+            (Some(r#"{"call_id":"c","error":null}"#), "the tool has neither arguments nor an output nor an error"),
         ] {
             assert_eq!(activity(raw).unwrap_err(), problem);
+        }
+    }
+
+    #[test]
+    fn null_is_an_output_no_arguments_and_no_error() {
+        for (raw, arguments, output, error) in [
+            (r#""output":null"#, None, Some("null"), None),
+            (r#""arguments":{"f":7},"output":null,"error":null"#, Some(r#"{"f":7}"#), Some("null"), None),
+            (r#""arguments":null"#, Some("{}"), None, None),
+            (r#""arguments":"null""#, Some("{}"), None, None),
+            (r#""arguments":null,"output":null,"error":"lost""#, None, None, Some("lost")),
+        ] {
+            let read = activity(Some(&format!("{{\"call_id\":\"c\",{raw}}}"))).unwrap();
+            assert_eq!(
+                (read.arguments.as_deref(), read.output.as_deref(), read.error.as_deref()),
+                (arguments, output, error),
+                "{raw}"
+            );
         }
     }
 

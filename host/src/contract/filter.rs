@@ -138,7 +138,7 @@ pub struct ToolActivity {
     pub call_id: String,
     /// The tool's name.
     pub name: String,
-    /// JSON text. None: the call was handed in with an earlier step.
+    /// JSON text. None: the call was handed in before.
     pub arguments: Option<String>,
     /// None: still to come, or failed.
     pub output: Option<String>,

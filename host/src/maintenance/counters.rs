@@ -85,8 +85,8 @@ impl Tally {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn count_abandoned(&self) {
-        self.abandoned.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_abandoned(&self, count: usize) {
+        self.abandoned.fetch_add(u64::try_from(count).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn read(&self) -> MaintenanceCounters {

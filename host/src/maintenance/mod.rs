@@ -36,13 +36,16 @@
 mod archive;
 mod counters;
 mod model;
+mod options;
+mod queue;
 mod runner;
 
 pub use self::{
     archive::Archive,
     counters::{MaintenanceCounters, TaskCounters},
     model::{Model, ModelError, NoModel},
-    runner::{Maintenance, MaintenanceOptions, Outcome},
+    options::MaintenanceOptions,
+    runner::{Maintenance, Outcome},
 };
 pub use crate::contract::{
     filter::{Task, Vector},

@@ -6,8 +6,9 @@
 //! answer of its session.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     future::poll_fn,
+    mem,
     sync::{Arc, Weak},
     task::{Poll, ready},
     time::Duration,
@@ -16,14 +17,16 @@ use std::{
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{Mutex as Gate, Semaphore},
+    sync::{Mutex as Gate, MutexGuard, Semaphore, SemaphorePermit},
     task::JoinSet,
     time::timeout,
 };
 
 use super::{
-    Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MissingResult, Model, ModelError, Need,
-    NeedResult, Step, Task, VectorsNeed, VectorsResult, counters::Tally,
+    Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
+    ModelError, Need, NeedResult, Step, Task, VectorsNeed, VectorsResult,
+    counters::Tally,
+    queue::{Added, Key, Queue},
 };
 use crate::{
     Keepline,
@@ -44,28 +47,6 @@ const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
 /// The bundled filter's task that removes what was said, from its second step on.
 const RETENTION: &str = "retention";
-
-/// How deferred work is done. Start from [`MaintenanceOptions::default`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct MaintenanceOptions {
-    /// Tasks that are done at one time, at least 1. Default 4.
-    pub concurrency: usize,
-    /// Tasks that are at work or wait. One more is dropped, and is due again at the next answer of its session. Default
-    /// 256.
-    pub max_tasks: usize,
-    /// How long the model may take for one completion, or the embedder for one call, whatever it does to get it. Default 60 s. The lease of a step is
-    /// that long and a little longer: who is killed keeps others from its session's task until it has run out.
-    pub model_timeout: Duration,
-    /// Who keeps what is about to be removed because a transcript is too long. Default: nobody.
-    pub archive: Option<Arc<dyn Archive>>,
-}
-
-impl Default for MaintenanceOptions {
-    fn default() -> Self {
-        Self { concurrency: 4, max_tasks: 256, model_timeout: Duration::from_secs(60), archive: None }
-    }
-}
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +84,7 @@ struct Inner {
 struct State {
     is_closed: bool,
     tasks: JoinSet<()>,
-    /// Subject and name of those that wait: they are there once.
-    waiting: HashSet<(String, String)>,
+    queue: Queue,
     /// Of each subject that somebody is at work on, or waits for.
     gates: HashMap<String, Weak<Gate<()>>>,
 }
@@ -118,8 +98,8 @@ impl Maintenance {
         Self { inner: Arc::new(Inner { keepline, model, options, runtime, places, state, tally }) }
     }
 
-    /// Has these tasks done in the background, and returns at once. One that waits already is not taken twice; one that is
-    /// too many, or comes after the [end](Self::shutdown), is dropped and counted.
+    /// Has these tasks done in the background, and returns at once. One that waits already is done once, as it was named
+    /// last; one that is too many, or comes after the [end](Self::shutdown), is dropped and counted.
     pub fn submit(&self, due: impl IntoIterator<Item = Task>) {
         for task in due {
             self.inner.submit(task);
@@ -129,14 +109,14 @@ impl Maintenance {
     /// Does a task now, when it is its turn: at most [`MaintenanceOptions::model_timeout`] for each thing that it needs,
     /// and the time of the store. A call that is dropped abandons the task.
     pub async fn run(&self, task: Task) -> Outcome {
-        self.inner.run(task, || ()).await
+        let subject = self.inner.subject(&task.subject);
+        let _turn = self.inner.turn(&subject).await;
+        self.inner.work_counted(task).await
     }
 
     /// Tasks that wait or are at work in the background.
     pub fn pending(&self) -> usize {
-        let mut state = self.inner.state.lock();
-        state.reap();
-        state.tasks.len()
+        self.inner.state.lock().queue.len()
     }
 
     /// What has become of tasks so far.
@@ -152,11 +132,13 @@ impl Maintenance {
         _ = timeout(grace, self.inner.all_over()).await;
         let abandoned = {
             let mut state = self.inner.state.lock();
-            state.reap();
             state.tasks.abort_all();
-            state.tasks.len()
+            state.queue.len()
         };
         self.inner.all_over().await;
+        // Those that nobody has begun to work for.
+        let left = mem::take(&mut self.inner.state.lock().queue);
+        self.inner.tally.count_abandoned(left.len());
         abandoned
     }
 }
@@ -168,16 +150,35 @@ impl State {
     }
 }
 
-/// A task that was taken: it is over, or was abandoned.
-struct Taken<'a> {
-    tally: &'a Tally,
+/// Who works on the tasks of a key, one after the other: what is left without it is abandoned.
+struct Worker<'a> {
+    inner: &'a Inner,
+    key: &'a Key,
+    is_at_work: bool,
     is_over: bool,
 }
 
-impl Drop for Taken<'_> {
+impl Worker<'_> {
+    /// The next task.
+    fn begin(&mut self) -> Option<Task> {
+        let task = self.inner.state.lock().queue.next(self.key);
+        self.is_at_work = task.is_some();
+        task
+    }
+
+    /// It is over. Whether there is another one.
+    fn goes_on(&mut self) -> bool {
+        self.is_at_work = false;
+        self.is_over = !self.inner.state.lock().queue.goes_on(self.key);
+        !self.is_over
+    }
+}
+
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.tally.count_abandoned();
+            let left = self.inner.state.lock().queue.give_up(self.key, self.is_at_work);
+            self.inner.tally.count_abandoned(left);
         }
     }
 }
@@ -213,30 +214,37 @@ impl Inner {
     fn submit(self: &Arc<Self>, task: Task) {
         let mut state = self.state.lock();
         state.reap();
-        let key = (task.subject.clone(), task.name.clone());
-        if state.waiting.contains(&key) {
-            return;
-        }
-        if state.is_closed || state.tasks.len() >= self.options.max_tasks {
-            return self.tally.count_dropped();
-        }
-        state.waiting.insert(key.clone());
+        let most = if state.is_closed { 0 } else { self.options.max_tasks };
+        let key = match state.queue.add(task, most) {
+            Added::First(key) => key,
+            Added::Waits => return,
+            Added::Full => return self.tally.count_dropped(),
+        };
         let inner = self.clone();
         let work = async move {
-            let mut taken = Taken { tally: &inner.tally, is_over: false };
-            inner.run(task, || _ = inner.state.lock().waiting.remove(&key)).await;
-            taken.is_over = true;
+            let mut worker = Worker { inner: &inner, key: &key, is_at_work: false, is_over: false };
+            loop {
+                let subject = inner.subject(&key.0);
+                let _turn = inner.turn(&subject).await;
+                let Some(task) = worker.begin() else { break };
+                inner.work_counted(task).await;
+                if !worker.goes_on() {
+                    break;
+                }
+            }
         };
         state.tasks.spawn_on(work, &self.runtime);
     }
 
-    async fn run(&self, task: Task, begun: impl FnOnce()) -> Outcome {
-        let name = task.name.clone();
-        let subject = self.subject(&task.subject);
-        let _turn = subject.gate.lock().await;
+    /// Nobody else is at work on the subject, and no more than so many on others.
+    async fn turn<'a>(&'a self, subject: &'a Subject<'_>) -> (MutexGuard<'a, ()>, Option<SemaphorePermit<'a>>) {
+        let gate = subject.gate.lock().await;
         // It is never closed.
-        let _place = self.places.acquire().await.ok();
-        begun();
+        (gate, self.places.acquire().await.ok())
+    }
+
+    async fn work_counted(&self, task: Task) -> Outcome {
+        let name = task.name.clone();
         let outcome = self.work(task).await;
         self.tally.count(&name, &outcome);
         outcome

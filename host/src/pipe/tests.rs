@@ -74,6 +74,55 @@ async fn what_was_said_in_a_session_is_no_part_of_another() {
     assert!(pipe.tool_of(activity("snow"), ANNA) && !pipe.tool_of(activity("hail"), r#"{"session_id":"bob"}"#));
 }
 
+#[tokio::test]
+async fn a_result_that_names_its_tool_is_a_call_too_if_nobody_told_of_one() {
+    let filter = r#"{"conversation":true}"#.into();
+    let keepline = keepline(Options { filter, ..Options::default() }).await;
+    let mut pipe = keepline.pipe();
+    let named = |output: &str| ToolActivity { name: "now".into(), ..activity(output) };
+    let call = || ToolActivity { arguments: Some("[7]".into()), output: None, ..named("") };
+    let staged = |pipe: &Pipe| -> Vec<_> {
+        pipe.staged.activity.iter().map(|tool| (tool.arguments.clone(), tool.output.clone())).collect()
+    };
+    let (none, text) = (Some("{}".to_owned()), |text: &str| Some(text.to_owned()));
+
+    pipe.question("?", ANNA).await.unwrap();
+    for _ in 0..2 {
+        pipe.tool(named("12:00"));
+    }
+    assert_eq!(staged(&pipe), [(none.clone(), text("12:00"))]);
+    // One without a name, and one whose call has come.
+    pipe.question("?", ANNA).await.unwrap();
+    pipe.tool(activity("12:00"));
+    pipe.tool(ToolActivity { call_id: "2".into(), ..call() });
+    pipe.tool(ToolActivity { call_id: "2".into(), ..named("12:30") });
+    assert_eq!(staged(&pipe), [(None, text("12:00")), (text("[7]"), None), (None, text("12:30"))]);
+
+    // A later step, and a question that goes on with its turn, have the result of an earlier call.
+    let asked = r#"{"session_id":"anna","message_id":"m1"}"#;
+    for _ in 0..2 {
+        pipe.question("When?", asked).await.unwrap();
+        pipe.tool(named("13:00"));
+        assert_eq!(staged(&pipe), [(none.clone(), text("13:00"))], "the turn is not open");
+    }
+    pipe.question("When?", asked).await.unwrap();
+    pipe.tool(call());
+    assert_eq!(pipe.answer("", "{}").await.unwrap().effect, Effect::Stored);
+    pipe.tool(named("14:00"));
+    assert_eq!(staged(&pipe), [(None, text("14:00"))]);
+    for metadata in [asked, r#"{"session_id":"anna","message_id":"m1","memory":{"window":false}}"#] {
+        pipe.question("When?", metadata).await.unwrap();
+        pipe.tool(named("14:00"));
+        assert_eq!(staged(&pipe), [(None, text("14:00"))], "{metadata}");
+    }
+    assert_eq!(pipe.answer("At two.", "{}").await.unwrap().effect, Effect::Stored);
+    let seen = pipe.question("And then?", ANNA).await.unwrap().metadata.unwrap();
+    assert!(seen.contains(r#""arguments":"[7]""#) && seen.contains("14:00") && seen.contains("At two."), "{seen}");
+    pipe.question("When?", asked).await.unwrap();
+    pipe.tool(named("15:00"));
+    assert_eq!(staged(&pipe), [(none, text("15:00"))], "it is no longer open");
+}
+
 #[derive(Debug)]
 struct Words;
 

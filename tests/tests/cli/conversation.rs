@@ -77,6 +77,42 @@ fn a_line_of_the_tools_lane_that_says_nothing_is_invalid_and_passes() {
 }
 
 #[test]
+fn a_call_without_arguments_and_a_result_that_is_null_are_part_of_the_turn() {
+    let shown = |tools: &[Value]| {
+        let lines: String = tools.iter().map(|one| tool(&json!({}), one)).collect();
+        let input = [question("s", "When?"), lines, answer("Now."), question("s", "Sure?")].concat();
+        let ran = call(&["run", "--set", "conversation=true"], input.as_bytes()).ok();
+        let last: Value = serde_json::from_str(ran.text().lines().last().unwrap()).unwrap();
+        last["metadata"]["memory_messages"].clone()
+    };
+    let turn = |name: &str, arguments: &str, content: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        json!([
+            {"role": "user", "content": "When?"},
+            {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c", "content": content},
+            {"role": "assistant", "content": "Now."},
+        ])
+    };
+    let line = |more: Value| {
+        let mut one = json!({"call_id": "c"});
+        one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        one
+    };
+    let delete = json!({"name": "delete", "arguments": {"f": 7}});
+    let mut both = delete.clone();
+    both["output"] = Value::Null;
+    let deleted = turn("delete", "{\"f\":7}", "null");
+    assert_eq!(shown(&[line(both)]), deleted);
+    assert_eq!(shown(&[line(delete), line(json!({"output": null}))]), deleted);
+    let now = turn("now", "{}", "12:00");
+    assert_eq!(shown(&[line(json!({"name": "now", "output": "12:00"}))]), now);
+    assert_eq!(shown(&[line(json!({"name": "now", "arguments": null, "output": "12:00"}))]), now);
+    let split = [json!({"name": "now", "arguments": null}), json!({"name": "now", "output": "12:00"})];
+    assert_eq!(shown(&split.map(line)), now);
+}
+
+#[test]
 fn tokens_are_counted_with_a_vocabulary_if_told_to() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory").to_str().unwrap().to_owned();

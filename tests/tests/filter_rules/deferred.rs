@@ -243,6 +243,41 @@ async fn what_is_too_much_is_dropped_and_what_is_left_at_the_end_is_abandoned(gi
     assert_eq!(held(&given, "s1", "title").await.as_deref(), Some("Another one"));
 }
 
+async fn uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wait(given: Given) {
+    let mut node = Node::new(&given.store, r#"{"conversation": true}"#).await;
+    let use_of = async |node: &mut Node, session: &str| {
+        node.clock.advance(Duration::from_secs(1));
+        node.pipe.question("?", &format!(r#"{{"session_id":"{session}","user_id":"anna"}}"#)).await.unwrap();
+        node.reply("!").await.due
+    };
+    let before = maintenance(&node, Arc::new(NoModel));
+    for session in ["s0", "s1", "s2"] {
+        for task in use_of(&mut node, session).await {
+            assert_eq!(before.run(task).await, Outcome::Done);
+        }
+    }
+    // The only place is taken by a title.
+    let model = Puppet::new();
+    let maintenance = bounded(&node, model.clone(), |options| (options.max_tasks, options.concurrency) = (3, 1));
+    maintenance.submit(turn(&mut node, "other", 1).await.due);
+    model.until_asked(1).await;
+    for session in ["s0", "s1", "s0"] {
+        let due = use_of(&mut node, session).await;
+        assert_eq!(due.iter().map(|task| &*task.name).collect::<Vec<_>>(), ["activity"]);
+        maintenance.submit(due);
+    }
+    assert_eq!((maintenance.pending(), maintenance.counters().dropped), (3, 0));
+    maintenance.submit(turn(&mut node, "more", 1).await.due);
+    assert_eq!((maintenance.pending(), maintenance.counters().dropped), (3, 1));
+    model.say("Title");
+    assert_eq!(maintenance.shutdown(Duration::from_secs(60)).await, 0);
+    let counters = maintenance.counters();
+    assert_eq!((counters.titles.done, counters.others.done, counters.abandoned), (1, 2, 0));
+    let listed = node.sessions.user_sessions("anna", None, 0).await.unwrap().sessions;
+    let names: Vec<Value> = listed.iter().map(|text| serde_json::from_str::<Value>(text).unwrap()).collect();
+    assert_eq!(names.iter().map(|entry| &entry["session"]).collect::<Vec<_>>(), ["s0", "s1", "s2"]);
+}
+
 async fn of_a_session_that_is_gone_nothing_is_left(given: Given) {
     let mut node = Node::new(&given.store, r#"{"conversation": true}"#).await;
     let model = Puppet::new();
@@ -315,6 +350,7 @@ on_every_store! {
     a_title_comes_with_the_first_turn_and_is_refined,
     without_a_model_there_are_digests_and_first_messages,
     what_is_too_much_is_dropped_and_what_is_left_at_the_end_is_abandoned,
+    uses_of_a_user_s_sessions_are_noted_in_their_order_however_long_they_wait,
     of_a_session_that_is_gone_nothing_is_left,
     what_is_about_to_be_removed_is_copied_before_and_nothing_else,
 }

@@ -108,6 +108,28 @@ fn others_go_on_after_a_session_that_is_wrong() {
 }
 
 #[test]
+fn a_session_that_comes_twice_is_there_as_it_came_first() {
+    let (place, good) = good();
+    let first = good.join("\n") + "\n";
+    let twice = place.told(&[&*first, &*first].concat(), &["--dry-run", "--replace"]);
+    assert_eq!((&twice["already_there"], &twice["left"]), (&json!(2), &json!([])), "{twice}");
+    place.run(&["session", "append", "a", "--question", "??", "--answer", "!!", "--node", "n1"], b"").ok();
+    let second = place.export(&["a"]);
+    for arguments in [&["--dry-run"][..], &["--dry-run", "--replace"], &[], &["--replace"]] {
+        let other = Place::directory();
+        let ran = other.import(&[&*first, &*second, &*first].concat(), &[arguments, &["--json"]].concat());
+        let told = ran.json();
+        assert_eq!((ran.code, &told["imported"], &told["already_there"]), (1, &json!(1), &json!(1)), "{told}");
+        let why = told["left"][0]["why"].as_str().unwrap();
+        let clash = format!("from line 1 and from line {}", good.len() + 1);
+        assert!(why.contains(&clash) && told["left"].as_array().unwrap().len() == 1, "{told}");
+        if !arguments.contains(&"--dry-run") {
+            assert_eq!(other.export(&["a"]), first);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_text_or_too_long_is_told_and_others_go_on() {
     let place = Place::directory();
     place.run(&["session", "create", "a"], b"").ok();

@@ -180,6 +180,65 @@ fn neurolink_s_sessions_come_with_owner_title_and_tools() {
 }
 
 #[test]
+fn a_result_of_neurolink_that_is_only_an_error_says_it() {
+    let row = |role: &str, content: &str| json!({"role": role, "content": content, "tool": "f", "args": {}});
+    let mut failed = row("tool_result", "");
+    failed["result"] = json!({"success": false, "error": "the disk is full"});
+    let rows = [row("user", "x"), row("tool_call", ""), failed, row("assistant", "It failed.")];
+    let place = Place::directory();
+    assert_eq!(place.told(&json!({"sessionId": "s", "messages": rows}).to_string(), &[])["imported"], 1);
+    assert_eq!(place.said("s", &[])[2], "tool: the disk is full");
+    let page = place.run(&["session", "messages", "s", "--json"], b"").ok().json();
+    assert_eq!(page["messages"][2]["message"]["tool"]["error"], "the disk is full");
+}
+
+#[test]
+fn two_sessions_of_theirs_with_one_id_do_not_replace_each_other() {
+    let server = RedisServer::start().unwrap();
+    for user in ["u1", "u2"] {
+        let rows = json!([{"role": "user", "content": format!("I am {user}")}, {"role": "assistant", "content": "Hi"}]);
+        let document = json!({"sessionId": "same", "userId": user, "messages": rows}).to_string();
+        send(&server, &["SET", &format!("neurolink:conversation:{user}:same"), &document]);
+    }
+    let place = Place::directory();
+    let check = |more: &[&str]| {
+        let ran = moved(&place, &server, "neurolink", more);
+        assert_eq!((ran.code, &ran.json()["imported"]), (1, &json!(1)), "{ran:?}");
+        let told = ran.json()["left"].clone();
+        assert_eq!((told.as_array().unwrap().len(), &told[0]["session"]), (1, &json!("same")));
+        let why = told[0]["why"].as_str().unwrap();
+        for user in ["u1", "u2"] {
+            assert!(why.contains(&format!("neurolink:conversation:{user}:same")), "{why}");
+        }
+        assert!(!why.contains("--replace"), "{why}");
+        // Whose came first.
+        why.find(":u1:") < why.find(":u2:")
+    };
+    check(&["--dry-run"]);
+    check(&["--dry-run", "--replace"]);
+    for more in [&[][..], &["--replace"]] {
+        let first = if check(more) { "user: I am u1" } else { "user: I am u2" };
+        assert_eq!(place.said("same", &[]), [first, "assistant: Hi"]);
+    }
+
+    // A dump, and nodes of one name in two directories.
+    let document = json!({"sessionId": "same", "messages": []}).to_string();
+    let told = Place::directory().told(&format!("{document}\n{document}\n"), &["--dry-run"]);
+    let why = told["left"][0]["why"].as_str().unwrap();
+    assert!(why.contains("from line 1 and from line 2"), "{told}");
+    let folder = tempfile::tempdir().unwrap();
+    for (copy, node) in [("a", "llm"), ("a", "other"), ("b", "llm")] {
+        let path = folder.path().join(copy).join("node_memory/app/c1");
+        fs::create_dir_all(&path).unwrap();
+        let rows = json!([{"message_id": "1", "role": "user", "content": copy}]);
+        fs::write(path.join(format!("{node}.json")), json!({"version": 1, "messages": rows}).to_string()).unwrap();
+    }
+    let ran = place.run(&["session", "import", folder.path().to_str().unwrap(), "--replace", "--json"], b"");
+    assert!(ran.code == 1 && ran.json()["messages"] == 2, "{ran:?}");
+    assert_eq!(place.said("c1", &["--app", "app", "--node", "llm"]), ["user: a"]);
+}
+
+#[test]
 fn rocketride_s_sessions_come_as_they_are() {
     let server = RedisServer::start().unwrap();
     let history = "{\"op\": \"put\", \"key\": \"last_answer\", \"timestamp\": 1795186917.1}";

@@ -1,0 +1,141 @@
+//! Tasks that wait to be done in the background.
+//!
+//! Promises that those of one subject and name are done in the order in which they came, and that each is there once, as
+//! it was named last. Refuses more than so many, those at work among them.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::Task;
+
+/// The bundled filter's task for a user: a session was used. Its state begins with the session, which is told of by this
+/// task alone: that of another session does not stand for it.
+const ACTIVITY: &str = "activity";
+
+/// Subject and name.
+pub(super) type Key = (String, String);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// Of each key that somebody works for, perhaps on the last one: then none waits.
+    waiting: HashMap<Key, VecDeque<Task>>,
+    /// Tasks that wait or are at work.
+    count: usize,
+}
+
+/// What became of a task that was handed in.
+pub(super) enum Added {
+    /// It waits, and somebody has to work for its key.
+    First(Key),
+    /// It waits behind others, or in the place of an older one.
+    Waits,
+    /// There is no room.
+    Full,
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// A task comes, where there may be so many.
+    pub fn add(&mut self, task: Task, most: usize) -> Added {
+        let key = (task.subject.clone(), task.name.clone());
+        if let Some(waiting) = self.waiting.get_mut(&key)
+            && let Some(older) = waiting.iter().position(|other| about(other) == about(&task))
+        {
+            // What is known of it now comes after what became known meanwhile of others.
+            waiting.remove(older);
+            waiting.push_back(task);
+            return Added::Waits;
+        }
+        if self.count >= most {
+            return Added::Full;
+        }
+        self.count += 1;
+        let is_known = self.waiting.contains_key(&key);
+        self.waiting.entry(key.clone()).or_default().push_back(task);
+        if is_known { Added::Waits } else { Added::First(key) }
+    }
+
+    /// The next one, to be worked on.
+    pub fn next(&mut self, key: &Key) -> Option<Task> {
+        self.waiting.get_mut(key)?.pop_front()
+    }
+
+    /// One that was worked on is over. Whether others wait.
+    pub fn goes_on(&mut self, key: &Key) -> bool {
+        self.count = self.count.saturating_sub(1);
+        let waits = self.waiting.get(key).is_some_and(|waiting| !waiting.is_empty());
+        if !waits {
+            self.waiting.remove(key);
+        }
+        waits
+    }
+
+    /// Nobody works for them any more. How many are given up, with the one at work if there is one.
+    pub fn give_up(&mut self, key: &Key, is_at_work: bool) -> usize {
+        let waiting = self.waiting.remove(key).map_or(0, |waiting| waiting.len());
+        let left = waiting.saturating_add(usize::from(is_at_work));
+        self.count = self.count.saturating_sub(left);
+        left
+    }
+}
+
+/// Which of the tasks of its key it is.
+fn about(task: &Task) -> Option<&str> {
+    (task.name == ACTIVITY).then(|| task.state.split(' ').next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(name: &str, state: &str) -> Task {
+        Task { subject: "user/anna".to_owned(), name: name.to_owned(), state: state.to_owned() }
+    }
+
+    fn key(name: &str) -> Key {
+        ("user/anna".to_owned(), name.to_owned())
+    }
+
+    fn states(queue: &mut Queue, name: &str) -> Vec<String> {
+        let mut states = Vec::new();
+        while let Some(task) = queue.next(&key(name)) {
+            states.push(task.state);
+            queue.goes_on(&key(name));
+        }
+        states
+    }
+
+    #[test]
+    fn a_task_is_there_once_as_it_was_named_last() {
+        let mut queue = Queue::default();
+        assert!(matches!(queue.add(task("title", "1"), 3), Added::First(_)));
+        assert!(matches!(queue.add(task("title", "2"), 3), Added::Waits));
+        assert_eq!((queue.len(), states(&mut queue, "title")), (1, vec!["2".to_owned()]));
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn of_uses_each_session_s_last_one_is_there_in_their_order() {
+        let mut queue = Queue::default();
+        for state in ["a 1 10", "b 1 20", "a 1 30", "", "c 1 40"] {
+            assert!(!matches!(queue.add(task("activity", state), 4), Added::Full));
+        }
+        assert!(matches!(queue.add(task("activity", "d 1 50"), 4), Added::Full));
+        assert!(matches!(queue.add(task("activity", "b 1 60"), 4), Added::Waits));
+        assert_eq!(queue.len(), 4);
+        assert_eq!(states(&mut queue, "activity"), ["a 1 30", "", "c 1 40", "b 1 60"]);
+        assert!(matches!(queue.add(task("activity", "a 1 70"), 4), Added::First(_)));
+    }
+
+    #[test]
+    fn what_comes_while_another_is_at_work_waits_behind_it_and_both_are_given_up() {
+        let mut queue = Queue::default();
+        queue.add(task("title", "1"), 2);
+        assert!(queue.next(&key("title")).is_some());
+        assert!(matches!(queue.add(task("title", "2"), 2), Added::Waits));
+        assert!(matches!(queue.add(task("summary", ""), 2), Added::Full));
+        assert_eq!((queue.give_up(&key("title"), true), queue.len()), (2, 0));
+    }
+}
