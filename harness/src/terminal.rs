@@ -5,6 +5,8 @@
 //! colour and ornaments appear on terminals only, and that a progress bar and messages don't disturb each
 //! other. For a command that answers in JSON, each message is a JSON object on a line of its own.
 
+mod table;
+
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
     sync::{
@@ -14,7 +16,6 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
 use keepline::lend::is_printable;
 use owo_colors::OwoColorize;
@@ -30,6 +31,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+pub use self::table::print_table;
 use crate::{error::Usage, json_text};
 
 /// The bar that messages must be written above.
@@ -212,28 +214,6 @@ pub fn one_line(text: &str) -> String {
 /// A text of a plugin's as an argument that a person may copy into a shell: it ends where its quotes do.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", one_line(text).replace('\'', "'\\''"))
-}
-
-/// Rows with a heading: a table for people, tab-separated fields without the heading for programs. A tab or a
-/// new line in a field is escaped for both.
-pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
-    let clean = |cell: &String| one_line(cell);
-    if is_for_people() {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(heading);
-        table.add_rows(rows.iter().map(|row| row.each_ref().map(clean)));
-        // So say terminals that don't know theirs.
-        if table.width() == Some(0) {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        return print_line(&table.to_string());
-    }
-    let mut output = BufWriter::new(io::stdout().lock());
-    for row in &rows {
-        writeln!(output, "{}", row.each_ref().map(clean).join("\t"))?;
-    }
-    output.flush()
 }
 
 /// `1 session`, `2 sessions`.
