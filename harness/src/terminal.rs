@@ -285,6 +285,8 @@ impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
+            // Where in its source a library says it, which is of no use to people.
+            name if name.starts_with("log.") => {}
             name => self.fields.push_str(&format!(" {name}={value:?}")),
         }
     }
@@ -300,6 +302,24 @@ mod tests {
         assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
         assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
         assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
+    }
+
+    #[test]
+    fn where_a_library_says_something_is_left_out() {
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(Kept), || {
+            tracing::warn!(log.file = "/root/.cargo/registry/x.rs", log.line = 259, reason = "r", "damaged");
+        });
+    }
+
+    /// Holds an event against what is expected of it.
+    struct Kept;
+
+    impl<S: Subscriber> Layer<S> for Kept {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            let mut line = Line::default();
+            event.record(&mut line);
+            assert_eq!((line.message.as_str(), line.fields.as_str()), ("damaged", " reason=\"r\""));
+        }
     }
 
     #[test]
