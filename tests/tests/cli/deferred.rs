@@ -287,13 +287,13 @@ fn upkeep_says_what_it_can_not_do() {
     let dir = ["--dir", directory.path().to_str().unwrap()];
     let call = |arguments: &[&str]| call(&[arguments, &dir[..]].concat(), b"");
     call(&["session", "create", "anna"]).ok();
-    for (arguments, code, told) in [
-        (&["session", "upkeep", "ben", "--json", "--set", "conversation=true"][..], "not-found", "ben"),
-        (&["session", "upkeep", "a b", "--json", "--set", "conversation=true"], "invalid-session", "a b"),
-        (&["session", "upkeep", "anna", "--json"], "failed", "title"),
+    for (arguments, exit_code, code, told) in [
+        (&["session", "upkeep", "ben", "--json", "--set", "conversation=true"][..], 1, "not-found", "ben"),
+        (&["session", "upkeep", "a b", "--json", "--set", "conversation=true"], 1, "invalid-session", "a b"),
+        (&["session", "upkeep", "anna", "--json"], 2, "usage", "set conversation=true"),
     ] {
         let ran = call(arguments);
-        assert!(ran.code == 1 && ran.text().is_empty(), "{ran:?}");
+        assert!(ran.code == exit_code && ran.text().is_empty(), "{ran:?}");
         let error: Value = serde_json::from_str(ran.err.lines().last().unwrap()).unwrap();
         assert_eq!(error["error"]["code"], code, "{ran:?}");
         assert!(error["error"]["message"].as_str().unwrap().contains(told), "{ran:?}");
