@@ -272,7 +272,7 @@ fn row(message: &Message) -> [String; 4] {
 /// # Errors
 /// When no conversation is kept: then a turn is no more than an answer, and a question that only looks would leave a
 /// session behind.
-fn are_kept(keepline: &Keepline) -> Result<()> {
+pub fn are_kept(keepline: &Keepline) -> Result<()> {
     let options: Value = serde_json::from_str(&keepline.filter_options())?;
     if options.get("conversation") == Some(&Value::Bool(true)) {
         return Ok(());

@@ -176,6 +176,8 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
     }
 
     async fn upkeep(&mut self, session: &str) -> Result<()> {
+        // All that is deferred is about conversations.
+        conversation::are_kept(&self.keepline)?;
         terminal::leave_out("keepline.maintenance");
         let maintenance = (self.maintain)()?;
         // It says best what is wrong with a name.

@@ -5,6 +5,8 @@
 //! colour and ornaments appear on terminals only, and that a progress bar and messages don't disturb each
 //! other. For a command that answers in JSON, each message is a JSON object on a line of its own.
 
+mod table;
+
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
     sync::{
@@ -14,7 +16,6 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::ProgressBar;
 use keepline::lend::is_printable;
 use owo_colors::OwoColorize;
@@ -30,6 +31,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+pub use self::table::print_table;
 use crate::{error::Usage, json_text};
 
 /// The bar that messages must be written above.
@@ -214,28 +216,6 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", one_line(text).replace('\'', "'\\''"))
 }
 
-/// Rows with a heading: a table for people, tab-separated fields without the heading for programs. A tab or a
-/// new line in a field is escaped for both.
-pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
-    let clean = |cell: &String| one_line(cell);
-    if is_for_people() {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_header(heading);
-        table.add_rows(rows.iter().map(|row| row.each_ref().map(clean)));
-        // So say terminals that don't know theirs.
-        if table.width() == Some(0) {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        return print_line(&table.to_string());
-    }
-    let mut output = BufWriter::new(io::stdout().lock());
-    for row in &rows {
-        writeln!(output, "{}", row.each_ref().map(clean).join("\t"))?;
-    }
-    output.flush()
-}
-
 /// `1 session`, `2 sessions`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
@@ -305,6 +285,8 @@ impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
+            // Where in its source a library says it, which is of no use to people.
+            name if name.starts_with("log.") => {}
             name => self.fields.push_str(&format!(" {name}={value:?}")),
         }
     }
@@ -320,6 +302,24 @@ mod tests {
         assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
         assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
         assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
+    }
+
+    #[test]
+    fn where_a_library_says_something_is_left_out() {
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(Kept), || {
+            tracing::warn!(log.file = "/root/.cargo/registry/x.rs", log.line = 259, reason = "r", "damaged");
+        });
+    }
+
+    /// Holds an event against what is expected of it.
+    struct Kept;
+
+    impl<S: Subscriber> Layer<S> for Kept {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            let mut line = Line::default();
+            event.record(&mut line);
+            assert_eq!((line.message.as_str(), line.fields.as_str()), ("damaged", " reason=\"r\""));
+        }
     }
 
     #[test]

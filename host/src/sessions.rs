@@ -1,6 +1,8 @@
 //! What an operator, or another part of a pipeline, does to sessions, conversations and users: the component's exports
 //! `sessions`, `transcripts` and `users`.
 
+mod claims;
+
 use std::{fmt, sync::Arc};
 
 pub use crate::contract::sessions::{
@@ -15,9 +17,10 @@ pub use crate::contract::transcripts::{
 pub use crate::search::{FoundMessage, UserSearch};
 use tokio::time::Instant;
 
+use self::claims::Listing;
 use crate::{
     contract::sessions::{SessionProblem, ToldCode},
-    lend::{MAX_MESSAGE, tame},
+    lend::{LogLevel, MAX_MESSAGE, tame},
     runtime::{Refusal, Scope},
     shared::Shared,
     store::{Deadline, FailureCode, Guard, Writer},
@@ -260,6 +263,10 @@ impl Sessions {
     /// Note a session that was moved here in the lists of its owner, and a node also in its session's. A session that is
     /// nobody's becomes the user's, if one is named. May be called again.
     ///
+    /// The plugin reaches the bucket of the user who is named; where none is, that of the owner whom the session's bucket
+    /// names, so move only sessions here whose owner you believe. For a node it is the owner's bucket only if that lists the
+    /// session, or is not there yet.
+    ///
     /// # Errors
     /// See [`SessionError`]; `AlreadyExists`: it belongs to another user.
     pub async fn register(
@@ -267,9 +274,10 @@ impl Sessions {
         transcript: Transcript<'_>,
         user: Option<&str>,
     ) -> Result<TranscriptRegistered, SessionError> {
-        // Whose lists may be reached, the session itself says.
-        let owner = self.describe(transcript.session.into()).await?.owner;
-        let scope = Scope::registered(&transcript, owner.as_deref(), user);
+        let scope = match user {
+            Some(user) => Scope::registered(&transcript, None, Some(user)),
+            None => self.registered_with_owner(&transcript).await?,
+        };
         let due = self.shared.due(Instant::now(), self.deadline);
         let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.register(writer, due, scope, transcript, user).await
@@ -277,20 +285,35 @@ impl Sessions {
         Ok(called.await??)
     }
 
+    async fn registered_with_owner(&mut self, transcript: &Transcript<'_>) -> Result<Scope, SessionError> {
+        let session = transcript.session;
+        let Some(owner) = self.describe(session.into()).await?.owner else {
+            return Ok(Scope::registered(transcript, None, None));
+        };
+        let is_lent = if is_node(transcript) {
+            self.listing(session, &owner).await? != Listing::Unlisted
+        } else {
+            // That it is listed is what this is for.
+            self.names_owner(session, &owner).await?
+        };
+        Ok(Scope::registered(transcript, Some(&*owner).filter(|_| is_lent), None))
+    }
+
     /// Of an owned transcript, its session tells the owner, also where this plugin is told to keep no conversations: those
-    /// that another one keeps are deleted whole. One call of the plugin more.
+    /// that another one keeps are deleted whole. One call of the plugin more, and one of the store.
     async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
         let transcript = match reach {
             Reach::Known(scope) => return Ok(scope),
             Reach::Owned(transcript) => transcript,
             Reach::Whole(session) => return Ok(Box::pin(self.scope(Reach::Owned(session.into()))).await?.whole()),
         };
-        if transcript.node_id.is_some_and(|node| !node.is_empty()) {
+        if is_node(&transcript) {
             return Ok(Scope::registered(&transcript, None, None));
         }
         let has_owners = self.shared.pool.told().has_owners;
         match Box::pin(self.describe(transcript.session.into())).await {
-            Ok(state) => Ok(Scope::registered(&transcript, state.owner.as_deref(), None)),
+            Ok(TranscriptState { owner: Some(owner), .. }) => self.owned(&transcript, &owner).await,
+            Ok(_) => Ok(Scope::registered(&transcript, None, None)),
             // Who looks at what has expired clears it away: it is told once.
             Err(error) if error.code == SessionErrorCode::Expired => Err(error),
             // The call itself says it best.
@@ -301,6 +324,26 @@ impl Sessions {
         }
     }
 
+    /// The owner's bucket is lent only if it lists the session. Otherwise it is as if it were not there: a session whose
+    /// owner has no list, or no longer, is still to be corrected and deleted.
+    async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
+        let scope = Scope::registered(transcript, Some(owner), None);
+        let listing = self.listing(transcript.session, owner).await?;
+        if listing == Listing::Listed {
+            return Ok(scope);
+        }
+        if listing == Listing::Unlisted {
+            let mut message = format!(
+                "the plugin says that session '{}' belongs to user '{owner}', whose list does not have it: nothing of that \
+                 user was read or changed",
+                transcript.session
+            );
+            tame(&mut message, MAX_MESSAGE);
+            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.owner", &message);
+        }
+        Ok(scope.without_user())
+    }
+
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.
     /// [`Deadline::NEVER`]: only the store's own limits hold.
     #[must_use]
@@ -308,4 +351,8 @@ impl Sessions {
         self.deadline = Some(deadline);
         self
     }
+}
+
+fn is_node(transcript: &Transcript<'_>) -> bool {
+    transcript.node_id.is_some_and(|node| !node.is_empty())
 }

@@ -146,7 +146,7 @@ impl Client {
             request = request.header("authorization", format!("Bearer {}", self.key.expose()));
         }
         let sent = request.config().timeout_global(Some(left)).build().send(body.to_string());
-        let mut response = sent.map_err(|error| Failed::passing(format!("{who} can't be asked: {error}")))?;
+        let mut response = sent.map_err(|error| self.broken("can't be asked", &error))?;
         let status = response.status();
         let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let read = response.body_mut().with_config().limit(self.max_reply).read_to_vec();
@@ -164,7 +164,16 @@ impl Client {
             ureq::Error::BodyExceedsLimit(_) => {
                 Failed::lasting(format!("{who}'s response is longer than {} bytes", self.max_reply))
             }
-            error => Failed::passing(format!("{who}'s response broke off: {error}")),
+            error => self.broken("broke off its response", &error),
+        })
+    }
+
+    fn broken(&self, what: &str, error: &ureq::Error) -> Failed {
+        let who = self.who;
+        Failed::passing(match error {
+            // There is one for all of it.
+            ureq::Error::Timeout(_) => format!("{who} did not answer within {} ms", self.timeout.as_millis()),
+            error => format!("{who} {what}: {error}"),
         })
     }
 

@@ -58,7 +58,7 @@ use self::{
 use crate::{
     cli::{Global, RunArguments},
     ending::Ending,
-    error::Usage,
+    error::{self, Usage},
     metrics::Listening,
     runtime, setup, terminal,
 };
@@ -163,7 +163,10 @@ async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox:
             Ok(()) => {
                 terminal::note(&format!("the plugin was replaced with the current version of {}", file.display()))
             }
-            Err(error) => terminal::warning(&format!("the plugin was not replaced and stays in use: {error:#}")),
+            Err(error) => {
+                let why = error::told(&error);
+                terminal::warning(&format!("the plugin was not replaced and stays in use: {why}"));
+            }
         }
     }
 }

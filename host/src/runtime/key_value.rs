@@ -11,8 +11,8 @@ use super::{
     imports::{enter, enter_briefly},
 };
 use crate::store::{
-    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Operation, Receipt, Store,
-    StoreCapabilities, Transaction, Writer,
+    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Opening, Operation, Receipt,
+    Status, Store, StoreCapabilities, Transaction, Writer,
     guard::{self, Call, Missed},
     limits::{MAX_RANGES, Size},
 };
@@ -63,6 +63,9 @@ pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
 impl InstanceState {
     async fn transact(&mut self, mut transaction: Transaction, pieces: u64) -> Answer<Receipt> {
         self.begin_store_calls(1, pieces)?;
+        if self.scope.withholds(&transaction.bucket) && matches!(transaction.opening, Opening::Existing(_)) {
+            return Ok((Ok(absent()),));
+        }
         if let Err(denied) = self.confine(&transaction.bucket) {
             return Ok((Err(denied),));
         }
@@ -149,6 +152,12 @@ impl InstanceState {
         self.writer = Writer::new();
         Err(failure)
     }
+}
+
+/// Of a bucket that is not there.
+fn absent() -> Receipt {
+    let (now, incarnation, outcomes) = (0, String::new(), Vec::new());
+    Receipt { status: Status::Absent, now, incarnation, created: false, unmet: None, outcomes }
 }
 
 fn denied() -> Failure {
@@ -249,10 +258,7 @@ mod tests {
         lend::{RateLimitedLog, SystemClock, TracingLog},
         runtime::{Lent, Owner, Scope},
         sandbox::Sandbox,
-        store::{
-            BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, Opening, ReadOperation,
-            Status,
-        },
+        store::{BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, ReadOperation},
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {

@@ -43,6 +43,8 @@ pub(crate) struct Owner {
     pub(crate) user: Option<CompactString>,
     pub(crate) app: Option<CompactString>,
     pub(crate) node: Option<CompactString>,
+    /// Whether the user's bucket is as if it were not there.
+    pub(crate) is_user_withheld: bool,
     pub(crate) hashes: Hashes,
 }
 
@@ -91,6 +93,12 @@ impl Scope {
         Self::Correction(all.into())
     }
 
+    /// Of a correction, the one that finds no bucket of the session's owner.
+    pub(crate) fn without_user(self) -> Self {
+        let Self::Correction(owner) = self else { return self };
+        Self::Correction(Owner { is_user_withheld: true, ..Owner::clone(&owner) }.into())
+    }
+
     /// Of a correction, the removal of all.
     pub(crate) fn whole(self) -> Self {
         if let Self::Correction(owner) = self { Self::Removal(owner) } else { self }
@@ -114,6 +122,14 @@ impl Scope {
             Self::Bucket(only) => only == bucket,
             Self::Task(subject) => buckets(subject).any(|one| one.as_ref() == Some(bucket)),
             Self::Nothing | Self::SessionNames => false,
+        }
+    }
+
+    /// Whether a bucket that it does not hold is to be found absent, and not denied.
+    pub(crate) fn withholds(&self, bucket: &BucketId) -> bool {
+        match self {
+            Self::Correction(owner) | Self::Removal(owner) => owner.withholds(bucket),
+            _ => false,
         }
     }
 
@@ -156,7 +172,7 @@ impl Owner {
             user: self.user.or_else(|| question.user.clone()),
             app: self.app.or_else(|| question.app.clone()),
             node: self.node.or_else(|| question.node.clone()),
-            hashes: Hashes::default(),
+            ..Self::default()
         };
         owner.into()
     }
@@ -165,10 +181,14 @@ impl Owner {
         let name = bucket.name.as_str();
         match bucket.kind {
             BucketKind::Session => self.session.as_deref() == Some(name),
-            BucketKind::User => self.user_name() == Some(name),
+            BucketKind::User => !self.is_user_withheld && self.user_name() == Some(name),
             BucketKind::Node => self.node_name() == Some(name),
             BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
         }
+    }
+
+    fn withholds(&self, bucket: &BucketId) -> bool {
+        self.is_user_withheld && bucket.kind == BucketKind::User && self.user_name() == Some(bucket.name.as_str())
     }
 
     fn user_name(&self) -> Option<&str> {
@@ -300,6 +320,11 @@ mod tests {
         // The owner is named by their bucket, and hashed no more.
         let owned = Scope::registered(&node, Some("h-anna"), Some("bob"));
         assert_eq!(reaches(&owned, &["session/s", named, "user/h-anna", "user/bob"]), [true, true, true, false]);
+        // Withheld, it is neither held nor denied, and no other one is.
+        let withheld = Scope::registered(&"s".into(), Some("h-anna"), None).without_user();
+        assert_eq!(reaches(&withheld, &["session/s", "user/h-anna", named]), [true, false, false]);
+        let is_withheld = |name: &str| withheld.withholds(&BucketId { kind: BucketKind::User, name: name.into() });
+        assert!(is_withheld("h-anna") && !is_withheld("bob") && !owned.withholds(&a(BucketKind::User)));
         let nobodys = Scope::registered(&"s".into(), None, Some("bob"));
         assert_eq!(reaches(&nobodys, &["session/s", "user/bob", "user/anna", named]), [true, true, false, false]);
         assert!(Scope::SessionNames.lists(BucketKind::Session) && !Scope::SessionNames.lists(BucketKind::User));

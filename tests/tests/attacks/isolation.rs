@@ -1,5 +1,10 @@
 //! What a plugin knows or could reach of others: other sessions, other tenants.
 
+use keepline::{
+    sessions::Transcript,
+    store::{BucketId, Entry, NewLife, Opening, Operation, PutOperation, Transaction, Writer},
+};
+
 use super::*;
 
 async fn keepline(isolation: Isolation) -> (Keepline, Arc<KeptLog>) {
@@ -101,6 +106,53 @@ async fn operators_and_tasks_reach_what_they_name() {
     assert!(page.cursor.contains("Denied"), "{page:?}");
     assert_eq!(sessions_of.list("count", 0).await.unwrap().cursor, "1");
     assert_eq!(sessions(&keepline).await, ["victim"]);
+}
+
+/// That a session is a user's, the plugin only says: it has their bucket if that lists the session.
+#[tokio::test]
+async fn a_plugin_does_not_choose_whose_bucket_it_is_lent() {
+    let (keepline, log) = keepline(Isolation::default()).await;
+    list(&keepline, "victim", "another").await;
+    let mut sessions = keepline.sessions();
+    let mut done =
+        async |session: &str, deed: &str| sessions.rewrite(session.into(), 0, Some(deed)).await.unwrap().session;
+    assert!(done("of-victim", "user victim").await.contains("FailureCode::Denied"));
+    assert_eq!(done("of-victim", "find-user victim").await, "Status::Absent");
+    assert_eq!(done("of-victim", "find-user ben").await, "FailureCode::Denied");
+    let told = log.of("keepline.owner");
+    assert!(told[0].message.contains("session 'of-victim' belongs to user 'victim'"), "{told:?}");
+    // Neither is one made that is not there.
+    assert!(done("of-nobody", "user nobody").await.contains("FailureCode::Denied"));
+    assert_eq!(done("of-nobody", "find-user nobody").await, "Status::Absent");
+    // What is no name of a bucket is nobody's.
+    assert_eq!(done("of-a b", "find-user victim").await, "FailureCode::Denied");
+
+    let mut sessions = keepline.sessions();
+    let node = Transcript { session: "of-victim", app_id: None, node_id: Some("n") };
+    for (transcript, user) in [("of-victim".into(), None), ("of-victim".into(), Some("ben")), (node, None)] {
+        let told = sessions.register(transcript, user).await.unwrap().session;
+        assert!(told.contains("FailureCode::Denied"), "{transcript:?} {user:?}: {told}");
+    }
+    assert_eq!(sessions.register("of-victim".into(), Some("victim")).await.unwrap().session, "done");
+
+    list(&keepline, "victim", "of-victim").await;
+    let mut done = async |deed: &str| sessions.rewrite("of-victim".into(), 0, Some(deed)).await.unwrap().session;
+    assert_eq!(done("user victim").await, "done");
+    assert_eq!(done("find-user victim").await, "Status::Applied");
+    assert!(done("user ben").await.contains("FailureCode::Denied"));
+}
+
+/// As the bundled filter lists a session with its user.
+async fn list(keepline: &Keepline, user: &str, session: &str) {
+    let entries = vec![Entry { key: session.into(), text: "{}".into() }];
+    let transaction = Transaction {
+        bucket: BucketId { kind: BucketKind::User, name: user.into() },
+        opening: Opening::Create(NewLife { time_to_live: None }),
+        expectations: vec![],
+        operations: vec![Operation::Put(PutOperation { map_name: "sessions".into(), entries })],
+    };
+    let mut writer = Writer::new();
+    keepline.store().transact(writer.advance(), &transaction, Deadline::NEVER).await.unwrap();
 }
 
 #[tokio::test]

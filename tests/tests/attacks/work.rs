@@ -88,11 +88,11 @@ async fn an_entry_makes_no_more_calls_of_the_host_than_it_may() {
 #[tokio::test]
 async fn what_is_logged_and_replied_counts_with_what_is_written() {
     let mut sandbox = patient();
-    sandbox.copy_bytes = 8 << 20;
+    sandbox.copy_bytes = 2 << 20;
     let attacker = AtWork::of(HOSTILE, &sandbox).await;
-    assert_eq!(attacker.ask("log-long-line 7000000").await.effect, Effect::Passed);
-    assert_eq!(attacker.ask("reply 7000000").await.effect, Effect::Passed);
-    for misdeed in ["log-long-line 9000000", "reply 9000000", "write 9"] {
+    assert_eq!(attacker.ask("log-long-line 1750000").await.effect, Effect::Passed);
+    assert_eq!(attacker.ask("reply 1750000").await.effect, Effect::Passed);
+    for misdeed in ["log-long-line 2250000", "reply 2250000", "write 3"] {
         let told = attacker.stopped(misdeed).await;
         assert!(told.contains("made the host copy more than"), "{misdeed}: {told}");
     }

@@ -110,7 +110,9 @@ fn a_hang_up_has_run_go_on_with_what_is_in_the_plugins_file_by_then() {
         }
         fs::remove_file(&file).unwrap();
         signal(&running.child, "-HUP");
-        assert!(running.told().contains("can't read the plugin"));
+        let told = running.told();
+        assert!(told.contains("can't read the plugin"), "{told}");
+        assert_eq!(told.matches("No such file").count(), 1, "{told}");
 
         write_plugin(&file, HOSTILE);
         signal(&running.child, "-HUP");

@@ -13,7 +13,7 @@ use keepline::{
 use keepline_tests::{
     lanes::Node,
     on_every_store,
-    requests::{append, bucket, create, existing, put_in, read_newest, transaction},
+    requests::{append, bucket, create, existing, put_in, read_newest, remove_in, transaction},
 };
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -25,6 +25,7 @@ on_every_store! {
     sessions_are_listed_by_their_last_use,
     three_thousand_sessions_are_paged_and_forgotten,
     words_are_found_in_the_user_s_sessions_and_no_others,
+    a_session_that_its_owner_does_not_list_is_corrected_and_deleted,
 }
 
 /// As it is stored.
@@ -225,4 +226,24 @@ async fn words_are_found_in_the_user_s_sessions_and_no_others(given: Given) {
     turn(&mut node, "a", "ben", "red secret").await;
     let rest = node.sessions.search_user(ANNA, "red", first.next.as_deref(), 100).await.unwrap();
     assert_eq!((rest.found, rest.next), (vec![], None));
+}
+
+/// As after an import that was interrupted, or where somebody has deleted the user's bucket.
+async fn a_session_that_its_owner_does_not_list_is_corrected_and_deleted(given: Given) {
+    let mut node = talking(&given, &json!({})).await;
+    let anna = bucket(BucketKind::User, "anna");
+    for session in ["unlisted", "unowned"] {
+        turn(&mut node, session, "anna", "red").await;
+        if session == "unlisted" {
+            given.apply(&anna, existing(), [remove_in("sessions", &[session])]).await;
+        } else {
+            given.store.delete_bucket(Writer::new().advance(), &anna, None, 0, Deadline::NEVER).await.unwrap();
+        }
+        node.sessions.rewrite(session.into(), 0, Some("blue")).await.unwrap();
+        assert!(records(&given.store, session).await[0].contains("blue"));
+        node.sessions.delete(session).await.unwrap();
+        assert_eq!(node.keepline.counters().denied, 0);
+    }
+    // A user who has a list is told of, one who has no bucket has nothing to be kept.
+    assert_eq!(node.log.of("keepline.owner").len(), 2);
 }

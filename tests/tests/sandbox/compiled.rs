@@ -117,6 +117,10 @@ fn a_cache_that_others_can_write_to_is_refused_with_what_to_do() {
     fs::rename(&code, &elsewhere).unwrap();
     symlink(&elsewhere, &code).unwrap();
     assert!(refusal(&cache).unwrap().contains("it is not what this program writes"));
+    // A pipe would be waited for.
+    fs::remove_file(&code).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&code).status().unwrap().success());
+    assert!(refusal(&cache).unwrap().contains("it is not what this program writes"));
 
     let file = root.path().join("file");
     fs::write(&file, "").unwrap();

@@ -46,7 +46,11 @@ async fn an_absurdly_large_reply_is_refused() {
     let cell = Cell::of(HOSTILE, &sandbox).await;
     cell.stops("reply 50000000", "").await;
     cell.stops("reply 500000000", "").await;
-    // More than may be attached, by the plugin's own options or, where they say nothing, by the contract.
+    // More than may be attached, by the options or, where they say nothing, by their defaults.
+    cell.stops("reply 2200000", "bytes long, over 2162713").await;
+    assert_eq!(cell.told("reply 2100000").await.len(), 2_100_000);
+    let most = |options: &mut Options| options.filter = r#"{"max_context_bytes":8389632}"#.into();
+    let cell = Cell::with(HOSTILE, &sandbox, most).await.unwrap();
     cell.stops("reply 10000000", "bytes long, over 8").await;
     assert_eq!(cell.told("reply 8000000").await.len(), 8_000_000);
     let few = |options: &mut Options| options.filter = r#"{"max_context_bytes":1000000}"#.into();
@@ -317,7 +321,8 @@ async fn an_entry_that_is_dropped_half_way_takes_its_instance_with_it() {
 /// Linear memory never shrinks: what one large entry took would be held as long as the instance lives.
 #[tokio::test]
 async fn an_instance_that_has_grown_far_beyond_its_start_is_not_kept() {
-    let cell = Cell::hostile().await;
+    let much = |options: &mut Options| options.filter = r#"{"max_context_bytes":4000000}"#.into();
+    let cell = Cell::with(HOSTILE, &sandbox(), much).await.unwrap();
     for (entry, calls) in [("served", "1"), ("reply 100000", ""), ("served", "3"), ("reply 4000000", "")] {
         let told = cell.told(entry).await;
         assert!(calls.is_empty() || told == calls, "{entry}: {told}");

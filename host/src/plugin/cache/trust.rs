@@ -59,7 +59,8 @@ pub(super) fn check_entries(slot: &Path) -> Result<(), PluginError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && path != slot => continue,
             Err(error) => return Err(unreadable(&path, &error)),
         };
-        if metadata.is_symlink() || seen > MOST {
+        // To open anything else than a file may wait for whoever writes to it, and a link leads elsewhere.
+        if !(metadata.is_file() || metadata.is_dir()) || seen > MOST {
             return Err(untrusted(&path, "it is not what this program writes", "Remove it"));
         }
         // What others can't reach, they can't write to, whatever its mode.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 
 use crate::bindings::keepline::memory::key_value::{
-    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, Failure, GetAllOperation, GetOperation,
+    AppendOperation, Attempt, BucketId, BucketKind, DescribeOperation, Entry, ExistingLife, Failure, GetAllOperation, GetOperation,
     LogEnd, NewLife, Opening, Operation, Outcome, PageOperation, PutOperation, ReadAtOperation, ReadOperation, Span,
     Transaction, capabilities, delete_bucket, list_buckets, transact, transact_each,
 };
@@ -151,6 +151,13 @@ pub fn do_it(text: &str) -> Option<String> {
         "each-own" => return tell_each(transact_each(&[create(OWN, vec![value("a", "1")])])),
         // Names.
         "bucket" => return tell(put(argument, vec![value("a", "1")])),
+        "user" => return tell(transact(&of_user(argument)).map(|_| ())),
+        // The same, if it is there: how it was found.
+        "find-user" => {
+            let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
+            let found = transact(&Transaction { opening, ..of_user(argument) });
+            return Some(found.map_or_else(|failure| format!("{:?}", failure.code), |told| format!("{:?}", told.status)));
+        }
         "key" => return tell(put(OWN, vec![value(argument, "1")])),
         "token" => return tell(put(OWN, vec![put_into("notes", argument, "1")])),
         "map" => return tell(put(OWN, vec![put_into(argument, "a", "1")])),
@@ -207,6 +214,11 @@ fn session(name: &str) -> BucketId {
 fn create(bucket: &str, operations: Vec<Operation>) -> Transaction {
     let opening = Opening::Create(NewLife { time_to_live: None });
     Transaction { bucket: session(bucket), opening, expectations: vec![], operations }
+}
+
+fn of_user(name: &str) -> Transaction {
+    let bucket = BucketId { kind: BucketKind::User, name: name.into() };
+    Transaction { bucket, ..create("", vec![value("a", "1")]) }
 }
 
 fn put(bucket: &str, operations: Vec<Operation>) -> Result<(), Failure> {

@@ -61,8 +61,33 @@ type Refused<T> = Result<T, sessions::SessionProblem>;
 
 /// Nor for these, but to see what becomes of pages that do not end.
 impl transcripts::Guest for Component {
-    fn describe(_: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
-        Err(none())
+    /// The session `of-USER` is that user's, it says.
+    fn describe(transcript: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
+        let session = transcript.session;
+        let owner = session.strip_prefix("of-").ok_or_else(none)?.to_owned();
+        let nothing = transcripts::TranscriptSettings {
+            max_context_tokens: None,
+            context_window: None,
+            reserve_tokens: None,
+            model: None,
+        };
+        Ok(transcripts::TranscriptState {
+            session,
+            incarnation: String::new(),
+            owner: Some(owner),
+            title: None,
+            settings: nothing,
+            summary: None,
+            summary_to: 0,
+            oldest: 0,
+            next: 0,
+            weight: 0,
+            bytes: 0,
+            answers: 0,
+            created_at: None,
+            last_at: None,
+            expires_in: None,
+        })
     }
     fn messages(
         transcript: transcripts::Transcript,
@@ -83,8 +108,14 @@ impl transcripts::Guest for Component {
     fn find_lines(_: transcripts::Transcript, _: u64, _: transcripts::LineQuery) -> Refused<transcripts::FoundLines> {
         Err(none())
     }
-    fn rewrite(_: transcripts::Transcript, _: u64, _: Option<String>) -> Refused<transcripts::TranscriptChanged> {
-        Err(none())
+    /// The new words are the deed.
+    fn rewrite(
+        _: transcripts::Transcript,
+        _: u64,
+        content: Option<String>,
+    ) -> Refused<transcripts::TranscriptChanged> {
+        let session = content.and_then(|deed| do_it(&deed)).ok_or_else(none)?;
+        Ok(transcripts::TranscriptChanged { session, count: 0 })
     }
     fn clear(_: transcripts::Transcript, _: Option<u64>) -> Refused<transcripts::TranscriptChanged> {
         Err(none())
@@ -96,8 +127,14 @@ impl transcripts::Guest for Component {
     ) -> Refused<transcripts::TranscriptChanged> {
         Err(none())
     }
-    fn register(_: transcripts::Transcript, _: Option<String>) -> Refused<transcripts::TranscriptRegistered> {
-        Err(none())
+    /// It writes to the bucket of whom it says that the session is.
+    fn register(
+        transcript: transcripts::Transcript,
+        _: Option<String>,
+    ) -> Refused<transcripts::TranscriptRegistered> {
+        let owner = transcript.session.strip_prefix("of-").ok_or_else(none)?;
+        let session = do_it(&format!("user {owner}")).ok_or_else(none)?;
+        Ok(transcripts::TranscriptRegistered { session, owner: None })
     }
     fn set_settings(
         _: transcripts::Transcript,
