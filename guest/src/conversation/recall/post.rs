@@ -2,7 +2,8 @@
 //! bucket.
 //!
 //! Promises that each message is copied once, only while its session is the user's, and in the words that the session has:
-//! see [`Posted`]. Whoever is late meets the user's tombstone, or no longer finds the session in the user's list. Refuses to copy what is being deleted.
+//! see [`Posted`]. Whoever is late meets the user's tombstone, or no longer finds the session in the user's list. Refuses to
+//! copy what is being deleted.
 
 use super::super::options::Options;
 use super::super::owner::{self, FORGOTTEN, SESSIONS, USER};
