@@ -8,7 +8,8 @@
 //! placeholders) depends on the epoch too, and on records older than its beginning. Refuses to look at what a turn says.
 //!
 //! The budget by weights decides; what the host has counted, and the number of messages, are checked afterwards, and take
-//! further steps if need be: smaller ones, where otherwise less would be left than is kept when a window is cut back.
+//! further steps if need be: smaller ones, where otherwise less would be left than is kept when a window is cut back. So
+//! does a beginning that lies before what was read. After a summary the window begins where that ends, as long as it fits.
 
 use std::borrow::Cow;
 
