@@ -54,6 +54,8 @@ mod output;
 mod plugins;
 #[path = "cli/recall.rs"]
 mod recall;
+#[path = "cli/released.rs"]
+mod released;
 #[path = "cli/replacing.rs"]
 mod replacing;
 #[path = "cli/scripts.rs"]
