@@ -8,6 +8,7 @@ pub mod models;
 pub mod original;
 pub mod place;
 pub mod programs;
+pub mod valid_window;
 pub mod watch;
 
 pub use keepline_stores_tests::{on_every_store, on_stores, proxy, requests, servers, stores};

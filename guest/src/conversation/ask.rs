@@ -8,12 +8,12 @@ use std::borrow::Cow;
 
 use keepline_json as json;
 
-use super::attach::{Attached, Source, Told, pinned, push_member, readable};
+use super::attach::{Attached, First, Oldest, Source, Told, push_member};
 use super::look::{Seen, Wanted};
 use super::omissions::TRUNCATED;
 use super::options::Options;
 use super::recall::options::Recall;
-use super::record::{Record, integer};
+use super::record::integer;
 use super::render;
 use super::scope::{self, Said};
 use super::state::{Fork, State};
@@ -52,6 +52,8 @@ impl<'a> Summary<'a> {
     }
 }
 
+/// What is told of a first turn that is too long.
+const PIN: &str = "First turn of session ";
 /// Why an entry passes that names a user whom nobody can be.
 pub(super) const BAD_USER: &str = ": its user_id is no text of at most 1,024 bytes";
 
@@ -167,6 +169,12 @@ impl<H: Host> Filter<H> {
             target = read.before_question(&seen.branches, asked);
             thread = Thread::newest_of(&read, &seen.branches, target, enough);
         }
+        // All that was read may be of the question's own turn.
+        let before = if asked.is_some() { self.fetch(&seen, bucket, &thread, budget)? } else { Vec::new() };
+        before.iter().for_each(|run| read.add(run));
+        if !before.is_empty() {
+            thread = Thread::newest_of(&read, &seen.branches, target, enough);
+        }
         let is_newest = target == next.checked_sub(1);
         let total = if is_newest { seen.total.max(thread.total()) } else { thread.total() };
         if thread.unreadable > 0 {
@@ -206,7 +214,16 @@ impl<H: Host> Filter<H> {
             log::warn(&self.host, log::LIMIT, &what);
         }
         let Seen {
-            incarnation, mut values, summary, branches, oldest, user, settings, omissions, recall: found, ..
+            incarnation,
+            mut values,
+            summary,
+            branches,
+            oldest: oldest_run,
+            user,
+            settings,
+            omissions,
+            recall: found,
+            ..
         } = seen;
         if said.is_read == Some(false) {
             return Ok(());
@@ -223,21 +240,41 @@ impl<H: Host> Filter<H> {
                 && target.is_some_and(|target| branches.hold(target, summary.to))
                 && render::summary_weight(&summary.text) <= budget / 2
         });
-        let told = is_told.then_some(Told { budget, unreadable: thread.unreadable, omissions: &omissions });
         let Attached { mut members, shown, tokens: shown_tokens } = if said.has_window == Some(false) {
             // So whatever was said may be recalled.
             Attached::default()
         } else {
-            let oldest: Vec<(u64, Record<'_>)> = oldest.iter().flat_map(readable).collect();
+            let first_of = |oldest| match target {
+                Some(target) => First::of(oldest, &branches, target, &turns, budget),
+                None => First::None,
+            };
+            let (oldest, more, of_more);
+            oldest = oldest_run.as_ref().map(Oldest::of);
+            let mut first_turn = oldest.as_ref().map_or(First::None, first_of);
+            if matches!(first_turn, First::Cut) {
+                more = self.read_oldest(bucket, &incarnation, budget / 4)?;
+                of_more = Oldest::of(&more);
+                first_turn = first_of(&of_more);
+            }
+            let is_first_long = matches!(first_turn, First::Cut | First::Long);
+            if is_first_long {
+                let what = [PIN, session, " not shown before the window: it takes more than a quarter of the budget"];
+                log::warn(&self.host, log::LIMIT, &what);
+            }
             let source = Source {
                 turns: &turns,
                 total,
-                is_whole: thread.is_whole,
+                older: thread.older,
                 continued: state.open.as_deref(),
-                pinned: target.and_then(|target| pinned(&oldest, &branches, target, budget)),
+                pinned: if let First::Whole(turn) = first_turn { Some(turn) } else { None },
                 summary: summary.as_ref(),
                 query: entry.text,
-                told,
+                told: is_told.then_some(Told {
+                    budget,
+                    unreadable: thread.unreadable,
+                    omissions: &omissions,
+                    is_first_long,
+                }),
             };
             source.attach(options, budget).unwrap_or_else(|| {
                 let most = options.max_window_bytes;
@@ -370,5 +407,5 @@ pub(super) fn is_ours(failure: &Failure) -> bool {
 /// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
 fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], named: [Option<&str>; 2]) -> Option<(usize, &'t Turn<'r, 'a>)> {
     let has = |turn: &Turn<'_, '_>| named.iter().flatten().any(|id| turn.has_message(id));
-    turns.iter().enumerate().rev().find(|(_, turn)| turn.is_open && has(turn))
+    turns.iter().enumerate().rev().find(|(_, turn)| turn.is_open() && has(turn))
 }

@@ -5,10 +5,10 @@
 
 use super::ask::Summary;
 use super::options::{BUDGET_MIN, Form, Options};
-use super::record::Record;
+use super::record::{Record, Role};
 use super::thread::Branches;
 use super::turns::{Turn, turns};
-use super::window::{Item, Limits, Window, window};
+use super::window::{Item, Limits, Placeholders, Window, begin_with_user, cost_of, show, window};
 use super::{render, tokens, trace};
 use crate::reply;
 use crate::store::LogRecords;
@@ -18,8 +18,8 @@ pub(super) struct Source<'r, 'a> {
     /// Of the thread, which weighs so much.
     pub turns: &'r [Turn<'r, 'a>],
     pub total: u64,
-    /// Whether the thread's first turn is among them.
-    pub is_whole: bool,
+    /// The newest record of the thread that is not a part of them, if there is one.
+    pub older: Option<u64>,
     /// The open turn that the question goes on with.
     pub continued: Option<&'r str>,
     /// The turn that stands before the window.
@@ -37,6 +37,8 @@ pub(super) struct Told<'r> {
     pub unreadable: u64,
     /// Members of the trace: what was left out when it was stored.
     pub omissions: &'r str,
+    /// Whether the first turn is too long to stand before the window.
+    pub is_first_long: bool,
 }
 
 /// What is attached.
@@ -59,6 +61,7 @@ impl Source<'_, '_> {
             messages: options.message_limit,
             results: options.tool_result_tokens,
             reach: self.summary.map(|summary| summary.to),
+            pinned: self.pinned.as_ref().map(|turn| turn.last),
         };
         let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
         loop {
@@ -74,7 +77,7 @@ impl Source<'_, '_> {
     }
 
     fn within(&self, options: &Options, limits: &Limits) -> Attached {
-        let mut window = window(self.turns, self.total, self.is_whole, limits, self.continued);
+        let mut window = window(self.turns, self.total, self.older, limits, self.continued);
         if let Some(pinned) = self.pinned.as_ref().filter(|turn| is_before(turn, &window)) {
             pin(&mut window, pinned);
         }
@@ -90,7 +93,7 @@ impl Source<'_, '_> {
         if let Some(summary) = self.summary {
             push_member(&mut members, "memory_summary", &render::summary(&summary.text));
         }
-        if let Some(Told { budget, unreadable, omissions }) = self.told {
+        if let Some(Told { budget, unreadable, omissions, is_first_long }) = self.told {
             let facts = trace::Facts {
                 budget,
                 message_limit: options.message_limit,
@@ -98,45 +101,92 @@ impl Source<'_, '_> {
                 summary_to: limits.reach,
                 unreadable,
                 omissions,
+                is_first_long,
                 turns: self.turns,
                 window: &window,
             };
             push_member(&mut members, "memory_trace", &facts.write());
         }
-        let shown = reply::sorted(window.items.iter().map(|item| item.position).collect());
+        let shown = reply::sorted(window.items.iter().filter(|item| !item.is_made).map(|item| item.position).collect());
         Attached { members, shown, tokens: window.cost }
     }
 }
 
-/// The thread's first turn, of its oldest records, if it was read whole and takes no more than a quarter of the budget.
-pub(super) fn pinned<'r, 'a>(
-    oldest: &'r [(u64, Record<'a>)],
-    branches: &Branches,
-    target: u64,
-    budget: u64,
-) -> Option<Turn<'r, 'a>> {
-    let (at, first) = oldest.first()?;
-    let is_first = first.begins && first.total.unwrap_or(0) == 0 && branches.hold(target, *at);
-    let records: Vec<_> = oldest.iter().map(|(at, record)| (*at, record)).collect();
-    let turn = turns(&records, 0).into_iter().find(|turn| turn.id == &*first.turn)?;
-    (is_first && !turn.is_open && turn.cost() <= budget / 4).then_some(turn)
+/// The oldest records of a transcript.
+pub(super) struct Oldest<'a> {
+    /// Up to the first that can't be read.
+    records: Vec<(u64, Record<'a>)>,
+    /// Whether there are no others.
+    is_all: bool,
 }
 
-/// The records up to the first that can't be read.
-pub(super) fn readable(run: &LogRecords) -> impl Iterator<Item = (u64, Record<'_>)> {
-    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)))
+impl<'a> Oldest<'a> {
+    pub(super) fn of(run: &'a LogRecords) -> Self {
+        let records = (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)));
+        Self { records: records.collect(), is_all: run.records.len() as u64 == run.extent.length }
+    }
+}
+
+/// The first turn of a thread, of the transcript's oldest records.
+pub(super) enum First<'r, 'a> {
+    /// There is none, or retention took it.
+    None,
+    Whole(Turn<'r, 'a>),
+    /// So much of it was read that it is too long to stand before the window.
+    Long,
+    /// More of the transcript is to be read.
+    Cut,
+}
+
+impl<'r, 'a> First<'r, 'a> {
+    /// Of the thread that ends at `target`; no more than a quarter of the budget goes to it. `turns`: those that the window is
+    /// made of.
+    pub(super) fn of(
+        oldest: &'r Oldest<'a>,
+        branches: &Branches,
+        target: u64,
+        turns: &[Turn<'r, 'a>],
+        budget: u64,
+    ) -> Self {
+        let line: Vec<_> = oldest.records.iter().filter(|(at, _)| branches.hold(target, *at)).collect();
+        let first = line.first().filter(|(_, first)| first.begins && first.total.unwrap_or(0) == 0);
+        let Some((_, first)) = first else { return Self::None };
+        let own: Vec<_> =
+            line.iter().filter(|(_, it)| it.turn == first.turn).map(|(at, record)| (*at, record)).collect();
+        let ends = oldest.is_all || line.last().is_some_and(|(at, last)| *at == target || last.turn != first.turn);
+        let turn = match turns.iter().find(|turn| turn.id == &*first.turn) {
+            Some(known) if known.is_whole => known.clone(),
+            // It went on after others.
+            Some(known) => known.with_earlier(&own),
+            None => return Self::read(&own, ends, budget),
+        };
+        if turn.cost() > budget / 4 { Self::Long } else { Self::Whole(turn) }
+    }
+
+    fn read(own: &[(u64, &'r Record<'a>)], ends: bool, budget: u64) -> Self {
+        let Some(turn) = turns(own, 0).into_iter().next() else { return Self::None };
+        match turn.cost() > budget / 4 {
+            true => Self::Long,
+            false if ends => Self::Whole(turn),
+            false => Self::Cut,
+        }
+    }
 }
 
 fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {
-    window.items.first().is_some_and(|item| turn.first() < item.position)
+    !turn.records.is_empty()
+        && window.items.first().is_some_and(|item| turn.first < item.position)
         && !window.items.iter().any(|item| item.record.turn == turn.id)
 }
 
 fn pin<'r, 'a>(window: &mut Window<'r, 'a>, turn: &Turn<'r, 'a>) {
-    let item = |&(position, record)| Item { position, record, instead: None, is_bare: false };
-    let mut items: Vec<Item<'r, 'a>> = turn.records.iter().map(item).collect();
-    window.cost += items.iter().map(Item::cost).sum::<u64>();
-    items.append(&mut window.items);
+    let mut items: Vec<Item<'r, 'a>> = Vec::new();
+    show(&mut items, turn, false, &Placeholders::default());
+    begin_with_user(&mut items);
+    // What stands for the beginning of a window stands there no more.
+    let is_kept = |item: &Item<'_, '_>| !(item.is_made && item.role == Role::User);
+    items.extend(std::mem::take(&mut window.items).into_iter().filter(is_kept));
+    window.cost = cost_of(&items);
     window.items = items;
 }
 

@@ -83,7 +83,8 @@ impl<H: Host> Filter<H> {
         let text = intake::cleaned(options, entry.text.into(), true);
         let entry = &AnswerEntry { text: &text, ..*entry };
         let has_activity = !entry.activity.is_empty();
-        let skip = intake::skip(options, entry.text, has_activity);
+        let answer_files = step::files(said.files.as_deref());
+        let skip = intake::skip(options, entry.text, has_activity, answer_files.is_some());
         let skip = if said.is_written == Some(false) { Some(Skip::SwitchedOff) } else { skip };
         let named = said.user_id.as_deref().map(owner::name);
         if let Some(skip) = skip {
@@ -129,15 +130,16 @@ impl<H: Host> Filter<H> {
         }
         let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
         let id = id.as_deref().filter(|id| *id != state.question);
-        let answer_files = step::files(said.files.as_deref());
         let budget = state.budget.unwrap_or_else(|| options.budget());
+        let asked = entry.question_text.or(said.question.as_deref()).filter(|text| !text.trim().is_empty());
+        // Of files alone there is a message without a text.
+        let asked = asked.or(state.files.is_some().then_some(""));
         let about = About {
             turn: &state.turn,
             question_id: &state.question,
             answer_id: id,
             at: &at,
-            question: (entry.question_text.or(said.question.as_deref()))
-                .filter(|text| !text.is_empty() && !state.is_unwritten),
+            question: asked.filter(|_| !state.is_unwritten),
             question_files: state.files.as_deref(),
             answer_files: answer_files.as_deref(),
             total: is_seen.then_some(state.total),
@@ -178,7 +180,7 @@ impl<H: Host> Filter<H> {
         };
         // Of a node, nobody reads a title.
         let is_titled = options.auto_generate_titles && state.wants_title && state.node.is_none();
-        let asked = about.question.filter(|_| is_titled);
+        let asked = about.question.filter(|text| is_titled && !text.is_empty());
         let recalls = options.recall.scope != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
             summarized: Some(state.summarized).filter(|_| is_seen),

@@ -38,10 +38,11 @@ pub(crate) struct Taken<'a> {
     pub is_cut: bool,
 }
 
-/// Why an answer that is clean is not stored, if it isn't. With tools at work it is, whatever it says.
-pub(crate) fn skip(options: &Options, answer: &str, has_activity: bool) -> Option<Skip> {
+/// Why an answer that is clean is not stored, if it isn't. With tools at work it is, whatever it says; so is
+/// one of files alone.
+pub(crate) fn skip(options: &Options, answer: &str, has_activity: bool, has_files: bool) -> Option<Skip> {
     let text = answer.trim();
-    if has_activity {
+    if has_activity || (has_files && text.is_empty()) {
         None
     } else if text.is_empty() {
         Some(Skip::Blank)
@@ -94,6 +95,55 @@ pub(crate) fn redacted<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str
         Cow::Owned(replaced) => replaced.into(),
         Cow::Borrowed(_) => text,
     }
+}
+
+/// The same of JSON, which stays JSON: a number that holds a pattern becomes a text. Where one spans more than a text or a
+/// number, nothing of it is left.
+pub(crate) fn redacted_json<'a>(options: &Options, text: Cow<'a, str>) -> Cow<'a, str> {
+    let replaced = match redacted(options, (&*text).into()) {
+        Cow::Borrowed(_) => return text,
+        Cow::Owned(replaced) => replaced,
+    };
+    if json::value(&replaced).is_some() || json::value(&text).is_none() {
+        return replaced.into();
+    }
+    let within = redacted_within(options, &text);
+    match redacted(options, (&*within).into()) {
+        Cow::Borrowed(_) => within.into(),
+        Cow::Owned(replaced) if json::value(&replaced).is_some() => replaced.into(),
+        Cow::Owned(_) => match text.trim_start().as_bytes().first() {
+            Some(b'{') => "{\"redacted\":\"[redacted]\"}".into(),
+            Some(b'[') => "[\"[redacted]\"]".into(),
+            _ => "\"[redacted]\"".into(),
+        },
+    }
+}
+
+/// JSON with all patterns replaced in each of its texts and numbers.
+fn redacted_within(options: &Options, json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(first) = rest.bytes().next() {
+        let is_text = first == b'"';
+        let mut is_escaped = is_text;
+        let ends = |byte: u8| match is_text {
+            true => {
+                let ends = byte == b'"' && !is_escaped;
+                is_escaped = byte == b'\\' && !is_escaped;
+                ends
+            }
+            false => matches!(byte, b'"' | b',' | b':' | b'{' | b'}' | b'[' | b']' | b' ' | b'\n' | b'\r' | b'\t'),
+        };
+        let end = rest.bytes().position(ends).map_or(rest.len(), |end| end + usize::from(is_text));
+        let (token, after) = rest.split_at_checked(end.max(1)).unwrap_or((rest, ""));
+        rest = after;
+        let spelt = json::string(token).filter(|_| is_text).unwrap_or(Cow::Borrowed(token));
+        match replaced(options, spelt) {
+            Cow::Owned(text) => json::push_string(&mut out, &text),
+            Cow::Borrowed(_) => out.push_str(token),
+        }
+    }
+    out
 }
 
 /// JSON whose strings have no more escapes than they must.
@@ -200,7 +250,7 @@ mod tests {
             ("äöü", false, None),
             ("äö", false, Some(Skip::Short)),
         ] {
-            assert_eq!(skip(&options, answer, has_activity), expected, "{answer}");
+            assert_eq!(skip(&options, answer, has_activity, false), expected, "{answer}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::record::{Kind, Record, Role, integer};
 use super::state::Fork;
 use super::thread::Branches;
-use super::turns::turns;
+use super::turns::{Turn, turns};
 use super::{MESSAGES, TRANSCRIPT};
 use crate::reply::{self, Outcomes};
 use crate::store::{Failure, Host, LogEnd, LogRecords, Operation, Receipt, Span, Transaction};
@@ -87,7 +87,7 @@ impl Located {
         let (_, last) = records.iter().find(|(at, _)| *at == self.position)?;
         let of_turn: Vec<_> =
             records.iter().filter(|(_, record)| record.turn == last.turn).map(|(at, record)| (*at, record)).collect();
-        let is_open = turns(&of_turn, 0).first().is_some_and(|turn| turn.is_open);
+        let is_open = turns(&of_turn, 0).first().is_some_and(Turn::is_open);
         let is_said = |record: &Record<'_>| record.kind == Kind::Message && record.role == Role::Assistant;
         let mut before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
         // A turn that was continued may have another one.

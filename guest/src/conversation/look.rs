@@ -265,6 +265,25 @@ impl<H: Host> Filter<H> {
         Ok(())
     }
 
+    /// Read the oldest records that weigh so much.
+    pub(super) fn read_oldest(
+        &self,
+        bucket: Bucket<'_>,
+        incarnation: &str,
+        tokens: u64,
+    ) -> Result<LogRecords, Failure> {
+        // Calls of tools are short, and what is around them is not; and there may be other answers among them.
+        let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
+        let read = Operation::Read { log: TRANSCRIPT, end, max_records, max_bytes };
+        let opening = Opening::life(incarnation);
+        let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        if !receipt.is_applied() {
+            return Err(Failure::out_of_turn());
+        }
+        Outcomes::of(receipt).records()
+    }
+
     /// Read what of an old branch was not among the newest records: what is missing of its `thread` up to the budget,
     /// and of a turn that is longer, all.
     pub(super) fn fetch(

@@ -21,6 +21,28 @@ pub(super) fn text(parts: &str) -> String {
     out
 }
 
+/// Whether there is a part that says something: a text that isn't blank, or what is neither a text nor a thought.
+pub(super) fn have_content(parts: &str) -> bool {
+    const THOUGHTS: [&str; 3] = ["thinking", "redacted_thinking", "reasoning"];
+    let mut found = false;
+    let _ = json::elements(parts, |part| {
+        let text = raw_text(part).and_then(json::string);
+        let mut is_thought = false;
+        let _ = json::members(part, |key, raw| {
+            let kind = Some(raw).filter(|_| json::key_is(key, "type")).and_then(json::string);
+            is_thought |= kind.is_some_and(|kind| THOUGHTS.contains(&&*kind));
+        });
+        found |= !is_thought && text.is_none_or(|text| !text.trim().is_empty());
+    });
+    found
+}
+
+/// Whether an array has elements.
+pub(super) fn are_there(array: &str) -> bool {
+    let mut found = false;
+    json::elements(array, |_| found = true).is_some() && found
+}
+
 /// With other texts; a part goes for whose text there is none. `None`: it is no JSON.
 pub(super) fn with_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> Option<String>) -> Option<String> {
     let mut out = String::from("[");

@@ -199,6 +199,15 @@ impl<'a> Record<'a> {
         self.tokens.unwrap_or(self.weight).max(parts)
     }
 
+    /// Whether there is anything to show of a message: a text, a part that is more than thoughts, a file.
+    pub fn has_content(&self) -> bool {
+        let says = match &self.parts {
+            Some(parts) => parts::have_content(parts),
+            None => !self.content.is_blank(),
+        };
+        says || self.files.as_deref().is_some_and(parts::are_there)
+    }
+
     /// What is weighed as its text.
     pub fn body(&self) -> &str {
         self.parts.as_deref().unwrap_or(&self.content)

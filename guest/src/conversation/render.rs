@@ -23,13 +23,13 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
     while let Some(item) = rest.next() {
         out.push_str(separator);
         separator = ",";
-        let is_call = item.record.kind == Kind::ToolCall;
+        let is_call = item.kind == Kind::ToolCall;
         out.push_str("{\"role\":\"");
-        out.push_str(role_name(item.record.role));
+        out.push_str(role_name(item.role));
         out.push('"');
-        if item.record.kind == Kind::ToolResult {
+        if item.kind == Kind::ToolResult {
             out.push_str(",\"tool_call_id\":");
-            push_string(out, item.record.tool.as_ref().map_or("", |tool| &tool.call_id));
+            push_string(out, item.call_id());
         }
         out.push_str(",\"content\":");
         if is_call {
@@ -38,10 +38,9 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
             push_content(out, item);
         }
         // What a model says and the calls that it makes with it are one message. A turn need not begin with its user's.
-        if item.record.role == Role::Assistant {
+        if item.role == Role::Assistant {
             let mut calls = is_call.then_some(item).into_iter().collect::<Vec<_>>();
-            let is_with =
-                |next: &&Item<'_, '_>| next.record.kind == Kind::ToolCall && next.record.turn == item.record.turn;
+            let is_with = |next: &&Item<'_, '_>| next.kind == Kind::ToolCall && next.record.turn == item.record.turn;
             while let Some(call) = rest.next_if(is_with) {
                 calls.push(call);
             }
@@ -58,15 +57,22 @@ fn push_content(out: &mut String, item: &Item<'_, '_>) {
         return out.push_str(parts);
     }
     let Some(files) = files else { return push_shown(out, item) };
-    out.push('[');
+    let mut separator = "[";
     let _ = json::elements(files, |file| {
+        out.push_str(separator);
+        separator = ",";
         out.push_str("{\"type\":\"file\",\"file\":");
         out.push_str(file);
-        out.push_str("},");
+        out.push('}');
     });
-    out.push_str("{\"type\":\"text\",\"text\":");
-    push_shown(out, item);
-    out.push_str("}]");
+    // Chat APIs refuse empty texts.
+    if item.instead.is_some() || !item.record.content.is_blank() || separator == "[" {
+        out.push_str(separator);
+        out.push_str("{\"type\":\"text\",\"text\":");
+        push_shown(out, item);
+        out.push('}');
+    }
+    out.push(']');
 }
 
 fn push_shown(out: &mut String, item: &Item<'_, '_>) {
@@ -78,11 +84,11 @@ fn push_shown(out: &mut String, item: &Item<'_, '_>) {
 
 fn push_calls(out: &mut String, calls: &[&Item<'_, '_>]) {
     let mut separator = ",\"tool_calls\":[";
-    for tool in calls.iter().filter_map(|call| call.record.tool.as_ref()) {
+    for (call, tool) in calls.iter().filter_map(|call| Some((call, call.record.tool.as_ref()?))) {
         out.push_str(separator);
         separator = ",";
         out.push_str("{\"id\":");
-        push_string(out, &tool.call_id);
+        push_string(out, call.call_id());
         out.push_str(",\"type\":\"function\",\"function\":{\"name\":");
         push_string(out, &tool.name);
         out.push_str(",\"arguments\":");
@@ -97,8 +103,8 @@ fn push_calls(out: &mut String, calls: &[&Item<'_, '_>]) {
 /// As one text: who speaks, and what; tools are left out.
 pub(super) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> String {
     let mut history = String::new();
-    for item in items.iter().filter(|item| item.record.kind == Kind::Message) {
-        let prefix = match item.record.role {
+    for item in items.iter().filter(|item| item.kind == Kind::Message) {
+        let prefix = match item.role {
             Role::User => &options.human_prefix,
             Role::Assistant | Role::Tool => &options.assistant_prefix,
         };

@@ -112,7 +112,7 @@ impl Surplus {
         let newest = records.iter().rev().flatten().next().map(|record| record.turn.to_string()).unwrap_or_default();
         let placed: Vec<_> = (run.first..).zip(&records).filter_map(|(at, it)| Some((at, it.as_ref()?))).collect();
         let turns = turns(&placed, 0);
-        let is_open = |id: &str| self.spares_open && turns.iter().any(|turn| turn.is_open && turn.id == id);
+        let is_open = |id: &str| self.spares_open && turns.iter().any(|turn| turn.is_open() && turn.id == id);
         let (mut whole_until, mut bytes, mut cut) = (0, 0, None);
         for (index, (record, text)) in records.iter().zip(&run.records).enumerate() {
             bytes += text.len() as u64;

@@ -115,7 +115,8 @@ impl<'a> Step<'a> {
 
     fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) {
         let taken = bounded(options, entry.text.into());
-        if taken.text.trim().is_empty() && about.answer_id.is_none() && !entry.activity.is_empty() {
+        let is_bare = about.answer_id.is_none() && about.answer_files.is_none();
+        if taken.text.trim().is_empty() && is_bare && !entry.activity.is_empty() {
             return;
         }
         let mut record = Record::new(about.turn, Role::Assistant, taken.text, about.at);
@@ -141,7 +142,7 @@ impl<'a> Step<'a> {
         if let Some(arguments) = activity.arguments {
             let mut record = Record::new(about.turn, Role::Assistant, "".into(), about.at);
             record.kind = Kind::ToolCall;
-            let mut arguments = intake::redacted(options, arguments.into());
+            let mut arguments = intake::redacted_json(options, arguments.into());
             record.truncated = cuts::bound_arguments(&mut arguments, self.tool_bytes);
             record.tool = Some(Tool { arguments: Some(arguments), ..tool.clone() });
             self.add_details(options, &mut record, activity.details, self.tool_bytes);
@@ -188,12 +189,8 @@ impl<'a> Step<'a> {
         if details.is_empty() {
             return;
         }
-        let (mut others, mut has_redacted) = (String::new(), false);
-        let mut kept = |raw: &'a str| {
-            let text = intake::redacted(options, raw.into());
-            has_redacted |= matches!(text, Cow::Owned(_));
-            text
-        };
+        let mut others = String::new();
+        let kept = |raw: &'a str| intake::redacted_json(options, raw.into());
         let read = if details.len() > limit {
             None
         } else {

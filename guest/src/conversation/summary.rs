@@ -121,7 +121,7 @@ impl<H: Host> Filter<H> {
         let earlier = before.as_deref().and_then(Summary::parse);
         let earlier = earlier.filter(|summary| newest.is_some_and(|newest| branches.hold(newest, summary.to)));
         let since: Vec<&Turn<'_, '_>> =
-            all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.last() > summary.to)).collect();
+            all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.last > summary.to)).collect();
         // As its questions have it, and its answers, which make this due.
         let budget = options.budget_of(&[&settings]);
         let Some(old) = older(&since, budget) else {

@@ -24,7 +24,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
             return Err("the name or the call_id of its tool is longer than 256 bytes");
         }
         if let Some(arguments) = &mut tool.arguments {
-            let mut kept: Cow<'_, str> = intake::redacted(options, (**arguments).into()).into_owned().into();
+            let mut kept: Cow<'_, str> = intake::redacted_json(options, (**arguments).into()).into_owned().into();
             record.truncated |= cuts::bound_arguments(&mut kept, TOOL_BYTES);
             *arguments = kept.into_owned().into();
         }
@@ -73,7 +73,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
     ];
     for (part, limit) in parts {
         let Some(json) = part else { continue };
-        let kept = intake::redacted(options, json.replace(['\n', '\r'], " ").into()).into_owned();
+        let kept = intake::redacted_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
         if kept.len() > limit {
             return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
         }

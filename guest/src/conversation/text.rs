@@ -29,6 +29,18 @@ impl<'a> Text<'a> {
         Some(Self(if is_plain { Form::Plain(raw) } else { Form::Escaped(raw, OnceCell::new()) }))
     }
 
+    /// Whether it says nothing.
+    pub(super) fn is_blank(&self) -> bool {
+        let shows = |first: &u8| first.is_ascii_graphic() && *first != b'\\';
+        match &self.0 {
+            // Most begin with what tells it, and needn't be read for that.
+            Form::Plain(raw) | Form::Escaped(raw, _) if raw.as_bytes().get(1).is_some_and(shows) && raw.len() > 2 => {
+                false
+            }
+            _ => self.trim().is_empty(),
+        }
+    }
+
     /// Append it as a JSON string.
     pub(super) fn push_to(&self, out: &mut String) {
         match &self.0 {

@@ -145,8 +145,8 @@ pub(super) struct Thread<'a> {
     records: Vec<(u64, Record<'a>)>,
     /// How many can't be read: they are passed over.
     pub unreadable: u64,
-    /// Whether it begins with the thread's first record.
-    pub is_whole: bool,
+    /// The newest of its records that is not among them, if the log holds more of it than they are.
+    pub older: Option<u64>,
     /// If it ends where reading did: the position that would come next, if the log holds it.
     pub missing: Option<u64>,
 }
@@ -169,7 +169,7 @@ impl<'a> Thread<'a> {
                 break;
             }
             let Some(text) = read.text(at) else {
-                thread.missing = Some(at);
+                (thread.missing, thread.older) = (Some(at), Some(at));
                 return thread;
             };
             let mut after = None;
@@ -180,6 +180,7 @@ impl<'a> Thread<'a> {
                 let is_enough = record.begins && weight >= enough && !has_results;
                 thread.records.push((at, record));
                 if is_enough {
+                    thread.older = branches.before(at, after).filter(|older| *older >= read.first);
                     return thread;
                 }
             } else {
@@ -187,7 +188,6 @@ impl<'a> Thread<'a> {
             }
             next = branches.before(at, after);
         }
-        thread.is_whole = true;
         thread
     }
 

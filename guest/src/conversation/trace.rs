@@ -18,6 +18,8 @@ pub(super) struct Facts<'f, 'r, 'a> {
     pub unreadable: u64,
     /// More members, each after a comma.
     pub omissions: &'f str,
+    /// `pin_first_turn` is set, and that turn is too long.
+    pub is_first_long: bool,
     pub turns: &'f [Turn<'r, 'a>],
     pub window: &'f Window<'r, 'a>,
 }
@@ -46,6 +48,9 @@ impl Facts<'_, '_, '_> {
             }
         }
         out.push_str(self.omissions);
+        if self.is_first_long {
+            out.push_str(",\"first_turn\":\"over a quarter of the budget\"");
+        }
         if self.window.has_gap {
             out.push_str(",\"gap\":true");
         }
@@ -63,7 +68,7 @@ impl Facts<'_, '_, '_> {
             out.push_str("{\"turn\":");
             push_string(&mut out, turn.id);
             out.push_str(",\"position\":");
-            push_number(&mut out, turn.first());
+            push_number(&mut out, turn.first);
             out.push_str(",\"tokens\":");
             push_number(&mut out, turn.cost());
             out.push_str(",\"fate\":\"");
@@ -82,9 +87,9 @@ impl Facts<'_, '_, '_> {
             () if is_shown && self.window.is_cut => "cut",
             () if is_shown => "kept",
             () if !turn.is_whole => "beginning not read",
-            () if turn.is_open => "open",
-            () if self.summary_to.is_some_and(|to| turn.last() <= to) => "summarized",
-            () if turn.records.iter().all(|(_, record)| record.is_removed()) => "removed",
+            () if self.summary_to.is_some_and(|to| turn.last <= to) => "summarized",
+            () if turn.records.is_empty() && turn.hidden.iter().all(|(_, record)| record.is_removed()) => "removed",
+            () if turn.records.is_empty() => "empty",
             () if newer.0 > self.budget => "over budget",
             () if newer.1 > self.message_limit => "over message_limit",
             // It would fit, and comes no more, so that the window's beginning stays where it is.

@@ -4,7 +4,7 @@ use keepline_filter::store::FailureCode;
 use keepline_filter::{Effect, Filter};
 use serde_json::{Value, json};
 
-use super::{STORED, ask, attached, entry, filter, messages, reply, s, say, transcript};
+use super::{STORED, UNASKED, ask, attached, entry, filter, messages, reply, s, say, transcript};
 use crate::fake::Fake;
 
 /// The turn of a question that got nothing.
@@ -58,7 +58,7 @@ fn are_stored_as_their_question_wants_it() {
     let unwritten = json!({"session_id": "s", "memory": {"write": false}});
     let turn = failed(&fake, &filter, "secret", &unwritten);
     assert_eq!(reply(&filter, "secret", "one", &turn).effect, STORED);
-    assert_eq!(messages(&ask(&filter, "?", &s())), ["assistant: one"]);
+    assert_eq!(messages(&ask(&filter, "?", &s())), [UNASKED, "assistant: one"]);
 
     let named = json!({"session_id": "t", "message_id": "m1", "files": [{"id": "f"}]});
     for effect in [STORED, Effect::Repeated] {

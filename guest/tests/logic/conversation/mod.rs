@@ -15,6 +15,9 @@ mod tools;
 mod transcript;
 mod upkeep;
 mod users;
+mod valid;
+#[path = "../../../../tests/src/valid_window.rs"]
+mod valid_window;
 mod vectors;
 mod windows;
 
@@ -112,6 +115,9 @@ pub fn call(call_id: &'static str, name: &'static str, arguments: &'static str) 
 pub fn result<'a>(call_id: &'a str, name: &'a str, output: &'a str) -> ToolActivity<'a> {
     ToolActivity { call_id, name, output: Some(output), ..ToolActivity::default() }
 }
+
+/// What stands for the question of a turn that has none, where a window begins with it.
+pub const UNASKED: &str = "user: [The user's message was not recorded]";
 
 pub const STORED: Effect = Effect::Stored;
 

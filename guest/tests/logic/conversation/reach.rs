@@ -23,7 +23,7 @@ fn short_turns(count: usize) -> Vec<Record<'static>> {
 
 #[test]
 fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() {
-    let limits = Limits { budget: 50_000, keep: 50, messages: 500, results: 40_000, reach: None };
+    let limits = Limits { budget: 50_000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
     let records = short_turns(6000);
     // So many were read: the rest was over a limit of the read.
     for read in [10, 81, 300, 2000] {
@@ -32,7 +32,7 @@ fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() 
             let numbered: Vec<_> = (0..).zip(&records).take(all + 1).skip(all + 1 - read).collect();
             let total = 10 * (all as u64 + 1);
             let turns = turns(&numbered, total);
-            let window = window(&turns, total, false, &limits, None);
+            let window = window(&turns, total, Some(0), &limits, None);
             let shown = window.items.len();
             assert!(shown * 2 + 2 >= read.min(500), "{shown} of {read} that were read");
             assert_eq!(window.stable_since, None);
@@ -48,7 +48,7 @@ fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() 
 
 #[test]
 fn what_the_summary_does_not_tell_is_shown_as_long_as_there_is_room() {
-    let limits = Limits { budget: 4000, keep: 50, messages: 500, results: 40_000, reach: None };
+    let limits = Limits { budget: 4000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
     let records = short_turns(1000);
     for all in (1..=1000).map(|turns| turns * 2) {
         let numbered: Vec<_> = (0..).zip(&records).take(all).collect();
@@ -56,7 +56,7 @@ fn what_the_summary_does_not_tell_is_shown_as_long_as_there_is_room() {
         let turns = turns(&numbered, total);
         for behind in [4, 100, 400, 402, 600] {
             let reach = (all as u64).checked_sub(behind + 1);
-            let window = window(&turns, total, true, &Limits { reach, ..limits }, None);
+            let window = window(&turns, total, None, &Limits { reach, ..limits }, None);
             let shown = window.items.len() as u64;
             if reach.is_some() && behind <= 400 {
                 assert_eq!((shown, window.has_gap), (behind, false), "{all} {behind}");

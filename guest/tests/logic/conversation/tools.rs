@@ -37,14 +37,16 @@ fn calls_and_results_are_stored_with_the_turn_and_paired() {
 }
 
 #[test]
-fn an_open_turn_is_shown_only_to_who_continues_it() {
+fn a_turn_is_written_step_by_step_and_shown_at_each() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);
     let named = json!({"session_id": "s", "message_id": "q2"});
     let turn = ask(&filter, "2", &named).turn;
     assert_eq!(act(&filter, "2", "Let me look.", &turn, &[call("c", "look", "{}")]).effect, STORED);
-    assert_eq!(messages(&ask(&filter, "3", &s())), ["user: 1", "assistant: one"]);
+    let missing = "tool: [No result was recorded for this call]";
+    let so_far = ["user: 1", "assistant: one", "user: 2", "assistant: Let me look."];
+    assert_eq!(messages(&ask(&filter, "3", &s())), [&so_far[..], &[missing]].concat());
     assert_eq!(
         messages(&ask(&filter, "", &json!({"session_id": "s", "message_id": "q2"}))),
         ["user: 1", "assistant: one", "user: 2", "assistant: Let me look."]

@@ -11,7 +11,7 @@ use super::{act, ask, attached, call, filter, messages, reply, result, s};
 use crate::fake::Fake;
 
 fn limits(budget: u64) -> Limits {
-    Limits { budget, keep: 50, messages: 500, results: 40_000, reach: None }
+    Limits { budget, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None }
 }
 
 /// A turn's records: a question, calls and results of these sizes, an answer.
@@ -46,7 +46,7 @@ fn with<T>(records: &[Record<'static>], limits: &Limits, look: impl FnOnce(&Wind
     let numbered = numbered(records);
     let total = weight(records);
     let turns = turns(&numbered, total);
-    look(&window(&turns, total, true, limits, None))
+    look(&window(&turns, total, None, limits, None))
 }
 
 /// The share of each prompt's tokens that begins as the one before did, over many questions.
@@ -241,7 +241,7 @@ fn the_trace_says_what_became_of_each_turn() {
     assert_eq!((&trace["budget"], &trace["estimate"]), (&json!(100), &json!("bytes-1")));
     let fates: Vec<&str> =
         trace["turns"].as_array().unwrap().iter().map(|turn| turn["fate"].as_str().unwrap()).collect();
-    assert!(fates.contains(&"over budget") && fates.ends_with(&["kept", "open"]), "{fates:?}");
+    assert!(fates.contains(&"over budget") && fates.ends_with(&["kept", "kept"]), "{fates:?}");
     assert!(trace["tokens"].as_u64().unwrap() <= 100);
 }
 
@@ -314,24 +314,22 @@ proptest! {
         records in conversation(), budget in 64..20_000_u64, keep in 10..90_u64, results in 0..5000_u64,
         messages in 2..60_u64, dropped in 0..40_usize,
     ) {
-        let limits = Limits { budget, keep, messages, results, reach: None };
+        let limits = Limits { budget, keep, messages, results, reach: None, pinned: None };
         let numbered = numbered(&records);
         let total = weight(&records);
         let all = turns(&numbered, total);
-        let shown = window(&all, total, true, &limits, None);
+        let shown = window(&all, total, None, &limits, None);
         prop_assert!(shown.cost <= budget, "{} > {}", shown.cost, budget);
         prop_assert_eq!(shown.cost, shown.items.iter().map(|item| item.cost()).sum::<u64>());
-        let has_closed = all.iter().any(|turn| !turn.is_open);
-        prop_assert_eq!(!shown.items.is_empty(), has_closed);
+        prop_assert!(!shown.items.is_empty());
 
         // Each call has its result, after it, and no result is alone; unless tools were cut out of the newest turn.
         let mut open: Vec<(&str, &str)> = Vec::new();
         for item in &shown.items {
-            let id = item.record.tool.as_ref().map_or("", |tool| &*tool.call_id);
-            match item.record.kind {
-                Kind::ToolCall => open.push((&item.record.turn, id)),
+            match item.kind {
+                Kind::ToolCall => open.push((&item.record.turn, item.call_id())),
                 Kind::ToolResult => {
-                    let at = open.iter().position(|call| *call == (&*item.record.turn, id));
+                    let at = open.iter().position(|call| *call == (&*item.record.turn, item.call_id()));
                     prop_assert!(at.is_some(), "a result without its call");
                     open.remove(at.unwrap());
                 }
@@ -344,7 +342,7 @@ proptest! {
         // that went on after others, and began before what was read, it does not know enough to show it.
         let tail = &numbered[dropped.min(numbered.len() - 1)..];
         let fewer = turns(tail, total);
-        let other = window(&fewer, total, dropped == 0, &limits, None);
+        let other = window(&fewer, total, dropped.checked_sub(1).map(|at| at as u64), &limits, None);
         let known = tail.iter().map(|(_, record)| record.weight).sum::<u64>();
         let is_known = fewer.iter().skip(1).all(|turn| turn.is_whole);
         if is_known && !shown.is_cut && !other.is_cut && shown.cleared == 0 && other.cleared == 0 {
