@@ -31,6 +31,9 @@ mod users;
 #[path = "conversation/windows.rs"]
 mod windows;
 
+/// What stands for the question of a turn that has none, where a window begins with it.
+const UNASKED: &str = "user: [The user's message was not recorded]";
+
 type Given = Arc<StoreUnderTest>;
 
 /// A filter that keeps conversations.

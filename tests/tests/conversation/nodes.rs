@@ -4,7 +4,7 @@ use keepline::pipe::Effect;
 use keepline_tests::on_every_store;
 use serde_json::{Value, json};
 
-use super::{Given, ask, reply, said, talking, turn};
+use super::{Given, UNASKED, ask, reply, said, talking, turn};
 
 on_every_store! {
     a_node_s_turns_are_its_own,
@@ -47,9 +47,9 @@ async fn an_answer_goes_to_the_node_that_it_names(given: Given) {
     let passed = reply(&mut node, "for b", &json!({"app_id": "b"})).await;
     assert_eq!((passed.effect, passed.problem), (Effect::Stored, None));
     assert_eq!(said(&ask(&mut node, "?", &of("n1")).await), ["user: n1?", "assistant: for n1"]);
-    assert_eq!(said(&ask(&mut node, "?", &of("n2")).await), ["assistant: for n2"]);
+    assert_eq!(said(&ask(&mut node, "?", &of("n2")).await), [UNASKED, "assistant: for n2"]);
     let other = json!({"session_id": "s", "app_id": "b", "node_id": "n1", "memory_mode": "node"});
-    assert_eq!(said(&ask(&mut node, "?", &other).await), ["assistant: for b"]);
+    assert_eq!(said(&ask(&mut node, "?", &other).await), [UNASKED, "assistant: for b"]);
     assert_eq!(node.counters().denied, 0);
 }
 

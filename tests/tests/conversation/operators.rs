@@ -13,7 +13,7 @@ use keepline_tests::{
 };
 use serde_json::{Value, json};
 
-use super::{Given, ask, call, reply, result, said, talking, turn};
+use super::{Given, UNASKED, ask, call, reply, result, said, talking, turn};
 
 on_every_store! {
     messages_are_found_by_what_is_said_of_them,
@@ -114,6 +114,7 @@ async fn what_is_removed_is_nowhere_and_the_rest_stays(given: Given) {
     assert_eq!(
         window,
         [
+            UNASKED,
             "assistant: answer 1",
             "user: question 2",
             "assistant: another answer",
