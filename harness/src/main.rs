@@ -48,7 +48,22 @@ fn main() -> ExitCode {
         terminal::speak_json();
     }
     terminal::start_logging(cli.global.verbose);
-    let done = match cli.command {
+    let done = perform(cli);
+    done.unwrap_or_else(|error| {
+        // The reader has what it wanted: `keepline session list | head -1` is no failure.
+        if error::is_closed_output(&error) {
+            return ExitCode::SUCCESS;
+        }
+        terminal::error_with_code(&error::error_code(&error), &error::told(&error));
+        error::exit_code(&error)
+    })
+}
+
+fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
+    if cli.command.deletes() {
+        setup::refuse_replaced_store(&cli.global)?;
+    }
+    match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
         Command::Explain(arguments) => conversation::explain(&cli.global, &arguments),
@@ -67,15 +82,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::main(&arguments),
         Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
         Command::Completions { shell } => completions(shell),
-    };
-    done.unwrap_or_else(|error| {
-        // The reader has what it wanted: `keepline session list | head -1` is no failure.
-        if error::is_closed_output(&error) {
-            return ExitCode::SUCCESS;
-        }
-        terminal::error_with_code(&error::error_code(&error), &error::told(&error));
-        error::exit_code(&error)
-    })
+    }
 }
 
 fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {

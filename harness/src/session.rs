@@ -41,7 +41,7 @@ use crate::{
 pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     let put = match &arguments.command {
         SessionCommand::ClearAll { yes: false } => {
-            clear_all::confirm()?;
+            clear_all::confirm(global)?;
             String::new()
         }
         SessionCommand::Export(export) => return moving::export::main(global, export, arguments.json),

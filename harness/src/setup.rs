@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use keepline::{
     Keepline, KeeplineError, Options, Plugin, Sandbox,
-    config::{Config, FIELDS, Origin, Sources},
+    config::{Config, FIELDS, Origin, Sources, StoreName, WithoutEffect},
     maintenance::Maintenance,
     plugin::Compiler,
     store::{MemoryStore, Store},
@@ -26,6 +26,25 @@ use crate::{
 /// The configuration that the flags, the environment and the file make together. Warnings are told.
 pub fn config(global: &Global) -> Result<Config> {
     resolve(sources(global)?)
+}
+
+/// The store in use, for a question that a person must answer before something is deleted from it.
+pub fn store_name(global: &Global) -> Result<StoreName> {
+    Ok(quiet_config(global)?.store_name)
+}
+
+/// Refuses to delete from a store that whoever typed the command line did not name.
+pub fn refuse_replaced_store(global: &Global) -> Result<()> {
+    match quiet_config(global)?.replaced_store {
+        None => Ok(()),
+        Some(replaced) => {
+            let arguments = replaced.used.arguments();
+            Err(Usage(format!(
+                "{replaced}. This command deletes: name the store that you mean, for example {arguments}"
+            ))
+            .into())
+        }
+    }
 }
 
 /// Where `keepline migrate` copies to: the configuration with some fields set otherwise, or one of its own.
@@ -48,6 +67,7 @@ fn sources(global: &Global) -> Result<Sources> {
     }
     sources.set.extend(global.set.iter().cloned());
     sources.profile = global.profile.clone().map(|name| (name, Origin::CommandLine));
+    sources.is_document_typed = global.config.is_some();
     match file(global.config.as_deref(), "KEEPLINE_CONFIG") {
         Some(path) => Ok(sources.with_file(&path)?),
         None => Ok(sources),
@@ -73,6 +93,11 @@ fn directory_fields(
         return Err(Usage(message).into());
     }
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
+}
+
+/// The configuration, without its warnings: a command prints them when it begins.
+fn quiet_config(global: &Global) -> Result<Config> {
+    Ok(Config::resolve(sources(global)?.with_environment(std::env::vars_os())?)?)
 }
 
 fn resolve(sources: Sources) -> Result<Config> {
@@ -137,21 +162,44 @@ pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config)
     let made = Keepline::new(plugin.clone(), store, options).await;
     match made {
         Err(KeeplineError::Config { field, message }) => Err(explained(plugin, config, field, message).await.into()),
-        other => Ok(other?),
+        Err(error) => Err(error.into()),
+        Ok(keepline) => {
+            warn_of_fields_without_effect(&plugin, config, &keepline.filter_options()).await;
+            Ok(keepline)
+        }
     }
 }
 
-/// A field that the filter refuses may be one that nobody knows: then the nearest name is told, or else all of them.
+async fn warn_of_fields_without_effect(plugin: &Plugin, config: &Config, effective: &str) {
+    let found = config.without_effect(effective);
+    let of_conversations = match found.iter().any(|field| field.needs.is_none()) {
+        true => filter_fields(plugin).await,
+        false => Vec::new(),
+    };
+    for WithoutEffect { name, origin, needs } in found {
+        // A plugin need not repeat all options that it takes.
+        let needs = needs.or_else(|| of_conversations.contains(&name).then_some("conversation=true"));
+        if let Some(needs) = needs {
+            terminal::warning(&format!("{name} ({origin}) has no effect without {needs}"));
+        }
+    }
+}
+
+/// A field that the filter refuses may be one that nobody knows: then the nearest names are suggested.
 async fn explained(plugin: Plugin, config: &Config, field: String, message: String) -> KeeplineError {
     let origin = config.origin(&field);
     let of_filter = filter_fields(&plugin).await;
     let of_host: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     let is_unknown = !field.is_empty() && !of_filter.is_empty() && !of_filter.contains(&field);
-    let names = of_host.iter().copied().chain(of_filter.iter().map(String::as_str));
-    let message = match nearest(&field, names).filter(|_| is_unknown) {
-        Some(name) => format!("unknown field {field} ({origin}); did you mean {name}?"),
-        None if is_unknown => format!("{message} ({origin}). The host's fields are {}", of_host.join(", ")),
-        None => format!("{message} ({origin})"),
+    let message = if is_unknown {
+        let names = of_host.iter().copied().chain(of_filter.iter().map(String::as_str));
+        let hint = match nearest(&field, names).as_slice() {
+            [] => "`keepline config` lists all fields".to_owned(),
+            near => format!("did you mean {}?", near.join(" or ")),
+        };
+        format!("unknown field {field} ({origin}); {hint}")
+    } else {
+        format!("{message} ({origin})")
     };
     KeeplineError::Config { field, message }
 }
@@ -170,11 +218,20 @@ async fn filter_fields(plugin: &Plugin) -> Vec<String> {
     Vec::new()
 }
 
-/// The name that was probably meant.
-fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let most = 1 + wrong.len() / 6;
-    let distances = names.map(|name| (strsim::osa_distance(wrong, name), name));
-    distances.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+/// The names that were probably meant, the nearest first: one that differs by a slip of the finger, else up to three that
+/// have a word in common with it.
+fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    let mut names: Vec<_> = names.map(|name| (strsim::osa_distance(wrong, name), name)).collect();
+    names.sort_unstable();
+    if let Some((distance, name)) = names.first()
+        && *distance <= 1 + wrong.len() / 6
+    {
+        return vec![name];
+    }
+    let words: Vec<&str> = wrong.split(['_', '-']).filter(|word| word.len() > 2).collect();
+    let is_near = |(_, name): &(usize, &'a str)| name.split('_').any(|word| words.contains(&word));
+    names.into_iter().filter(is_near).map(|(_, name)| name).take(MOST).collect()
 }
 
 #[cfg(test)]
@@ -185,11 +242,13 @@ mod tests {
     fn a_slip_of_the_finger_is_recognised() {
         let names = ["conversation", "max_history", "redis_host"];
         for (wrong, meant) in [
-            ("conversatoin", Some("conversation")),
-            ("max-history", Some("max_history")),
-            ("redishost", Some("redis_host")),
-            ("history", None),
-            ("", None),
+            ("conversatoin", vec!["conversation"]),
+            ("max-history", vec!["max_history"]),
+            ("redishost", vec!["redis_host"]),
+            ("history", vec!["max_history"]),
+            ("redis", vec!["redis_host"]),
+            ("xyzzy", vec![]),
+            ("", vec![]),
         ] {
             assert_eq!(nearest(wrong, names.into_iter()), meant, "{wrong}");
         }

@@ -24,6 +24,7 @@ use crate::{
         show::ago,
         watched,
     },
+    setup,
     terminal::{self, counted},
 };
 
@@ -39,7 +40,8 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
     let value = match &arguments.command {
         UserCommand::Put { value, text, .. } => json_value(value, *text)?,
         UserCommand::Forget { yes: false, user } => {
-            let warning = format!("everything about user '{user}' would be deleted");
+            let store = setup::store_name(global)?;
+            let warning = format!("everything about user '{user}' would be deleted from {store}");
             terminal::confirm(&warning, "the user's id", user)?;
             String::new()
         }

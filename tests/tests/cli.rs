@@ -38,6 +38,8 @@ mod health;
 mod help;
 #[path = "cli/lines.rs"]
 mod lines;
+#[path = "cli/meant_store.rs"]
+mod meant_store;
 #[path = "cli/memories.rs"]
 mod memories;
 #[path = "cli/memory.rs"]

@@ -3,7 +3,7 @@
 //! Promises defaults under which a conversation is remembered whole and a question gets what fits into 50,000 tokens.
 //! Refuses what [`crate::config`] refuses: another type, a number out of range, a name that it doesn't know.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use keepline_json as json;
 
@@ -347,8 +347,11 @@ fn or_zero(reader: &Reader<'_>, option: &mut u64, min: u64, max: u64) -> Result<
     }
 }
 
+/// A text; or a number or boolean, taken as it is spelt, as command lines and environments hand in a text like `2026`.
 fn text(reader: &Reader<'_>, option: &mut String, default: &str, max: usize) -> Result<(), ConfigProblem> {
-    *option = match json::string(reader.raw) {
+    let is_spelt = reader.raw.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let spelt = || is_spelt.then_some(Cow::Borrowed(reader.raw));
+    *option = match json::string(reader.raw).or_else(spelt) {
         _ if reader.raw == "null" => default.to_owned(),
         Some(text) if text.len() <= max => text.into_owned(),
         _ => return Err(reader.problem(&format!("a text of at most {max} bytes"))),

@@ -250,6 +250,21 @@ impl ConversationCommand {
             | Self::SetMessages { .. } => false,
         }
     }
+
+    /// Whether stored data are gone afterwards.
+    pub fn deletes(&self) -> bool {
+        match self {
+            Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } | Self::SetMessages { .. } => true,
+            Self::Append(_)
+            | Self::Describe { .. }
+            | Self::Messages { .. }
+            | Self::Text { .. }
+            | Self::Grep(_)
+            | Self::Title { .. }
+            | Self::Settings { .. }
+            | Self::Window(_) => false,
+        }
+    }
 }
 
 /// `keepline explain`.

@@ -212,6 +212,30 @@ impl Command {
             | Self::Completions { .. } => false,
         }
     }
+
+    /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
+    pub fn deletes(&self) -> bool {
+        match self {
+            Self::Session(arguments) => arguments.command.deletes(),
+            Self::User(arguments) => arguments.command.deletes(),
+            Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
+            Self::Migrate(arguments) => arguments.delete,
+            Self::Run(_)
+            | Self::Explain(_)
+            | Self::Recall(_)
+            | Self::Remember(_)
+            | Self::Memories(_)
+            | Self::Stats(_)
+            | Self::Health(_)
+            | Self::Config(_)
+            | Self::Inspect(_)
+            | Self::Bench(_)
+            | Self::Component(_)
+            | Self::Demo(_)
+            | Self::CompilePlugin { .. }
+            | Self::Completions { .. } => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -149,4 +149,23 @@ impl SessionCommand {
             Self::Conversation(command) => command.only_reads(),
         }
     }
+
+    /// Whether stored data are gone afterwards.
+    pub fn deletes(&self) -> bool {
+        match self {
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => true,
+            Self::Import(arguments) => arguments.replace && !arguments.dry_run,
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Get { .. }
+            | Self::Keys { .. }
+            | Self::History { .. }
+            | Self::Export(_)
+            | Self::Create { .. }
+            | Self::Put { .. }
+            | Self::Upkeep { .. }
+            | Self::Increment { .. } => false,
+            Self::Conversation(command) => command.deletes(),
+        }
+    }
 }

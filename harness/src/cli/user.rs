@@ -89,4 +89,9 @@ impl UserCommand {
     pub fn only_reads(&self) -> bool {
         matches!(self, Self::Get { .. } | Self::List { .. } | Self::Sessions { .. } | Self::Search { .. })
     }
+
+    /// Whether stored data are gone afterwards.
+    pub fn deletes(&self) -> bool {
+        matches!(self, Self::Remove { .. } | Self::Forget { .. })
+    }
 }

@@ -12,6 +12,8 @@ use serde_json::json;
 
 use super::answer;
 use crate::{
+    cli::Global,
+    setup,
     stats::{Counts, KINDS, Scan},
     terminal,
 };
@@ -22,8 +24,10 @@ const SIDE_BY_SIDE: usize = 16;
 const PASSES: usize = 10;
 
 /// Nobody clears a store by a slip of the finger.
-pub(super) fn confirm() -> Result<()> {
-    terminal::confirm("all sessions, with their nodes and users, would be deleted", "\"all\"", "all")
+pub(super) fn confirm(global: &Global) -> Result<()> {
+    let store = setup::store_name(global)?;
+    let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
+    terminal::confirm(&warning, "\"all\"", "all")
 }
 
 /// Delete them.

@@ -28,6 +28,8 @@ mod neurolink;
 mod profile;
 mod resolve;
 mod sources;
+mod store_name;
+mod without_effect;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,8 @@ pub use self::{
     make::StoreError,
     profile::Profile,
     sources::{ENVIRONMENT_PREFIX, Origin, Sources},
+    store_name::{ReplacedStore, StoreName},
+    without_effect::WithoutEffect,
 };
 pub use crate::store::{Secret, masked_url};
 
@@ -55,6 +59,11 @@ pub struct Config {
     pub profile_origin: Origin,
     /// The host's fields.
     pub host: HostFields,
+    /// The store that is used.
+    pub store_name: StoreName,
+    /// Whether the environment replaces the store that the command line names. Such a store may be read and written, but a
+    /// person who names another one does not mean to delete from it.
+    pub replaced_store: Option<ReplacedStore>,
     /// What somebody probably did not mean; for people.
     pub warnings: Vec<String>,
     settings: BTreeMap<&'static str, (Setting, Origin)>,

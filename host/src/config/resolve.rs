@@ -8,6 +8,7 @@ use super::{
     Config, ConfigError, ENVIRONMENT_PREFIX, FIELDS, Field, HostFields, Kind, Origin, Profile, Setting, Sources,
     error::{describe, shortened},
     field, neurolink,
+    store_name::{StoreName, is_named_in_document, replaced_store},
 };
 
 impl Config {
@@ -35,6 +36,8 @@ impl Config {
             }
             not_chosen = (!others.is_empty()).then_some((others, origin));
         }
+        let mut typed =
+            typed_by(&layers, profile, &profile_origin, sources.is_document_typed).map(|by| (by, layers.clone()));
         for (field, text) in sources.environment {
             let origin = Origin::Environment(format!("{ENVIRONMENT_PREFIX}{}", field.to_ascii_uppercase()));
             layers.set_text(&field, &text, origin)?;
@@ -47,10 +50,16 @@ impl Config {
                 });
             }
             layers.set_text(&field, &text, Origin::CommandLine)?;
+            if let Some((_, typed)) = &mut typed {
+                typed.set_text(&field, &text, Origin::CommandLine)?;
+            }
         }
         let foreign = neurolink::fall_back(&mut layers, &sources.neurolink, profile_origin.is_chosen())?;
+        let replaced = typed.and_then(|(by, typed)| replaced_store(&typed, &layers, &by));
         let mut config = layers.finish(profile, profile_origin)?;
         config.warnings.extend(foreign);
+        config.warnings.extend(replaced.as_ref().map(ToString::to_string));
+        config.replaced_store = replaced;
         if let Some((profiles, origin)) = not_chosen {
             if let (true, Some(profile)) = (config.is_redis(), profiles.first()) {
                 return Err(ConfigError::ProfileNotChosen { profile, origin });
@@ -64,7 +73,18 @@ impl Config {
     }
 }
 
+/// What of a command line names a store, for people; none if nothing does.
+fn typed_by(layers: &Layers, profile: Profile, profile_origin: &Origin, is_document_typed: bool) -> Option<String> {
+    match profile_origin {
+        Origin::CommandLine => Some(format!("profile {}", profile.name())),
+        Origin::Document(name) if is_document_typed => Some(name.clone()),
+        _ if is_document_typed && is_named_in_document(layers) => Some("the configuration file".to_owned()),
+        _ => None,
+    }
+}
+
 /// Values while they are being put together.
+#[derive(Clone)]
 pub(super) struct Layers {
     /// Defaults and the profile: what `null` goes back to.
     base: BTreeMap<&'static str, (Setting, Origin)>,
@@ -117,6 +137,20 @@ impl Layers {
         }
     }
 
+    /// The host's fields, not yet checked as a whole.
+    pub(super) fn host_fields(&self) -> Option<HostFields> {
+        HostFields::collect(|name| self.setting(name))
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.get(name).map(|(setting, _)| setting)
+    }
+
+    /// Where a field of the host's comes from.
+    pub(super) fn origin(&self, name: &str) -> Origin {
+        self.settings.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
     /// Whether somebody set a field, whoever's field it is.
     pub(super) fn is_chosen(&self, name: &str) -> bool {
         let of_host = self.settings.get(name).map(|(_, origin)| origin);
@@ -147,15 +181,12 @@ impl Layers {
     }
 
     fn finish(self, profile: Profile, profile_origin: Origin) -> Result<Config, ConfigError> {
-        let Self { settings, filter, .. } = self;
         let mut warnings = Vec::new();
-        let host = HostFields::collect(|name| settings.get(name).map(|(setting, _)| setting)).ok_or_else(|| {
-            ConfigError::Unreadable {
-                name: "configuration".to_owned(),
-                problem: "the field table is inconsistent".to_owned(),
-            }
+        let host = self.host_fields().ok_or_else(|| ConfigError::Unreadable {
+            name: "configuration".to_owned(),
+            problem: "the field table is inconsistent".to_owned(),
         })?;
-        let origin = |name: &str| settings.get(name).map_or(Origin::Default, |(_, origin)| origin.clone());
+        let origin = |name: &str| self.origin(name);
         let redis = host.backend == "redis";
         let names_server = !host.redis_url.is_empty() || !host.redis_host.trim().is_empty();
         if redis && !names_server && host.redis_nodes.is_empty() {
@@ -192,7 +223,9 @@ impl Layers {
                 }
             }
         }
-        Ok(Config { profile, profile_origin, host, warnings, settings, filter })
+        let store_name = StoreName::of(&host);
+        let Self { settings, filter, .. } = self;
+        Ok(Config { profile, profile_origin, host, store_name, replaced_store: None, warnings, settings, filter })
     }
 }
 

@@ -52,6 +52,9 @@ pub struct Sources {
     pub profile: Option<(String, Origin)>,
     /// The configuration file: what it is called, and what is in it.
     pub document: Option<(String, Value)>,
+    /// Whether a person named that file on the command line: then a variable of the environment that sets another store
+    /// than the file does is worth a warning.
+    pub is_document_typed: bool,
     /// Field → text. Use [`Sources::with_environment`].
     pub environment: Vec<(String, String)>,
     /// Where `STORAGE_TYPE` is set: it, and the other variables of NeuroLink's that are fallbacks of fields. Use
