@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
     conversation::{ask_anew, text_of, window},
-    error::Usage,
+    error::{Coded, Usage},
     session::{answer, watched},
     terminal,
 };
@@ -133,11 +133,20 @@ impl Scope {
         })
     }
 
-    /// What deferred work about a session is about.
-    pub fn subject(self, session: &str, owner: Option<&str>) -> String {
+    /// What deferred work about a session is about. The owner is what the plugin says: the library lends their bucket only
+    /// if it lists the session.
+    ///
+    /// # Errors
+    /// When that can't be a user's bucket.
+    pub fn subject(self, session: &str, owner: Option<&str>) -> Result<String> {
         match (self, owner) {
-            (Self::User, Some(owner)) => subject_with_user(session, owner),
-            _ => format!("session/{session}"),
+            (Self::User, Some(owner)) => subject_with_user(session, owner).ok_or_else(|| {
+                let owner = terminal::quoted(owner);
+                let message =
+                    format!("the plugin says that session '{session}' belongs to {owner}, which is no user's name");
+                Coded { code: "plugin", message }.into()
+            }),
+            _ => Ok(format!("session/{session}")),
         }
     }
 }

@@ -192,7 +192,7 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             let subject = match recall {
                 _ if name != MAKE && name != EMBED => format!("session/{session}"),
                 Some(scope) if name == MAKE || self.keepline.wants_vectors() => {
-                    scope.subject(session, owner.as_deref())
+                    scope.subject(session, owner.as_deref())?
                 }
                 _ => continue,
             };

@@ -7,6 +7,7 @@ use crate::{
     contract::filter::{AnswerEntry, AnswerPart, QuestionPart, ToldProblem, TurnPart},
     lend::{MAX_MESSAGE, MAX_NAME, tame},
     runtime::Refusal,
+    sessions::{SessionError, SessionErrorCode},
     store::FailureCode,
 };
 
@@ -134,6 +135,16 @@ impl From<ToldProblem> for Problem {
                 tame(&mut code, MAX_NAME);
                 ProblemCode::Other(code)
             }
+        };
+        Self { code, message }
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(SessionError { code, message }: SessionError) -> Self {
+        let code = match code {
+            SessionErrorCode::Store(code) => ProblemCode::Store(code),
+            other => ProblemCode::Other(other.to_string()),
         };
         Self { code, message }
     }

@@ -17,7 +17,7 @@ use crate::{
     pipe::Pipe,
     plugin::Plugin,
     probe,
-    runtime::{Due, Fault, Instance, Lent, Limits, Pool, Scope, bounds::is_task},
+    runtime::{Due, Fault, Instance, Lent, Limits, Pool, Subject, bounds::is_task},
     sessions::Sessions,
     shared::Shared,
     store::{BreakerOptions, Deadline, Failure, Guard, Health, Store},
@@ -83,6 +83,7 @@ impl Keepline {
             log: Arc::new(RateLimitedLog::new(options.log)),
             memory: Arc::default(),
             denied: tally.denied.clone(),
+            named: Arc::default(),
         };
         let limits = Limits {
             instances: options.max_instances,
@@ -142,14 +143,22 @@ impl Keepline {
 
     /// One step of a [`Task`](crate::pipe::Task) that an entry's reply named, or that an earlier step goes on with. It
     /// always answers: what went wrong is its problem, and the task will be due again. Without a deadline it has
-    /// [`Options::entry_timeout`]. Cost: at most three transactions one after the other.
+    /// [`Options::entry_timeout`]. A task about a session and a user reaches the user's bucket only if entries of both have named
+    /// it, or the user's list has the session. Cost: at most three transactions one after the other, and one more to look at
+    /// that list.
     pub async fn advance(&self, job: &Job, by: Option<Deadline>) -> Progress {
-        if !is_task(&job.task) {
-            return Progress::no_task(job);
-        }
+        let subject = Subject::parse(&job.task.subject).filter(|_| is_task(&job.task));
+        let Some(subject) = subject else { return Progress::no_task(job) };
+        let sessions = match by {
+            Some(deadline) => self.sessions().by(deadline),
+            None => self.sessions(),
+        };
+        let scope = match sessions.lent_for(subject).await {
+            Ok(scope) => scope,
+            Err(error) => return Progress::failed(job, error.into()),
+        };
         let due = self.shared.due(Instant::now(), by);
         let mut writer = None;
-        let scope = Scope::Task(job.task.subject.clone());
         let call = async |instance: &mut Instance, writer, due| instance.advance(writer, due, scope, job).await;
         self.shared
             .call(&self.store, &mut writer, due, call)

@@ -38,6 +38,8 @@ pub struct Pipe {
     may_wait: bool,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
     writer: Option<Writer>,
+    /// Whether its questions only read.
+    reads_only: bool,
 }
 
 /// What is known of a turn before its answer.
@@ -64,7 +66,13 @@ impl Pipe {
             staged: Staged::default(),
             may_wait: false,
             writer: None,
+            reads_only: false,
         }
+    }
+
+    /// For questions that change nothing in the store, whatever the plugin does.
+    pub(crate) fn reading(self) -> Self {
+        Self { reads_only: true, ..self }
     }
 
     /// A new object begins: what follows has nothing to do with the question before.
@@ -125,9 +133,10 @@ impl Pipe {
             Some(_) => None,
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
-        let has_vector = question.vector.is_some();
+        let (has_vector, reads_only) = (question.vector.is_some(), self.reads_only);
         let call = async |instance: &mut Instance, writer, due| {
-            let called = instance.question(writer, due, Scope::Entry(owner.clone()), question).await?;
+            let scope = if reads_only { Scope::Look(owner.clone()) } else { Scope::Entry(owner.clone()) };
+            let called = instance.question(writer, due, scope, question).await?;
             if let Some(returned) = &called.0.metadata {
                 metadata.accept(returned, most_added)?;
             }

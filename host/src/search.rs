@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     Sessions,
-    sessions::{MessageQuery, SessionError, SessionErrorCode, UserSessions},
+    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode},
 };
 
 /// Pages of transcripts and of the list in one call: of each transcript's page 2,048 records or 4 MiB are looked at.
@@ -54,7 +54,7 @@ impl Sessions {
     /// can be empty and not the last. Nodes are not searched.
     ///
     /// Cost: four transactions for each 50 sessions, two or three for each page of a transcript, of which a call reads no
-    /// more than eight (2,048 records or 4 MiB each), and one for each session in which something is found.
+    /// more than eight (2,048 records or 4 MiB each).
     ///
     /// # Errors
     /// See [`SessionError`]. [`SessionErrorCode::InvalidValue`] for no word, more than 16, or one of more than 256 bytes.
@@ -68,29 +68,29 @@ impl Sessions {
         let words = Words::parse(words)?;
         let mut at = after.map_or(Ok(Place::default()), Place::parse)?;
         let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
+        let listed = Listed::of_user(user);
         let mut search = UserSearch::default();
         let mut work = WORK;
         loop {
-            let list = self.user_sessions(user, at.list, SESSIONS).await?;
+            let list = self.list_of(&listed, user, at.list, SESSIONS).await?;
             falls(list.older, at.list)?;
-            let sessions: Vec<Listed> = list.sessions.iter().filter_map(|text| Listed::parse(text)).collect();
+            let sessions: Vec<ListedSession> =
+                list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
             // By name, if it is still on this page.
             let known = sessions.iter().position(|listed| !at.session.is_empty() && listed.session == at.session);
             let begin = known.unwrap_or(at.index);
             let mut before = at.before.filter(|_| known.is_some());
-            for (index, listed) in sessions.iter().enumerate().skip(begin) {
+            for (index, session) in sessions.iter().enumerate().skip(begin) {
                 loop {
                     if work == 0 || search.found.len() >= limit {
-                        let session = listed.session.clone();
+                        let session = session.session.clone();
                         search.next = Some(Place { list: at.list, index, session, before }.write());
                         return Ok(search);
                     }
                     work -= 1;
                     let room = limit - search.found.len();
-                    let (mut found, older) = self.search_session(listed, &words, before, room).await?;
-                    if !found.is_empty() && !self.is_owned(&listed.session, &list).await? {
-                        found.clear();
-                    }
+                    let (mut found, older) =
+                        self.search_session(Some(&listed), session, &words, before, room).await?;
                     search.found.append(&mut found);
                     before = older;
                     if before.is_none() {
@@ -118,12 +118,12 @@ impl Sessions {
     ) -> Result<UserSearch, SessionError> {
         let words = Words::parse(words)?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let listed = Listed { session: session.to_owned(), title: None };
+        let session = ListedSession { session: session.to_owned(), title: None };
         let mut place = after.map_or(Ok(Place::default()), Place::parse)?;
         let mut search = UserSearch::default();
         for _ in 0..WORK {
             let room = limit.saturating_sub(search.found.len());
-            let (mut found, older) = self.search_session(&listed, &words, place.before, room).await?;
+            let (mut found, older) = self.search_session(None, &session, &words, place.before, room).await?;
             search.found.append(&mut found);
             place.before = older;
             if older.is_none() || search.found.len() >= limit {
@@ -134,16 +134,22 @@ impl Sessions {
         Ok(search)
     }
 
-    /// At most so many messages of one page of a transcript, and where to go on in it.
+    /// At most so many messages of one page of a transcript, and where to go on in it. The session is on the user's list;
+    /// without one, it is whosever it is.
     async fn search_session(
         &mut self,
-        listed: &Listed,
+        listed: Option<&Listed>,
+        session: &ListedSession,
         words: &Words,
         before: Option<u64>,
         room: usize,
     ) -> Result<(Vec<FoundMessage>, Option<u64>), SessionError> {
         let query = MessageQuery { contains: words.longest(), before, limit: 1000, ..MessageQuery::default() };
-        let page = match self.messages((&*listed.session).into(), query).await {
+        let read = match listed {
+            Some(listed) => self.messages_of(listed, &session.session, query).await,
+            None => self.messages_named(&session.session, query).await,
+        };
+        let page = match read {
             Ok(page) => page,
             // Its time is over meanwhile.
             Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
@@ -159,8 +165,8 @@ impl Sessions {
             }
             if words.are_in(&message.text) {
                 found.push(FoundMessage {
-                    session: listed.session.clone(),
-                    title: listed.title.clone(),
+                    session: session.session.clone(),
+                    title: session.title.clone(),
                     position: message.position,
                     text: message.text,
                 });
@@ -169,24 +175,15 @@ impl Sessions {
         falls(older, before)?;
         Ok((found, older))
     }
-
-    /// Whether the session is, after it was read, still whose list it is in.
-    async fn is_owned(&mut self, session: &str, list: &UserSessions) -> Result<bool, SessionError> {
-        match self.describe(session.into()).await {
-            Ok(state) => Ok(state.owner.as_ref() == Some(&list.user)),
-            Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => Ok(false),
-            Err(other) => Err(other),
-        }
-    }
 }
 
 /// A session of a user's list.
-struct Listed {
+struct ListedSession {
     session: String,
     title: Option<String>,
 }
 
-impl Listed {
+impl ListedSession {
     fn parse(text: &str) -> Option<Self> {
         let entry: Value = serde_json::from_str(text).ok()?;
         let text = |name: &str, max: usize| {

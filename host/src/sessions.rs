@@ -3,7 +3,7 @@
 
 mod claims;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 pub use crate::contract::sessions::{
     HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
@@ -15,12 +15,14 @@ pub use crate::contract::transcripts::{
     UserSessions, UserValue, UserValueStored, UserValues,
 };
 pub use crate::search::{FoundMessage, UserSearch};
+use keepline_json as json;
 use tokio::time::Instant;
 
 use self::claims::Listing;
+pub(crate) use self::claims::Listed;
 use crate::{
     contract::sessions::{SessionProblem, ToldCode},
-    lend::{LogLevel, MAX_MESSAGE, tame},
+    lend::{MAX_MESSAGE, tame},
     runtime::{Refusal, Scope},
     shared::Shared,
     store::{Deadline, FailureCode, Guard, Writer},
@@ -227,15 +229,9 @@ calls! {
     /// Store a JSON text as a value of a user; none: remove it.
     put_user_value = put_user_value(user: &str, key: &str, value: Option<&str>)
         in Scope::of_user(user) => UserValueStored;
-    /// The sessions of a user that are there, the one used last first as of the last note ([`maintenance`] makes it): at most
-    /// `limit` (0: 20, no more than 100). Two waits, and one for each 16 sessions.
-    ///
-    /// [`maintenance`]: crate::maintenance
-    user_sessions = user_sessions(user: &str, before: Option<u64>, limit: u32)
-        in Scope::all_of_user(user) => UserSessions;
     /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
     /// until nothing is `remaining`.
-    forget_user = forget_user(user: &str) in Scope::all_of_user(user) => UserForgotten;
+    forget_user = forget_user(user: &str) in Scope::forget(user) => UserForgotten;
 }
 
 // What their owner's memory has of it, is corrected with them.
@@ -328,20 +324,96 @@ impl Sessions {
     /// owner has no list, or no longer, is still to be corrected and deleted.
     async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
         let scope = Scope::registered(transcript, Some(owner), None);
-        let listing = self.listing(transcript.session, owner).await?;
-        if listing == Listing::Listed {
-            return Ok(scope);
-        }
-        if listing == Listing::Unlisted {
-            let mut message = format!(
-                "the plugin says that session '{}' belongs to user '{owner}', whose list does not have it: nothing of that \
-                 user was read or changed",
-                transcript.session
-            );
-            tame(&mut message, MAX_MESSAGE);
-            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.owner", &message);
-        }
-        Ok(scope.without_user())
+        let listing = self.listing_reported(transcript.session, owner).await?;
+        Ok(if listing == Listing::Listed { scope } else { scope.without_user() })
+    }
+
+    /// The sessions of a user that are there, the one used last first as of the last note ([`maintenance`] makes it): at most
+    /// `limit` (0: 20, no more than 100). Two waits, and one for each 16 sessions. The plugin only reads, of the sessions no
+    /// more than those that the user's list has and that name the user as their owner; whatever else it lists is left out
+    /// and reported.
+    ///
+    /// [`maintenance`]: crate::maintenance
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn user_sessions(
+        &mut self,
+        user: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<UserSessions, SessionError> {
+        self.list_of(&Listed::of_user(user), user, before, limit).await
+    }
+
+    /// The same, for whoever reads them then.
+    pub(crate) async fn list_of(
+        &mut self,
+        listed: &Listed,
+        user: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<UserSessions, SessionError> {
+        let due = self.shared.due(Instant::now(), self.deadline);
+        let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.user_sessions(writer, due, listed.scope(), user, before, limit).await
+        });
+        let mut page: UserSessions = called.await??;
+        // Where nothing is on the list, the plugin has read nothing of anybody.
+        listed.name().clone_into(&mut page.user);
+        page.sessions.retain(|text| match session_of(text) {
+            Some(session) if listed.has(&session) => true,
+            session => {
+                self.report_unlisted(&session.unwrap_or_default(), listed.name());
+                false
+            }
+        });
+        Ok(page)
+    }
+
+    /// What there is to tell of a session that is on a user's list.
+    pub(crate) async fn describe_of(
+        &mut self,
+        listed: &Listed,
+        session: &str,
+    ) -> Result<TranscriptState, SessionError> {
+        let due = self.shared.due(Instant::now(), self.deadline);
+        let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.describe(writer, due, listed.scope(), session.into()).await
+        });
+        Ok(called.await??)
+    }
+
+    /// Messages of a session that is on a user's list.
+    pub(crate) async fn messages_of(
+        &mut self,
+        listed: &Listed,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        self.messages_within(listed.scope(), session, query).await
+    }
+
+    /// Those of a session that the caller's own caller names.
+    pub(crate) async fn messages_named(
+        &mut self,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        self.messages_within(Scope::look(session), session, query).await
+    }
+
+    async fn messages_within(
+        &mut self,
+        scope: Scope,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        let due = self.shared.due(Instant::now(), self.deadline);
+        let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.messages(writer, due, scope, session.into(), query).await
+        });
+        Ok(called.await??)
     }
 
     /// All calls end by this deadline, in place of a time for each: for a service whose request has one.
@@ -351,6 +423,17 @@ impl Sessions {
         self.deadline = Some(deadline);
         self
     }
+}
+
+/// The session of an entry of a user's list.
+fn session_of(text: &str) -> Option<String> {
+    let mut session = None;
+    json::members(text, |key, raw| {
+        if json::key_is(key, "session") {
+            session = json::string(raw).map(Cow::into_owned);
+        }
+    })?;
+    session
 }
 
 fn is_node(transcript: &Transcript<'_>) -> bool {

@@ -8,6 +8,8 @@
 mod at_work;
 #[path = "attacks/breaker.rs"]
 mod breaker;
+#[path = "attacks/claims.rs"]
+mod claims;
 #[path = "attacks/confinement.rs"]
 mod confinement;
 #[path = "attacks/isolation.rs"]

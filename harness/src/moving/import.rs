@@ -97,7 +97,10 @@ struct Came {
 #[derive(Default)]
 pub struct About {
     pub messages: u64,
+    /// Whether its own data name one.
     pub has_owner: bool,
+    /// Its user, where somebody else than its own data names one.
+    pub user: Option<String>,
     /// Apps, if there are any, and nodes.
     pub nodes: Vec<(Option<String>, String)>,
 }
@@ -249,10 +252,11 @@ impl Import {
     async fn register(&self, session: &str, about: &About, is_shell: bool) -> Result<(), Wrong> {
         let Some(keepline) = self.keepline.as_ref().filter(|_| !self.delivery.is_dry_run) else { return Ok(()) };
         let mut sessions = patient(keepline);
-        if about.has_owner {
-            sessions.register(session.into(), None).await?;
+        let has_owner = about.has_owner || about.user.is_some();
+        if has_owner {
+            sessions.register(session.into(), about.user.as_deref()).await?;
         }
-        for (app, node) in about.nodes.iter().filter(|_| about.has_owner || is_shell) {
+        for (app, node) in about.nodes.iter().filter(|_| has_owner || is_shell) {
             let transcript = Transcript { session, app_id: app.as_deref(), node_id: Some(node) };
             sessions.register(transcript, None).await?;
         }

@@ -78,7 +78,7 @@ async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
         Err(error) => return Err(error.into()),
     };
     if let Some(owner) = owner {
-        drive::drive(keepline, &Scope::User.subject(session, Some(&owner)), drive::FORGET, || ()).await?;
+        drive::drive(keepline, &Scope::User.subject(session, Some(&owner))?, drive::FORGET, || ()).await?;
     }
     Ok(())
 }

@@ -293,7 +293,7 @@ impl Others {
             }
             if let Some(user) = &conversation.user {
                 sessions.register(name.into(), Some(user)).await?;
-                about.has_owner = true;
+                about.user = Some(user.clone());
             }
         }
         let nodes = nodes_of(&*import.delivery.staging.store, &session).await?.into_iter().collect();

@@ -250,7 +250,7 @@ async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages:
         next += sessions.set_messages(session.into(), piece, after).await?.count;
     }
     // Of nobody's session, the session alone.
-    let subject = Scope::User.subject(session, owner);
+    let subject = Scope::User.subject(session, owner)?;
     if !drive(keepline, &subject, MAKE, || ()).await? {
         bail!("the session was deleted by somebody else");
     }

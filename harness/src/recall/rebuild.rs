@@ -100,7 +100,7 @@ async fn make_anew(
         && scope == Scope::User
         && let Some(owner) = owner(keepline, name).await?
     {
-        subject = scope.subject(name, Some(&owner));
+        subject = scope.subject(name, Some(&owner))?;
         tasks.push((subject.clone(), FORGET));
     }
     tasks.push((subject.clone(), MAKE));

@@ -57,7 +57,7 @@ pub use crate::contract::{
 use crate::{
     contract::maintenance::ToldProgress,
     entry::{Problem, ProblemCode},
-    runtime::Refusal,
+    runtime::{Refusal, Subject},
     store::FailureCode,
 };
 
@@ -67,9 +67,10 @@ use crate::{
 pub const TASKS: [&str; 5] = ["title", "summary", "retention", "recall", "vectors"];
 
 /// What the bundled filter's task `recall` is about where it takes the user's bucket, too: with `recall: "user"`, of a
-/// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names.
-pub fn subject_with_user(session: &str, owner: &str) -> String {
-    format!("session/{session} user/{owner}")
+/// session that has an owner, which [`Sessions::describe`](crate::Sessions::describe) names. None: one of the two can't be
+/// the name of a bucket. The user's bucket is lent only if its list has the session.
+pub fn subject_with_user(session: &str, owner: &str) -> Option<String> {
+    Subject::of_session(session, Some(owner)).map(|subject| subject.as_str().to_owned())
 }
 
 /// Where a task stands after a step.
@@ -89,14 +90,19 @@ pub struct Progress {
 impl Progress {
     /// No reply has ever named such a task.
     pub(crate) fn no_task(job: &Job) -> Self {
-        let message = "a task's subject, name and state are printable ASCII, as a reply named them".into();
-        let problem = Problem { code: ProblemCode::Store(FailureCode::Invalid), message };
-        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(problem) }
+        let message = "a task's subject is session/NAME, node/NAME, user/NAME or session/NAME user/NAME, and its name and \
+                       state are printable ASCII, as a reply named them"
+            .into();
+        Self::failed(job, Problem { code: ProblemCode::Store(FailureCode::Invalid), message })
     }
 
     /// There was no instance to do it, or none that survived it.
     pub(crate) fn refused(job: &Job, refusal: &Refusal) -> Self {
-        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(refusal.into()) }
+        Self::failed(job, refusal.into())
+    }
+
+    pub(crate) fn failed(job: &Job, problem: Problem) -> Self {
+        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(problem) }
     }
 }
 

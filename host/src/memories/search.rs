@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Keepline, Sessions,
     entry::{Effect, Question},
-    sessions::{MessageQuery, SessionError, SessionErrorCode},
+    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode},
     store::FailureCode,
 };
 
@@ -67,7 +67,7 @@ struct Hit {
 
 impl Keepline {
     /// Memories of a user that bear on a query. A user of whom nothing is known has none. Cost: that of a question with
-    /// recall, three transactions, and three for each session in which something is found; or that of
+    /// recall, three transactions, and four for each session in which something is found; or that of
     /// [`Sessions::search_user`].
     ///
     /// # Errors
@@ -84,7 +84,8 @@ impl Keepline {
         }
         let limit = if search.limit == 0 { LIMIT } else { search.limit.min(LIMIT_MAX) };
         let mut sessions = self.sessions();
-        let list = sessions.user_sessions(search.user, None, 1).await?;
+        let listed = Listed::of_user(search.user);
+        let list = sessions.list_of(&listed, search.user, None, 1).await?;
         let latest = list.sessions.first().and_then(|text| {
             let entry: Value = serde_json::from_str(text).ok()?;
             entry.get("session")?.as_str().map(str::to_owned)
@@ -99,7 +100,10 @@ impl Keepline {
         let Some(asking) = search.session.map(str::to_owned).or(latest) else {
             return Ok(none(search.query.unwrap_or_default()));
         };
-        let newest = if search.query.is_none() { newest_question(&mut sessions, &asking).await? } else { None };
+        let newest = match search.query {
+            Some(_) => None,
+            None => newest_question(&mut sessions, search.session.is_none().then_some(&listed), &asking).await?,
+        };
         let query = search.query.or(newest.as_ref().map(|message| &*message.text)).unwrap_or_default();
         if query.trim().is_empty() {
             return Ok(none(query));
@@ -115,7 +119,7 @@ impl Keepline {
             }
             Method::Keyword => (MethodUsed::Keyword, with_words(&mut sessions, &search, query, limit).await?),
         };
-        let mut transcripts = Transcripts::new(&mut sessions, &list.user, search.session);
+        let mut transcripts = Transcripts::new(&mut sessions, &listed, search.session);
         let mut seen: Vec<(String, String)> = Vec::new();
         let own = newest.as_ref().map(|message| (asking.clone(), message.turn.clone()));
         let mut found: Vec<FoundMemory> = Vec::new();
@@ -166,7 +170,7 @@ impl Keepline {
         });
         let question = Question { text: query, metadata: &metadata.to_string(), ..Question::default() };
         let failed = |message: String| SessionError { code: SessionErrorCode::Store(FailureCode::Other), message };
-        let passed = self.pipe().ask(question, None).await.map_err(|error| failed(error.message))?;
+        let passed = self.pipe().reading().ask(question, None).await.map_err(|error| failed(error.message))?;
         match passed.effect {
             Effect::Foreign => {
                 let message = format!("Session '{session}' belongs to another user");
@@ -210,10 +214,18 @@ fn invalid(message: &str) -> SessionError {
     SessionError { code: SessionErrorCode::InvalidValue, message: message.to_owned() }
 }
 
-/// The last thing that a user said in a session.
-async fn newest_question(sessions: &mut Sessions, session: &str) -> Result<Option<Message>, SessionError> {
+/// The last thing that a user said in a session, which is on their list, or named by whoever asks.
+async fn newest_question(
+    sessions: &mut Sessions,
+    listed: Option<&Listed>,
+    session: &str,
+) -> Result<Option<Message>, SessionError> {
     let query = MessageQuery { role: Some("user"), limit: 1, ..MessageQuery::default() };
-    match sessions.messages(session.into(), query).await {
+    let read = match listed {
+        Some(listed) => sessions.messages_of(listed, session, query).await,
+        None => sessions.messages_named(session, query).await,
+    };
+    match read {
         Ok(page) => Ok(page.messages.last().and_then(|message| Message::parse(message.position, &message.text))),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),

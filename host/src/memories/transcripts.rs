@@ -3,13 +3,15 @@
 //! Promises that nothing of a session is read for a user whom it does not belong to, and that a page is read once for all
 //! that is found in it.
 
+use std::sync::Arc;
+
 use keepline_json as json;
 use serde_json::Value;
 
 use super::{FoundMemory, pair::text_of};
 use crate::{
     Sessions,
-    sessions::{MessageQuery, SessionError, SessionErrorCode},
+    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode},
 };
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
@@ -58,23 +60,32 @@ impl Message {
 
 /// What was read, session by session.
 pub(super) struct Transcripts<'a> {
-    pub sessions: &'a mut Sessions,
-    /// The name of the user's bucket.
-    pub user: &'a str,
+    sessions: &'a mut Sessions,
+    user: &'a Listed,
     /// A session of nobody's that may be read: the one that was named.
-    pub named: Option<&'a str>,
+    named: Option<&'a str>,
     read: Vec<Read>,
 }
 
 struct Read {
     session: String,
     title: Option<String>,
-    /// None: it is not there, or not the user's.
-    messages: Option<Vec<Message>>,
+    /// How it may be read. None: it is not there, or not the user's.
+    from: Option<From>,
+    messages: Vec<Message>,
+}
+
+/// By what right a session is read.
+#[derive(Clone)]
+enum From {
+    /// It is on the user's list.
+    List(Arc<Listed>),
+    /// Whoever asks has named it.
+    Name,
 }
 
 impl<'a> Transcripts<'a> {
-    pub(super) fn new(sessions: &'a mut Sessions, user: &'a str, named: Option<&'a str>) -> Self {
+    pub(super) fn new(sessions: &'a mut Sessions, user: &'a Listed, named: Option<&'a str>) -> Self {
         Self { sessions, user, named, read: Vec::new() }
     }
 
@@ -87,17 +98,21 @@ impl<'a> Transcripts<'a> {
         let index = match self.read.iter().position(|read| read.session == session) {
             Some(index) => index,
             None => {
-                let title = self.title_if_allowed(session).await?;
-                let (title, messages) = title.map_or((None, None), |title| (title, Some(Vec::new())));
-                self.read.push(Read { session: session.to_owned(), title, messages });
+                let allowed = self.title_if_allowed(session).await?;
+                let (title, from) = allowed.map_or((None, None), |(title, from)| (title, Some(from)));
+                self.read.push(Read { session: session.to_owned(), title, from, messages: Vec::new() });
                 self.read.len() - 1
             }
         };
-        let Some(Read { title, messages: Some(messages), .. }) = self.read.get_mut(index) else { return Ok(None) };
+        let Some(Read { title, from: Some(from), messages, .. }) = self.read.get_mut(index) else { return Ok(None) };
         if !messages.iter().any(|message| message.position == position) {
             let before = Some(position.saturating_add(AROUND));
             let query = MessageQuery { before, limit: 2 * AROUND as u32, ..MessageQuery::default() };
-            let page = match self.sessions.messages(session.into(), query).await {
+            let read = match from {
+                From::List(listed) => self.sessions.messages_of(listed, session, query).await,
+                From::Name => self.sessions.messages_named(session, query).await,
+            };
+            let page = match read {
                 Ok(page) => page.messages,
                 Err(error) if is_gone(&error) => Vec::new(),
                 Err(error) => return Err(error),
@@ -128,16 +143,20 @@ impl<'a> Transcripts<'a> {
         Ok(Some((found.turn.clone(), memory)))
     }
 
-    /// The session's title, if the session may be read.
-    async fn title_if_allowed(&mut self, session: &str) -> Result<Option<Option<String>>, SessionError> {
+    /// The session's title, if the session may be read: it is on the user's list, or nobody's and named.
+    async fn title_if_allowed(&mut self, session: &str) -> Result<Option<(Option<String>, From)>, SessionError> {
+        if let Some(listed) = self.sessions.lent_to(self.user, session).await? {
+            return match self.sessions.describe_of(&listed, session).await {
+                Ok(state) => Ok(Some((state.title, From::List(listed.into())))),
+                Err(error) if is_gone(&error) => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
+        if self.named != Some(session) {
+            return Ok(None);
+        }
         match self.sessions.describe(session.into()).await {
-            Ok(state) => {
-                let is_allowed = match &state.owner {
-                    Some(owner) => owner == self.user,
-                    None => self.named == Some(session),
-                };
-                Ok(is_allowed.then_some(state.title))
-            }
+            Ok(state) => Ok(state.owner.is_none().then_some((state.title, From::Name))),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
         }

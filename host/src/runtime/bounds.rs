@@ -16,8 +16,8 @@ const MAX_TASKS: usize = 64;
 const MAX_TASK_STATE: usize = 4 << 10;
 /// Of a task under way.
 const MAX_PROGRESS_STATE: usize = 1 << 20;
-/// `{kind}/{name}` of a bucket.
-const MAX_SUBJECT: usize = 160;
+/// Of a session and a user, each with a name of 128 bytes.
+const MAX_SUBJECT: usize = 280;
 const MAX_TASK_NAME: usize = 64;
 const MAX_NEEDS: usize = 64;
 
@@ -26,6 +26,11 @@ pub(super) trait Bounded {
     /// # Errors
     /// When it is over a bound, or about what was out of the call's scope.
     fn check(&self, scope: &Scope) -> Result<(), Fault>;
+
+    /// The tasks that it names for an entry.
+    fn due(&self) -> &[Task] {
+        &[]
+    }
 }
 
 impl Bounded for QuestionReply {
@@ -33,11 +38,19 @@ impl Bounded for QuestionReply {
         printable("turn", &self.turn, MAX_TURN)?;
         tasks(&self.due, scope)
     }
+
+    fn due(&self) -> &[Task] {
+        &self.due
+    }
 }
 
 impl Bounded for AnswerReply {
     fn check(&self, scope: &Scope) -> Result<(), Fault> {
         tasks(&self.due, scope)
+    }
+
+    fn due(&self) -> &[Task] {
+        &self.due
     }
 }
 
@@ -103,7 +116,10 @@ fn printable(what: &str, text: &str, max: usize) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{filter::Effect, maintenance::Step};
+    use crate::{
+        contract::{filter::Effect, maintenance::Step},
+        runtime::{Subject, TaskScope},
+    };
 
     fn reply(turn: String, due: Vec<Task>) -> QuestionReply {
         QuestionReply { metadata: None, turn, effect: Effect::Resumed, attached: 0, due, problem: None }
@@ -132,11 +148,14 @@ mod tests {
     fn a_reply_names_no_tasks_of_others() {
         let due = || reply(String::new(), vec![a_task(String::new())]);
         assert!(due().check(&Scope::session("a")).is_ok());
-        for scope in [Scope::session("b"), Scope::Nothing, Scope::SessionNames, Scope::Task("user/a".into())] {
+        let task_scope = |subject| {
+            Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false })
+        };
+        for scope in [Scope::session("b"), Scope::Nothing, Scope::SessionNames, task_scope("user/a")] {
             assert!(due().check(&scope).is_err(), "{scope:?}");
         }
         let progress = |task| ToldProgress { step: Step::Again, task, needs: Vec::new(), problem: None };
-        assert!(progress(a_task(String::new())).check(&Scope::Task("session/a".into())).is_ok());
-        assert!(progress(a_task(String::new())).check(&Scope::Task("session/b".into())).is_err());
+        assert!(progress(a_task(String::new())).check(&task_scope("session/a")).is_ok());
+        assert!(progress(a_task(String::new())).check(&task_scope("session/b")).is_err());
     }
 }

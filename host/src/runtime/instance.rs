@@ -188,6 +188,7 @@ macro_rules! calls {
                     let call = self.exports.$name(&mut self.store, $($argument),*);
                     let reply = self.meter.run(call).await.map_err(|error| self.fault(error))?;
                     reply.check(&self.store.data().scope)?;
+                    self.store.data().note(reply.due());
                     Ok((reply, self.end()))
                 }
             )*
@@ -245,7 +246,7 @@ mod tests {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default() };
+        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default(), named: Arc::default() };
         let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance

@@ -9,10 +9,11 @@ use super::{
     Due, InstanceState,
     brought::Brought,
     imports::{enter, enter_briefly},
+    scope::{Access, NODES, OWNER, SESSION, SESSIONS, asks_for_owner},
 };
 use crate::store::{
-    Attempt, BucketId, BucketKind, BucketPage, Deletion, Failure, FailureCode, Guard, Opening, Operation, Receipt,
-    Status, Store, StoreCapabilities, Transaction, Writer,
+    Attempt, BucketId, BucketKind, BucketPage, Deletion, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure,
+    FailureCode, Guard, Opening, Operation, Receipt, Status, Store, StoreCapabilities, Transaction, Writer,
     guard::{self, Call, Missed},
     limits::{MAX_RANGES, Size},
 };
@@ -63,16 +64,16 @@ pub(super) fn lend(linker: &mut Linker<InstanceState>) -> wasmtime::Result<()> {
 impl InstanceState {
     async fn transact(&mut self, mut transaction: Transaction, pieces: u64) -> Answer<Receipt> {
         self.begin_store_calls(1, pieces)?;
-        if self.scope.withholds(&transaction.bucket) && matches!(transaction.opening, Opening::Existing(_)) {
-            return Ok((Ok(absent()),));
-        }
-        if let Err(denied) = self.confine(&transaction.bucket) {
-            return Ok((Err(denied),));
-        }
+        let condition = match self.admit(&mut transaction) {
+            Ok(Admission::Go { condition }) => condition,
+            Ok(Admission::Absent) => return Ok((Ok(absent()),)),
+            Err(denied) => return Ok((Err(denied),)),
+        };
         limit_reads(std::slice::from_mut(&mut transaction), || self.max_read())?;
         let (deadline, writer) = (self.due.deadline, self.writer.advance());
         let answer = ask(&self.store, &mut self.due, |store| store.transact(writer, &transaction, deadline)).await;
-        Ok((self.answered(answer).and_then(|answer| answer),))
+        let answer = self.answered(answer).and_then(|answer| answer);
+        Ok((answer.map(|receipt| self.settle(&transaction, condition, receipt)),))
     }
 
     async fn transact_each(
@@ -81,15 +82,26 @@ impl InstanceState {
         pieces: u64,
     ) -> wasmtime::Result<(Vec<Attempt>,)> {
         self.begin_store_calls(transactions.len(), pieces)?;
-        if let Err(denied) = transactions.iter().try_for_each(|transaction| self.confine(&transaction.bucket)) {
+        let count = transactions.len();
+        let admissions: Result<Vec<_>, _> =
+            transactions.iter_mut().map(|transaction| self.admit(transaction)).collect();
+        let admissions = match admissions {
+            Ok(admissions) => admissions,
             // What asks for others' is not done in part.
-            return Ok((vec![Attempt::Failure(denied); transactions.len()],));
-        }
+            Err(denied) => return Ok((vec![Attempt::Failure(denied); count],)),
+        };
+        let mut is_sent = admissions.iter().map(|admission| matches!(admission, Admission::Go { .. }));
+        transactions.retain(|_| is_sent.next().unwrap_or(false));
         limit_reads(&mut transactions, || self.max_read())?;
-        let (deadline, writer) = (self.due.deadline, self.writer.advance());
-        let answer =
-            ask(&self.store, &mut self.due, |store| store.transact_each(writer, &transactions, deadline)).await;
-        let attempts = match self.answered(answer) {
+        let answer = if transactions.is_empty() && count > 0 {
+            Ok(Vec::new())
+        } else {
+            let (deadline, writer) = (self.due.deadline, self.writer.advance());
+            let answer =
+                ask(&self.store, &mut self.due, |store| store.transact_each(writer, &transactions, deadline)).await;
+            self.answered(answer)
+        };
+        let sent = match answer {
             Ok(results) if results.len() == transactions.len() => results,
             Ok(_) => {
                 let told = "the store did not answer each of the transactions";
@@ -97,15 +109,24 @@ impl InstanceState {
             }
             Err(failure) => vec![Err(failure); transactions.len()],
         };
-        Ok((attempts.into_iter().map(|result| result.map_or_else(Attempt::Failure, Attempt::Receipt)).collect(),))
+        let mut sent = transactions.iter().zip(sent);
+        let attempts = admissions.into_iter().map(|admission| match admission {
+            Admission::Absent => Attempt::Receipt(absent()),
+            Admission::Go { condition } => match sent.next() {
+                Some((transaction, Ok(receipt))) => Attempt::Receipt(self.settle(transaction, condition, receipt)),
+                Some((_, Err(failure))) => Attempt::Failure(failure),
+                None => Attempt::Receipt(absent()),
+            },
+        });
+        Ok((attempts.collect(),))
     }
 
     async fn list_buckets(&mut self, kind: BucketKind, cursor: &str, limit: u32) -> Answer<BucketPage> {
         self.begin_store_calls(1, 1)?;
         self.max_read()?;
         if !self.scope.lists(kind) {
-            self.denied(&format!("the names of all buckets of the kind {}", kind.name()));
-            return Ok((Err(denied()),));
+            let asked = format!("for the names of all buckets of the kind {}", kind.name());
+            return Ok((Err(self.denied_to(&asked)),));
         }
         let (deadline, limit) = (self.due.deadline, limit.min(MAX_PAGE));
         let answer = ask(&self.store, &mut self.due, |store| store.list_buckets(kind, cursor, limit, deadline)).await;
@@ -115,8 +136,10 @@ impl InstanceState {
     async fn delete_bucket(&mut self, bucket: &BucketId, incarnation: Option<&str>, max_keys: u32) -> Answer<Deletion> {
         self.begin_store_calls(1, 1)?;
         self.max_read()?;
-        if let Err(denied) = self.confine(bucket) {
-            return Ok((Err(denied),));
+        match self.admit_deletion(bucket).await {
+            Ok(true) => {}
+            Ok(false) => return Ok((Ok(no_deletion()),)),
+            Err(failure) => return Ok((Err(failure),)),
         }
         let (deadline, writer, max_keys) = (self.due.deadline, self.writer.advance(), max_keys.min(MAX_PAGE));
         let answer = ask(&self.store, &mut self.due, |store| {
@@ -126,13 +149,69 @@ impl InstanceState {
         Ok((self.answered(answer).and_then(|answer| answer),))
     }
 
-    /// Whether a bucket is of those that the call at hand may reach.
-    fn confine(&self, bucket: &BucketId) -> Result<(), Failure> {
-        if self.scope.holds(bucket) {
-            return Ok(());
+    /// Whether a transaction is of those that the call at hand may make; it is changed to one that stays within that.
+    fn admit(&self, transaction: &mut Transaction) -> Result<Admission, Failure> {
+        let Transaction { bucket, opening, expectations, operations } = transaction;
+        if self.scope.withholds(bucket) && matches!(opening, Opening::Existing(_)) {
+            return Ok(Admission::Absent);
         }
-        self.denied(&format!("the {} '{}'", bucket.kind.name(), bucket.name));
-        Err(denied())
+        let asks_for_owner = !operations.is_empty() && operations.iter().all(asks_for_owner);
+        let Access { reads_only, owner } = self.access(bucket, asks_for_owner)?;
+        if reads_only {
+            match opening {
+                // To look at it is no use of it.
+                Opening::Existing(life) if operations.iter().all(reads) => life.renew = false,
+                _ => return Err(self.denied_to(&format!("to change the {}", told(bucket)))),
+            }
+        }
+        if self.scope.keeps_lists() && operations.iter().any(adds_to_lists) {
+            return Err(self.denied_to(&format!("to add to the lists of the {}", told(bucket))));
+        }
+        let condition = owner.map(|owner| {
+            expectations.push(expected_owner(owner));
+            u32::try_from(expectations.len() - 1).unwrap_or(u32::MAX)
+        });
+        Ok(Admission::Go { condition })
+    }
+
+    /// Whether a bucket may be deleted. False: it is as if it were not there.
+    async fn admit_deletion(&mut self, bucket: &BucketId) -> Result<bool, Failure> {
+        let Access { reads_only, owner } = self.access(bucket, false)?;
+        if reads_only {
+            return Err(self.denied_to(&format!("to delete the {}", told(bucket))));
+        }
+        let Some(owner) = owner.filter(|_| !self.scope.is_theirs(bucket)) else { return Ok(true) };
+        let transaction = Transaction {
+            bucket: bucket.clone(),
+            opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+            expectations: vec![expected_owner(owner)],
+            operations: Vec::new(),
+        };
+        let (deadline, writer) = (self.due.deadline, self.writer.advance());
+        let answer = ask(&self.store, &mut self.due, |store| store.transact(writer, &transaction, deadline)).await;
+        let receipt = self.answered(answer).and_then(|answer| answer)?;
+        Ok(receipt.status != Status::Unmet)
+    }
+
+    /// How the call at hand may use a bucket.
+    fn access(&self, bucket: &BucketId, asks_for_owner: bool) -> Result<Access, Failure> {
+        let access = self.scope.access(bucket, asks_for_owner);
+        access.ok_or_else(|| self.denied_to(&format!("for the {}", told(bucket))))
+    }
+
+    fn denied_to(&self, asked: &str) -> Failure {
+        self.denied(asked);
+        denied()
+    }
+
+    /// What the component is told of a receipt. `condition`: the expectation that it knows nothing of.
+    fn settle(&self, transaction: &Transaction, condition: Option<u32>, receipt: Receipt) -> Receipt {
+        match receipt.status {
+            Status::Unmet if condition.is_some() && receipt.unmet == condition => return absent(),
+            Status::Applied | Status::Repeated => self.scope.observe(transaction, &receipt, condition.is_some()),
+            _ => {}
+        }
+        receipt
     }
 
     /// What an instance is told of a call of the store.
@@ -154,10 +233,43 @@ impl InstanceState {
     }
 }
 
+/// What becomes of a transaction that a component wants.
+enum Admission {
+    /// It is sent. `condition`: which of its expectations is the host's.
+    Go { condition: Option<u32> },
+    /// Its bucket is as if it were not there.
+    Absent,
+}
+
+fn expected_owner((state, owner): (EntryState, String)) -> Expectation {
+    Expectation::Entry(ExpectedEntry { map_name: SESSION.to_owned(), key: OWNER.to_owned(), state, text: owner })
+}
+
+fn told(bucket: &BucketId) -> String {
+    format!("{} '{}'", bucket.kind.name(), bucket.name)
+}
+
+/// Whether an operation could name more sessions or nodes in a bucket's lists.
+fn adds_to_lists(operation: &Operation) -> bool {
+    let is_list = |map: &String| map == SESSIONS || map == NODES;
+    match operation {
+        Operation::Put(put) => is_list(&put.map_name),
+        Operation::Increment(increment) => is_list(&increment.map_name),
+        Operation::ResetMap(reset) => !reset.entries.is_empty() && is_list(&reset.map_name),
+        Operation::Append(append) => append.marks.iter().any(|mark| is_list(&mark.map_name)),
+        _ => false,
+    }
+}
+
 /// Of a bucket that is not there.
 fn absent() -> Receipt {
     let (now, incarnation, outcomes) = (0, String::new(), Vec::new());
     Receipt { status: Status::Absent, now, incarnation, created: false, unmet: None, outcomes }
+}
+
+/// The same of its deletion.
+fn no_deletion() -> Deletion {
+    Deletion { status: Status::Absent, now: 0, values: 0, keys: Vec::new() }
 }
 
 fn denied() -> Failure {
@@ -212,6 +324,31 @@ fn limit_reads(
         }
     }
     Ok(())
+}
+
+/// Whether an operation changes nothing.
+fn reads(operation: &Operation) -> bool {
+    match operation {
+        Operation::Get(_)
+        | Operation::GetAll(_)
+        | Operation::Page(_)
+        | Operation::Read(_)
+        | Operation::ReadAt(_)
+        | Operation::Overflow(_)
+        | Operation::Match(_)
+        | Operation::Describe(_) => true,
+        Operation::Put(_)
+        | Operation::Increment(_)
+        | Operation::Remove(_)
+        | Operation::ResetMap(_)
+        | Operation::Append(_)
+        | Operation::ReplaceOldest(_)
+        | Operation::Rewrite(_)
+        | Operation::ResetLog(_)
+        | Operation::Lease(_)
+        | Operation::Post(_)
+        | Operation::Unpost(_) => false,
+    }
 }
 
 /// An operation that reads as much as it is allowed to.
@@ -303,7 +440,7 @@ mod tests {
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default() };
+        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default(), named: Arc::default() };
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
         let mut state = InstanceState::new(lent, &sandbox, Arc::default());
         let owner = Arc::new(Owner { session: Some("a".into()), user: Some("a".into()), ..Owner::default() });

@@ -20,6 +20,7 @@ mod pool;
 mod program;
 mod scope;
 mod state;
+mod subject;
 mod told;
 
 pub(crate) use self::{
@@ -29,6 +30,7 @@ pub(crate) use self::{
     instance::{Fault, Instance},
     pool::{Limits, Pool, Refusal, Taken},
     program::Program,
-    scope::{Owner, Scope},
+    scope::{Found, OWNER, Owner, SESSION, SESSIONS, Scope, TaskScope},
     state::{InstanceState, Lent},
+    subject::Subject,
 };

@@ -3,37 +3,100 @@
 //! Promises that a component, whatever it is told or has seen before, touches nothing but that. Whether a name is a
 //! valid one, and what a missing one means, is the component's business: only names that stand in the entry are taken.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::HashSet,
+    sync::{Arc, OnceLock},
+};
 
 use compact_str::CompactString;
 use keepline_json::push_base32;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use super::subject::Subject;
 use crate::{
     contract::transcripts::Transcript,
-    store::{BucketId, BucketKind},
+    store::{BucketId, BucketKind, EntryState, Operation, Outcome, Receipt, Transaction},
 };
 
+/// A user's map of sessions, a user's or a session's map of nodes, a bucket's map of what there is once of it, and the owner
+/// in that: names of the contract's storage, see `guest/src/conversation/owner.rs`.
+pub(crate) const SESSIONS: &str = "sessions";
+pub(crate) const NODES: &str = "nodes";
+pub(crate) const SESSION: &str = "session";
+pub(crate) const OWNER: &str = "owner";
+
 /// The buckets that one call may reach.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) enum Scope {
     /// None at all.
     #[default]
     Nothing,
     /// Those of whom an entry is.
     Entry(Arc<Owner>),
+    /// The same, to read them.
+    Look(Arc<Owner>),
     /// The same, for an operator who corrects or removes all that is there.
     Correction(Arc<Owner>),
-    /// The same, and every node: which of them are the session's, its bucket tells.
-    Removal(Arc<Owner>),
+    /// The same, and the nodes that the session's bucket lists.
+    Removal(Arc<Owner>, Arc<Found>),
     /// This one.
     Bucket(BucketId),
-    /// Those that a task is about: `{kind}/{name}`, of several with a blank between them.
-    Task(String),
+    /// Those that a task is about.
+    Task(TaskScope),
     /// None, but the names of all sessions.
     SessionNames,
-    /// That of a user, and every session and node: which of them are the user's, their buckets tell.
-    User(Arc<Owner>),
+    /// To read it, a user's bucket, and of the sessions that it lists those that name the user as their owner.
+    List(Arc<Owner>, Arc<Found>),
+    /// A user's bucket, and of the sessions and nodes that it lists, and the nodes of those sessions, those that name no
+    /// other owner.
+    Forget(Arc<Owner>, Arc<Found>),
+}
+
+/// The buckets of a task.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskScope {
+    pub(crate) subject: Subject,
+    /// Whether the user's bucket is as if it were not there.
+    pub(crate) is_user_withheld: bool,
+}
+
+/// What the store has said of a call's buckets so far, seen by the host on its way to the component.
+#[derive(Debug, Default)]
+pub(crate) struct Found(Mutex<Seen>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Sessions and nodes that the user's list names, or that of a session of the user's.
+    listed: HashSet<BucketId>,
+    /// Those of which it is known that they are the user's.
+    theirs: HashSet<BucketId>,
+}
+
+impl Found {
+    /// One that a list is known to name.
+    pub(crate) fn listing(session: &str) -> Self {
+        let found = Self::default();
+        found.0.lock().listed.insert(BucketId { kind: BucketKind::Session, name: session.to_owned() });
+        found
+    }
+
+    fn lists(&self, bucket: &BucketId) -> bool {
+        self.0.lock().listed.contains(bucket)
+    }
+
+    pub(crate) fn is_theirs(&self, bucket: &BucketId) -> bool {
+        let seen = self.0.lock();
+        seen.listed.contains(bucket) && seen.theirs.contains(bucket)
+    }
+}
+
+/// How a call may use a bucket that it reaches.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(super) reads_only: bool,
+    /// What the bucket has to say of its owner: otherwise it is as if it were not there.
+    pub(super) owner: Option<(EntryState, String)>,
 }
 
 /// Whom an entry belongs to, as its metadata name them: texts that are not empty.
@@ -101,7 +164,7 @@ impl Scope {
 
     /// Of a correction, the removal of all.
     pub(crate) fn whole(self) -> Self {
-        if let Self::Correction(owner) = self { Self::Removal(owner) } else { self }
+        if let Self::Correction(owner) = self { Self::Removal(owner, Arc::default()) } else { self }
     }
 
     /// The bucket of the user that an operator names.
@@ -109,26 +172,112 @@ impl Scope {
         Self::Entry(Owner::user(user).into())
     }
 
-    /// All that may be a user's.
-    pub(crate) fn all_of_user(user: &str) -> Self {
-        Self::User(Owner::user(user).into())
+    /// A session that an operator names, to read it.
+    pub(crate) fn look(session: &str) -> Self {
+        let Self::Entry(owner) = Self::transcript(&session.into()) else { return Self::Nothing };
+        Self::Look(owner)
     }
 
-    pub(crate) fn holds(&self, bucket: &BucketId) -> bool {
-        match self {
-            Self::Entry(owner) | Self::Correction(owner) => owner.has(bucket),
-            Self::Removal(owner) => bucket.kind == BucketKind::Node || owner.has(bucket),
-            Self::User(owner) => matches!(bucket.kind, BucketKind::Session | BucketKind::Node) || owner.has(bucket),
-            Self::Bucket(only) => only == bucket,
-            Self::Task(subject) => buckets(subject).any(|one| one.as_ref() == Some(bucket)),
-            Self::Nothing | Self::SessionNames => false,
+    /// All that is a user's, to forget it.
+    pub(crate) fn forget(user: &str) -> Self {
+        Self::Forget(Owner::user(user).into(), Arc::default())
+    }
+
+    /// What a user's list names, to read it.
+    pub(crate) fn list(user: Arc<Owner>, found: Arc<Found>) -> Self {
+        Self::List(user, found)
+    }
+
+    /// How a call may use the bucket. None: it does not reach it. To ask for a bucket's owner alone is less than to read it.
+    pub(crate) fn access(&self, bucket: &BucketId, asks_for_owner: bool) -> Option<Access> {
+        let is_part = matches!(bucket.kind, BucketKind::Session | BucketKind::Node);
+        let (reads_only, owner) = match self {
+            Self::Entry(owner) | Self::Correction(owner) if owner.has(bucket) => (false, None),
+            Self::Look(owner) if owner.has(bucket) => (true, None),
+            Self::Removal(_, found) if bucket.kind == BucketKind::Node && found.lists(bucket) => (false, None),
+            Self::Removal(owner, _) if owner.has(bucket) => (false, None),
+            Self::Bucket(only) if only == bucket => (false, None),
+            Self::Task(task) if task.holds(bucket) => (false, None),
+            Self::List(owner, _) if owner.has(bucket) => (true, None),
+            Self::List(owner, found) if bucket.kind == BucketKind::Session && found.lists(bucket) => {
+                (true, Some((EntryState::Equal, owner.user_name()?.to_owned())))
+            }
+            Self::Forget(owner, _) if owner.has(bucket) => (false, None),
+            Self::Forget(..) if is_part && asks_for_owner => (true, None),
+            Self::Forget(owner, found) if is_part && found.lists(bucket) => {
+                (false, Some((EntryState::AbsentOrEqual, owner.user_name()?.to_owned())))
+            }
+            _ => return None,
+        };
+        Some(Access { reads_only, owner })
+    }
+
+    /// Whether a call may change the bucket's lists of sessions and nodes: not if what it may reach follows from them.
+    pub(super) fn keeps_lists(&self) -> bool {
+        matches!(self, Self::Removal(..) | Self::Forget(..))
+    }
+
+    /// What a transaction brought, before the component knows it. `is_theirs`: it was applied only because the bucket is the
+    /// user's.
+    pub(super) fn observe(&self, transaction: &Transaction, receipt: &Receipt, is_theirs: bool) {
+        let (owner, found) = match self {
+            Self::Removal(owner, found) | Self::List(owner, found) | Self::Forget(owner, found) => (owner, found),
+            _ => return,
+        };
+        let bucket = &transaction.bucket;
+        let mut seen = found.0.lock();
+        if is_theirs {
+            seen.theirs.insert(bucket.clone());
         }
+        let is_own = match bucket.kind {
+            BucketKind::User => owner.user_name() == Some(&*bucket.name),
+            BucketKind::Session => is_theirs || owner.session.as_deref() == Some(&*bucket.name),
+            _ => false,
+        };
+        for (operation, outcome) in transaction.operations.iter().zip(&receipt.outcomes) {
+            let map = match operation {
+                Operation::Get(get) => &get.map_name,
+                Operation::GetAll(all) => &all.map_name,
+                Operation::Page(page) => &page.map_name,
+                _ => continue,
+            };
+            let (entries, unreadable) = match outcome {
+                Outcome::Entries(found) => (&found.entries, &found.unreadable),
+                Outcome::Page(page) => (&page.entries, &page.unreadable),
+                _ => continue,
+            };
+            let kind = match &**map {
+                SESSIONS if bucket.kind == BucketKind::User => BucketKind::Session,
+                NODES => BucketKind::Node,
+                SESSION if asks_for_owner(operation) && unreadable.is_empty() => {
+                    if entries.iter().all(|entry| Some(&*entry.text) == owner.user_name()) {
+                        seen.theirs.insert(bucket.clone());
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            if is_own {
+                let names = entries.iter().map(|entry| &entry.key).chain(unreadable);
+                seen.listed.extend(names.map(|name| BucketId { kind, name: name.clone() }));
+            }
+        }
+    }
+
+    /// Whether it is known that a bucket that this call reaches is the user's.
+    pub(super) fn is_theirs(&self, bucket: &BucketId) -> bool {
+        matches!(self, Self::List(_, found) | Self::Forget(_, found) if found.is_theirs(bucket))
+    }
+
+    fn holds(&self, bucket: &BucketId) -> bool {
+        self.access(bucket, false).is_some()
     }
 
     /// Whether a bucket that it does not hold is to be found absent, and not denied.
     pub(crate) fn withholds(&self, bucket: &BucketId) -> bool {
         match self {
-            Self::Correction(owner) | Self::Removal(owner) => owner.withholds(bucket),
+            Self::Correction(owner) | Self::Removal(owner, _) => owner.withholds(bucket),
+            Self::Task(task) => task.is_user_withheld && task.subject.user.as_ref() == Some(bucket),
             _ => false,
         }
     }
@@ -136,25 +285,35 @@ impl Scope {
     /// How many entries' work a call may do: what takes all out of a large memory is no entry, and whoever asks for it is no
     /// client.
     pub(crate) fn entries(&self) -> u64 {
-        if matches!(self, Self::Correction(_) | Self::Removal(_)) { 64 } else { 1 }
+        if matches!(self, Self::Correction(_) | Self::Removal(..)) { 64 } else { 1 }
     }
 
     /// Whether a task about this subject works within it.
     pub(crate) fn holds_subject(&self, subject: &str) -> bool {
-        match self {
-            // Also one that is none: who handed it in gets it back.
-            Self::Task(own) => own == subject,
-            _ => buckets(subject).all(|bucket| bucket.is_some_and(|bucket| self.holds(&bucket))),
+        if let Self::Task(own) = self {
+            return own.subject.as_str() == subject;
         }
+        Subject::parse(subject).is_some_and(|subject| subject.buckets().all(|bucket| self.holds(bucket)))
     }
 
     pub(crate) fn lists(&self, kind: BucketKind) -> bool {
-        *self == Self::SessionNames && kind == BucketKind::Session
+        matches!(self, Self::SessionNames) && kind == BucketKind::Session
     }
 }
 
+impl TaskScope {
+    fn holds(&self, bucket: &BucketId) -> bool {
+        *bucket == self.subject.bucket || (!self.is_user_withheld && self.subject.user.as_ref() == Some(bucket))
+    }
+}
+
+/// Whether an operation asks for the owner that a bucket names, and for nothing else.
+pub(super) fn asks_for_owner(operation: &Operation) -> bool {
+    matches!(operation, Operation::Get(get) if get.map_name == SESSION && get.keys == [OWNER])
+}
+
 impl Owner {
-    fn user(name: &str) -> Self {
+    pub(crate) fn user(name: &str) -> Self {
         Self { user: Some(name).filter(|name| !name.is_empty()).map(CompactString::from), ..Self::default() }
     }
 
@@ -191,7 +350,8 @@ impl Owner {
         self.is_user_withheld && bucket.kind == BucketKind::User && self.user_name() == Some(bucket.name.as_str())
     }
 
-    fn user_name(&self) -> Option<&str> {
+    /// The name of the user's bucket.
+    pub(crate) fn user_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
         let is_plain = (1..=126).contains(&user.len())
             && !user.starts_with(HASHED)
@@ -204,15 +364,6 @@ impl Owner {
         let parts = [self.app.as_deref().unwrap_or_default(), session, node];
         Some(self.hashes.node.get_or_init(|| hashed(&parts.join("\0"))))
     }
-}
-
-/// What a subject names, one at least; none: that part of it is no bucket.
-fn buckets(subject: &str) -> impl Iterator<Item = Option<BucketId>> {
-    subject.split(' ').map(|part| {
-        let (kind, name) = part.split_once('/')?;
-        let kind = BucketKind::ALL.into_iter().find(|known| known.name() == kind)?;
-        Some(BucketId { kind, name: name.into() })
-    })
 }
 
 /// What the names begin with that are hashes.
@@ -295,16 +446,19 @@ mod tests {
     fn operators_and_tasks_reach_what_they_name() {
         assert_eq!(reaches(&Scope::session("a"), &["session/a", "session/b", "user/a"]), [true, false, false]);
         let a = |kind| BucketId { kind, name: "a".into() };
-        let task = |subject: &str| Scope::Task(subject.to_owned());
+        let task = |subject: &str| {
+            Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false })
+        };
         assert_eq!(reaches(&task("user/a"), &["user/a", "session/a"]), [true, false]);
         assert!(task("user/a").holds(&a(BucketKind::User)) && !task("user/a").holds(&a(BucketKind::Session)));
-        for none in ["", "session", "sessions/a", "a"] {
-            assert!(BucketKind::ALL.into_iter().all(|kind| !task(none).holds(&a(kind))), "{none}");
-            assert_eq!(reaches(&task(none), &[none, "session/a"]), [true, false], "{none}");
-        }
         // One that takes two buckets reaches both, and an entry has to reach both to name it.
         let both = task("session/a user/b");
         assert!(both.holds(&a(BucketKind::Session)) && !both.holds(&a(BucketKind::User)));
+        let b = BucketId { kind: BucketKind::User, name: "b".into() };
+        assert!(both.holds(&b) && !both.withholds(&b));
+        let withheld = TaskScope { subject: Subject::parse("session/a user/b").unwrap(), is_user_withheld: true };
+        let withheld = Scope::Task(withheld);
+        assert!(withheld.holds(&a(BucketKind::Session)) && !withheld.holds(&b) && withheld.withholds(&b));
         assert_eq!(reaches(&both, &["session/a user/b", "session/a", "user/b"]), [true, false, false]);
         let entry = Scope::Entry(owner("a", "b", "", ""));
         let foreign = ["session/a user/c", "session/c user/b", "session/a  user/b", "session/a ", " session/a"];
@@ -312,7 +466,7 @@ mod tests {
         assert_eq!(reaches(&entry, &foreign), [false; 5]);
         let of_anna = ["user/anna", "user/bob", "session/s", "node/n", "service/x"];
         assert_eq!(reaches(&Scope::of_user("anna"), &of_anna), [true, false, false, false, false]);
-        assert_eq!(reaches(&Scope::all_of_user("anna"), &of_anna), [true, false, true, true, false]);
+        assert_eq!(reaches(&Scope::forget("anna"), &of_anna), [true, false, false, false, false]);
         let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
         let named = "node/h-fpcvl5jqqkvr3ct3to232gcmz5zr6ayszobyfvudoqo73z5x7rua";
         assert_eq!(reaches(&Scope::transcript(&node), &["session/s", named, "user/anna"]), [true, true, false]);

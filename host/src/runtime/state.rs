@@ -16,9 +16,10 @@ use super::{
     epoch::{TICK, Ticks, ticks},
     growth::{Growth, PoolMemory},
     meter::Meter,
+    subject::NamedSubjects,
 };
 use crate::{
-    contract::logging::LogLevel,
+    contract::{filter::Task, logging::LogLevel},
     lend::{Clock, RateLimitedLog},
     sandbox::Sandbox,
     store::{Deadline, Guard, Writer},
@@ -34,6 +35,8 @@ pub(crate) struct Lent {
     pub(crate) memory: Arc<PoolMemory>,
     /// Calls of the store that were out of their scope.
     pub(crate) denied: Arc<AtomicU64>,
+    /// Subjects that replies to entries have named.
+    pub(crate) named: Arc<NamedSubjects>,
 }
 
 /// One instance's share of the host.
@@ -154,11 +157,18 @@ impl InstanceState {
         let _ = self.read.take(bytes);
     }
 
+    /// What a reply names is known from now on: its entry named what these tasks are about.
+    pub(super) fn note(&self, due: &[Task]) {
+        for task in due {
+            self.lent.named.note(&self.store, &task.subject);
+        }
+    }
+
     /// A call of the store was for what is not in its scope.
     pub(super) fn denied(&self, asked: &str) {
         self.lent.denied.fetch_add(1, Ordering::Relaxed);
         let told =
-            format!("the plugin asked the store for {asked}, which the call that it serves does not name: denied");
+            format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
         self.lent.log.report(LogLevel::Warn, "keepline.denied", &told);
     }
 

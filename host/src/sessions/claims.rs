@@ -3,19 +3,19 @@
 //! Promises that a plugin gets at no user's memory by its word alone. What a session's own bucket says of its owner proves
 //! nothing, since the plugin writes there as it likes: the list in the user's bucket counts.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::{SessionError, SessionErrorCode, Sessions};
-use crate::store::{
-    BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Status, Transaction,
-    Writer, guard::Missed, names::is_bucket,
+use crate::{
+    lend::{LogLevel, MAX_MESSAGE, tame},
+    runtime::{Found, OWNER, Owner, SESSION, SESSIONS, Scope, Subject, TaskScope},
+    store::{
+        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Status,
+        Transaction, Writer, guard::Missed, names::is_bucket,
+    },
 };
-
-/// A user's map of sessions, a session's map of what there is once of it, and the owner in it: names of the contract's
-/// storage, see `guest/src/conversation/owner.rs`.
-const SESSIONS: &str = "sessions";
-const SESSION: &str = "session";
-const OWNER: &str = "owner";
 
 /// What a user's bucket says of a session that is said to be theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,76 @@ pub(super) enum Listing {
     NoBucket,
 }
 
+/// A user, whose bucket's name the host makes itself, and sessions that their list has.
+pub(crate) struct Listed {
+    user: Arc<Owner>,
+    found: Arc<Found>,
+}
+
+impl Listed {
+    pub(crate) fn of_user(user: &str) -> Self {
+        Self { user: Owner::user(user).into(), found: Arc::default() }
+    }
+
+    /// The name of the user's bucket.
+    pub(crate) fn name(&self) -> &str {
+        self.user.user_name().unwrap_or_default()
+    }
+
+    /// To read what the list names.
+    pub(super) fn scope(&self) -> Scope {
+        Scope::list(self.user.clone(), self.found.clone())
+    }
+
+    /// Whether the store says so: the user's list has it, and it names the user as its owner.
+    pub(super) fn has(&self, session: &str) -> bool {
+        self.found.is_theirs(&BucketId { kind: BucketKind::Session, name: session.to_owned() })
+    }
+
+    /// The same user, and this session alone.
+    fn alone(&self, session: &str) -> Self {
+        Self { user: self.user.clone(), found: Found::listing(session).into() }
+    }
+}
+
 impl Sessions {
+    /// What a task may reach: the bucket that its subject begins with, and that of the user in it if entries of both have
+    /// named it, or the user's list has the session. Otherwise the user's bucket is as if it were not there.
+    pub(crate) async fn lent_for(&self, subject: Subject) -> Result<Scope, SessionError> {
+        let is_user_withheld = match &subject.user {
+            Some(user) if !self.shared.pool.lent().named.knows(&self.store, &subject) => {
+                let (session, user) = (&*subject.bucket.name, &*user.name);
+                self.listing_reported(session, user).await? != Listing::Listed
+            }
+            _ => false,
+        };
+        Ok(Scope::Task(TaskScope { subject, is_user_withheld }))
+    }
+
+    /// To read a session that may be the user's. None: it is not on their list.
+    pub(crate) async fn lent_to(&self, listed: &Listed, session: &str) -> Result<Option<Listed>, SessionError> {
+        let listing = self.listing(session, listed.name()).await?;
+        Ok((listing == Listing::Listed).then(|| listed.alone(session)))
+    }
+
+    /// The same as [`Self::listing`]; a session that is not on the user's list is reported.
+    pub(super) async fn listing_reported(&self, session: &str, owner: &str) -> Result<Listing, SessionError> {
+        let listing = self.listing(session, owner).await?;
+        if listing == Listing::Unlisted {
+            self.report_unlisted(session, owner);
+        }
+        Ok(listing)
+    }
+
+    pub(super) fn report_unlisted(&self, session: &str, owner: &str) {
+        let mut message = format!(
+            "the plugin says that session '{session}' belongs to user '{owner}', whose list does not have it: nothing of \
+             that user was read or changed"
+        );
+        tame(&mut message, MAX_MESSAGE);
+        self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.owner", &message);
+    }
+
     /// Whether the user's bucket lists the session. One transaction.
     pub(super) async fn listing(&self, session: &str, owner: &str) -> Result<Listing, SessionError> {
         let listed = entry(SESSIONS, session, EntryState::Present, "");

@@ -50,7 +50,7 @@ async fn index(node: &Node, user: &str, session: &str) {
 }
 
 fn task(session: &str, user: &str, name: &str) -> Task {
-    Task { subject: subject_with_user(session, user), name: name.into(), state: String::new() }
+    Task { subject: subject_with_user(session, user).unwrap(), name: name.into(), state: String::new() }
 }
 
 async fn talk(node: &mut Node, user: &str, session: &str, text: &str) {

@@ -183,6 +183,58 @@ pub fn do_it(text: &str) -> Option<String> {
     None
 }
 
+/// What it gets of a bucket: to read it, to write to it, to name more in its lists, and to delete it.
+pub fn greed(kind: &str, name: &str) -> String {
+    let kind_of = match kind {
+        "user" => BucketKind::User,
+        "node" => BucketKind::Node,
+        _ => BucketKind::Session,
+    };
+    let bucket = || BucketId { kind: kind_of, name: name.into() };
+    let look = Opening::Existing(ExistingLife { incarnation: None, renew: true });
+    let tried = |operation| {
+        let (bucket, opening) = (bucket(), look.clone());
+        match transact(&Transaction { bucket, opening, expectations: vec![], operations: vec![operation] }) {
+            Ok(receipt) => format!("{:?}", receipt.status),
+            Err(failure) => format!("{:?}", failure.code),
+        }
+    };
+    let read = tried(Operation::GetAll(get_all()));
+    let write = tried(value("greed", "1"));
+    let list = tried(put_into("sessions", "victim", "{}"));
+    let delete = if kind == "user" {
+        String::new()
+    } else {
+        // Only what it may not: of its own it needs more.
+        match delete_bucket(&bucket(), Some("1"), 0) {
+            Ok(deletion) => format!("{:?}", deletion.status),
+            Err(failure) => format!("{:?}", failure.code),
+        }
+    };
+    format!("{kind} {name}: read {read}, write {write}, list {list}, delete {delete}")
+        .replace("Status::", "")
+        .replace("FailureCode::", "")
+}
+
+/// The sessions that a user's bucket lists.
+pub fn listed(user: &str) -> Vec<String> {
+    let page = PageOperation {
+        map_name: "sessions".into(),
+        cursor: String::new(),
+        max_entries: 100,
+        max_bytes: 1 << 16,
+        keys_only: true,
+    };
+    let opening = Opening::Existing(ExistingLife { incarnation: None, renew: false });
+    let bucket = BucketId { kind: BucketKind::User, name: user.into() };
+    let read = Transaction { bucket, opening, expectations: vec![], operations: vec![Operation::Page(page)] };
+    let outcomes = transact(&read).map(|receipt| receipt.outcomes).unwrap_or_default();
+    match outcomes.into_iter().next() {
+        Some(Outcome::Page(page)) => page.entries.into_iter().map(|entry| entry.key).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// For so many milliseconds of the wall clock, without a call of the store.
 fn compute(milliseconds: usize) {
     let millis = |now: wall_clock::Datetime| now.seconds * 1000 + u64::from(now.nanoseconds) / 1_000_000;

@@ -23,8 +23,8 @@ use bindings::exports::keepline::memory::filter::{
 };
 use bindings::exports::keepline::memory::maintenance::{self, CompletionNeed, Job, Need, Progress, Purpose, Step};
 use bindings::wasi::clocks::wall_clock;
-use bindings::wasi::logging::logging::Level;
-use deeds::do_it;
+use bindings::wasi::logging::logging::{Level, log};
+use deeds::{do_it, greed};
 
 /// How many entries this instance has served: what a well-behaved filter would not keep.
 static SERVED: AtomicU64 = AtomicU64::new(0);
@@ -113,6 +113,13 @@ impl maintenance::Guest for Component {
             "problem" => {
                 let text = absurd(&progress.task.state);
                 (progress.step, progress.problem) = (Step::Failed, Some(Problem { code: text.clone(), message: text }));
+            }
+            // What it was lent beside the first bucket.
+            "recall" | "recall-reset" => {
+                for part in progress.task.subject.split(' ').skip(1) {
+                    let (kind, name) = part.split_once('/').unwrap_or_default();
+                    log(Level::Info, "task", &greed(kind, name));
+                }
             }
             misdeed => drop(do_it(misdeed)),
         }

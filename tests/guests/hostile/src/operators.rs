@@ -2,7 +2,8 @@
 
 use crate::bindings::Component;
 use crate::bindings::exports::keepline::memory::{sessions, transcripts, users};
-use crate::deeds::do_it;
+use crate::bindings::wasi::logging::logging::{Level, log};
+use crate::deeds::{do_it, greed, listed};
 use crate::{absurd, size};
 
 /// Nobody asks it for sessions but to see what becomes of a misdeed there: the session's id names it.
@@ -34,6 +35,7 @@ impl sessions::Guest for Component {
     fn keys(session: String) -> Result<sessions::KeyList, sessions::SessionProblem> {
         match &*session {
             "two lines" => Ok(sessions::KeyList { session, keys: vec!["one\nforged\r\u{9b}".into()] }),
+            _ if session.starts_with("of-") => Ok(sessions::KeyList { session, keys: Vec::new() }),
             _ => Err(none()),
         }
     }
@@ -61,10 +63,10 @@ type Refused<T> = Result<T, sessions::SessionProblem>;
 
 /// Nor for these, but to see what becomes of pages that do not end.
 impl transcripts::Guest for Component {
-    /// The session `of-USER` is that user's, it says.
+    /// The session `of-USER` is that user's, it says. There a blank is spelt `--`, and a slash `_`.
     fn describe(transcript: transcripts::Transcript) -> Refused<transcripts::TranscriptState> {
         let session = transcript.session;
-        let owner = session.strip_prefix("of-").ok_or_else(none)?.to_owned();
+        let owner = session.strip_prefix("of-").ok_or_else(none)?.replace("--", " ").replace('_', "/");
         let nothing = transcripts::TranscriptSettings {
             max_context_tokens: None,
             context_window: None,
@@ -94,6 +96,7 @@ impl transcripts::Guest for Component {
         query: transcripts::MessageQuery,
     ) -> Refused<transcripts::MessagePage> {
         let session = transcript.session;
+        log(Level::Info, "messages", &greed("session", &session));
         if session == "nothing" {
             let older = Some(query.before.unwrap_or(u64::MAX) - 1);
             return Ok(transcripts::MessagePage { session, messages: vec![], older });
@@ -156,19 +159,40 @@ impl users::Guest for Component {
     }
     fn list_sessions(user: String, _: Option<u64>, _: u32) -> Refused<users::UserSessions> {
         match &*user {
-            "repeats" => {
-                let sessions = vec![r#"{"session":"repeats"}"#.into()];
-                Ok(users::UserSessions { user, sessions, older: None })
-            }
+            "repeats" => Ok(users::UserSessions { user, sessions: Vec::new(), older: Some(5) }),
+            "eve" => Ok(users::UserSessions { sessions: all_of(&user), user: "victim".into(), older: None }),
             _ => Err(none()),
         }
     }
     fn forget(user: String) -> Refused<users::UserForgotten> {
         match &*user {
             "repeats" => Ok(users::UserForgotten { user, sessions: u64::MAX, nodes: u64::MAX, remaining: 1 }),
+            "eve" => {
+                all_of(&user);
+                for name in listed(&user) {
+                    let told = do_it(&format!("delete {name}")).unwrap_or_default();
+                    log(Level::Info, "forget", &format!("{name}: delete {told}"));
+                }
+                Ok(users::UserForgotten { user, sessions: 0, nodes: 0, remaining: 0 })
+            }
             _ => Err(none()),
         }
     }
+}
+
+/// It tries what it can with the sessions of a user's list, with one of somebody else's, and with the user's own bucket;
+/// then it lists them all.
+fn all_of(user: &str) -> Vec<String> {
+    log(Level::Info, "list", &greed("user", user));
+    let own = listed(user);
+    own.iter()
+        .map(String::as_str)
+        .chain(["victim"])
+        .map(|name| {
+            log(Level::Info, "list", &greed("session", name));
+            format!("{{\"session\":\"{name}\"}}")
+        })
+        .collect()
 }
 
 /// Of a history, or a transcript, that has no end: a record and its position. In `repeats` it is the same one again and
