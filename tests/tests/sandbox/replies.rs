@@ -128,7 +128,7 @@ async fn tasks_beyond_their_bounds_are_no_tasks() {
     let [Task { subject, name, state }] = &told[..] else { panic!("{told:?}") };
     assert_eq!([&**subject, name, state], ["user/anna", "fold", "state"]);
 
-    let long = "x".repeat(161);
+    let long = "x".repeat(281);
     for (due, reason) in [
         ("due 65", "names more than 64 tasks"),
         ("due 1000000", ""),
@@ -136,7 +136,7 @@ async fn tasks_beyond_their_bounds_are_no_tasks() {
         ("due session/s1|fold|\u{1b}[2J", "its task's state is not printable ASCII"),
         ("due session/é|fold|", "its task's subject is not printable ASCII"),
         ("due session/s1|a\nb|", "its task's name is not printable ASCII"),
-        (&format!("due {long}|fold|"), "its task's subject is over 160 bytes"),
+        (&format!("due {long}|fold|"), "its task's subject is over 280 bytes"),
         ("due session/s2|fold|", "it names a task of 'session/s2', which is not of the entry that it serves"),
         ("due user/anna|fold|", "it names a task of 'user/anna'"),
         ("due service/s1|fold|", "it names a task of 'service/s1'"),
