@@ -89,8 +89,7 @@ impl Sessions {
                     }
                     work -= 1;
                     let room = limit - search.found.len();
-                    let (mut found, older) =
-                        self.search_session(Some(&listed), session, &words, before, room).await?;
+                    let (mut found, older) = self.search_session(Some(&listed), session, &words, before, room).await?;
                     search.found.append(&mut found);
                     before = older;
                     if before.is_none() {

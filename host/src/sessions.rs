@@ -18,8 +18,8 @@ pub use crate::search::{FoundMessage, UserSearch};
 use keepline_json as json;
 use tokio::time::Instant;
 
-use self::claims::Listing;
 pub(crate) use self::claims::Listed;
+use self::claims::Listing;
 use crate::{
     contract::sessions::{SessionProblem, ToldCode},
     lend::{MAX_MESSAGE, tame},

@@ -90,9 +90,10 @@ pub struct Progress {
 impl Progress {
     /// No reply has ever named such a task.
     pub(crate) fn no_task(job: &Job) -> Self {
-        let message = "a task's subject is session/NAME, node/NAME, user/NAME or session/NAME user/NAME, and its name and \
+        let message =
+            "a task's subject is session/NAME, node/NAME, user/NAME or session/NAME user/NAME, and its name and \
                        state are printable ASCII, as a reply named them"
-            .into();
+                .into();
         Self::failed(job, Problem { code: ProblemCode::Store(FailureCode::Invalid), message })
     }
 

@@ -148,9 +148,8 @@ mod tests {
     fn a_reply_names_no_tasks_of_others() {
         let due = || reply(String::new(), vec![a_task(String::new())]);
         assert!(due().check(&Scope::session("a")).is_ok());
-        let task_scope = |subject| {
-            Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false })
-        };
+        let task_scope =
+            |subject| Scope::Task(TaskScope { subject: Subject::parse(subject).unwrap(), is_user_withheld: false });
         for scope in [Scope::session("b"), Scope::Nothing, Scope::SessionNames, task_scope("user/a")] {
             assert!(due().check(&scope).is_err(), "{scope:?}");
         }

@@ -246,7 +246,14 @@ mod tests {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default(), named: Arc::default() };
+        let lent = Lent {
+            store,
+            clock: Arc::new(SystemClock),
+            log,
+            memory: Arc::default(),
+            denied: Arc::default(),
+            named: Arc::default(),
+        };
         let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance

@@ -440,7 +440,14 @@ mod tests {
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent { store, clock: Arc::new(SystemClock), log, memory: Arc::default(), denied: Arc::default(), named: Arc::default() };
+        let lent = Lent {
+            store,
+            clock: Arc::new(SystemClock),
+            log,
+            memory: Arc::default(),
+            denied: Arc::default(),
+            named: Arc::default(),
+        };
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
         let mut state = InstanceState::new(lent, &sandbox, Arc::default());
         let owner = Arc::new(Owner { session: Some("a".into()), user: Some("a".into()), ..Owner::default() });

@@ -167,8 +167,7 @@ impl InstanceState {
     /// A call of the store was for what is not in its scope.
     pub(super) fn denied(&self, asked: &str) {
         self.lent.denied.fetch_add(1, Ordering::Relaxed);
-        let told =
-            format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
+        let told = format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
         self.lent.log.report(LogLevel::Warn, "keepline.denied", &told);
     }
 
