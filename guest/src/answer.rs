@@ -77,12 +77,16 @@ impl Parts {
             FailureCode::CounterOverflow => "it can't be counted any further",
             _ => "what is stored there has the wrong type",
         };
-        let told = format!("without {}: {why}", failure.subject);
-        match &mut self.problem {
-            None => self.problem = Some(Problem { code: failure.code.as_str(), message: told }),
-            Some(problem) => problem.message = format!("{}; {told}", problem.message),
-        }
+        self.note(failure.code.as_str(), &format!("without {}: {why}", failure.subject));
         self.text || self.count
+    }
+
+    /// One more reason why not all of it is stored.
+    pub(crate) fn note(&mut self, code: &'static str, reason: &str) {
+        match &mut self.problem {
+            None => self.problem = Some(Problem { code, message: reason.to_owned() }),
+            Some(problem) => problem.message = format!("{}; {reason}", problem.message),
+        }
     }
 }
 

@@ -172,7 +172,7 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
     for line in lines {
         let Ok(mut entry) = Entry::parse(line.as_bytes().to_vec()) else {
             // As in a run: it may have been another question.
-            pipe.open();
+            pipe.end_last();
             continue;
         };
         match entry.lane {
@@ -184,7 +184,7 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
                 continue;
             }
             Lane::Open => {
-                pipe.open();
+                pipe.open_of(entry.metadata());
                 continue;
             }
         }

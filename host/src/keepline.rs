@@ -14,7 +14,7 @@ use crate::{
     memories::RememberOutcome,
     metrics::Metrics,
     options::Options,
-    pipe::Pipe,
+    pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     probe,
     runtime::{Due, Fault, Instance, Lent, Limits, Pool, Subject, bounds::is_task},
@@ -115,9 +115,14 @@ impl Keepline {
         Ok(Self { shared: Arc::new(shared), store, breaker: options.breaker })
     }
 
-    /// A pipe: the lanes of one conversation at a time. Make as many as are wanted; they cost little.
+    /// A pipe: the lanes of one stream of entries. Make as many as are wanted; they cost little.
     pub fn pipe(&self) -> Pipe {
         Pipe::new(self.shared.clone(), self.store.clone())
+    }
+
+    /// The turns of a stream of entries that several pipes serve.
+    pub fn open_turns(&self) -> OpenTurns {
+        OpenTurns::new(self.shared.clone())
     }
 
     /// What an operator does to sessions.

@@ -26,7 +26,7 @@
 //! options.filter = r#"{"session_ttl_hours": 24}"#.into();
 //! let keepline = Keepline::new(plugin, store, options).await?;
 //!
-//! // One for each conversation that goes on at one time.
+//! // One for each stream of entries, whatever the number of conversations in it.
 //! let mut pipe = keepline.pipe();
 //! let question = pipe.question("Where is my parcel?", r#"{"session_id": "anna"}"#).await?;
 //! assert_eq!(question.effect, Effect::Resumed); // nothing to remember yet

@@ -25,6 +25,10 @@ pub(crate) struct Metadata<'a> {
     text: &'a str,
     form: Form,
     owner: Named<'a>,
+    /// The member `memory_mode`.
+    mode: Option<&'a str>,
+    /// Whether it names a message: its own, or the one before it.
+    pub(crate) names_message: bool,
     keys: KeyFilter,
     /// Where the value of the last member ends. 0: there is none.
     end: usize,
@@ -35,6 +39,14 @@ pub(crate) struct Metadata<'a> {
 struct Key<'a> {
     raw: &'a str,
     has_escapes: bool,
+}
+
+impl<'a> Key<'a> {
+    /// What it spells, without its quotes.
+    fn name(self) -> Cow<'a, str> {
+        let raw = || Cow::Borrowed(self.raw.trim_matches('"'));
+        if self.has_escapes { json::string(self.raw).unwrap_or_else(raw) } else { raw() }
+    }
 }
 
 impl<'a> From<&'a str> for Key<'a> {
@@ -102,17 +114,43 @@ impl<'a> Named<'a> {
 impl<'a> Metadata<'a> {
     pub(crate) fn read(text: &'a str) -> Self {
         let (mut owner, mut keys, mut last) = (Named::default(), KeyFilter::default(), None);
+        let (mut mode, mut names_message) = (None, false);
         let form = json::object(text, |key, value| {
             let key = Key::from(key);
             owner.note(key, value);
+            match key.name().as_ref() {
+                "memory_mode" => mode = Some(value),
+                "message_id" | "parent_message_id" => names_message |= value.starts_with('"'),
+                _ => {}
+            }
             keys.note(key);
             last = Some(value);
         });
         let end = last.map_or(0, |value| json::offset(text, value) + value.len());
         match form {
-            Some(form) => Self { text, form, owner, keys, end },
+            Some(form) => Self { text, form, owner, mode, names_message, keys, end },
             None => Self { text, ..Self::default() },
         }
+    }
+
+    /// Whether it asks for the transcript of a node, or for that of the session. None: it leaves that open.
+    pub(crate) fn is_of_node(&self) -> Option<bool> {
+        match json::string(self.mode?).as_deref() {
+            Some("node") => Some(true),
+            Some("conversation") => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether its `session_id` is something that no session is called, such as a number.
+    pub(crate) fn has_unusable_session(&self) -> bool {
+        self.owner.session.is_some_and(|raw| !raw.starts_with('"') && !is_falsy(raw))
+    }
+
+    /// The metadata with more members at the end: raw, each with a comma before it. The object must have a member already.
+    pub(crate) fn with_members(&self, members: &str) -> String {
+        let (own, tail) = self.text.split_at_checked(self.end).unwrap_or((self.text, ""));
+        [own, members, tail].concat()
     }
 
     /// What is returned, if it begins with these members byte for byte, as a filter leaves them: then there is only the
@@ -180,6 +218,15 @@ fn whole(text: &str) -> Option<Read<'_>> {
         keys.note(key);
     })?;
     Some((form, owner, keys.may_repeat))
+}
+
+/// Whether Python takes a JSON value that is no string for false: it names nobody, then.
+fn is_falsy(raw: &str) -> bool {
+    match raw.as_bytes() {
+        b"null" | b"false" => true,
+        [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
+        _ => json::number(raw) == Some(0.0),
+    }
 }
 
 /// The text that a value spells, unless it is empty.

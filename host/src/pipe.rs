@@ -1,12 +1,13 @@
-//! A pipe: questions and answers pass, and the turn between them is carried.
+//! Passes questions and answers to the filter, and carries the turns between them.
 
 mod calls;
+mod turns;
 
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use tokio::time::Instant;
 
+pub use self::turns::{OpenTurns, Turn};
 pub use crate::entry::{
     Answer, AnswerStatus, Effect, EntryError, Passed, Problem, ProblemCode, Question, Task, ToolActivity, Vector,
 };
@@ -20,54 +21,29 @@ use crate::{
     store::{Deadline, FailureCode, Guard, Writer},
 };
 
-/// The lanes of one conversation at a time: what remembers, between a question and its answers, whose
-/// they are. A pipe is used by one task at a time; many pipes work side by side.
+/// The lanes of one stream of entries, of any number of conversations: what knows, between a question and its answers,
+/// whose they are. A pipe is used by one task at a time; many pipes work side by side.
+///
+/// An entry that names a session belongs to that session's turn, one that names none to the turn of the question asked
+/// last. A pipe holds up to 10,000 turns, and as many bytes of them as four of the largest entries have, or 64 MiB if that
+/// is more; the oldest are dropped first, and reported if they wait for their answer.
 ///
 /// A call that is dropped before it is done loses its entry's memory, and nothing else: one that waits for an
 /// instance leaves the line, one that has an instance takes it along.
 pub struct Pipe {
     shared: Arc<Shared>,
     store: Arc<Guard>,
-    /// Of the question at hand: the filter's own.
-    turn: String,
-    /// Whom that question belongs to. None: there is none.
-    owner: Option<Arc<Owner>>,
-    /// What goes with the next answer, if the filter wants turns.
-    staged: Staged,
-    /// Whether its turn may wait for results of calls that are not among what is staged.
-    may_wait: bool,
+    turns: OpenTurns,
     /// None while a call is under way, and after one that was dropped: its number may be in use.
     writer: Option<Writer>,
     /// Whether its questions only read.
     reads_only: bool,
 }
 
-/// What is known of a turn before its answer.
-#[derive(Default)]
-struct Staged {
-    /// Whose it is. None: whosever the answer is.
-    session: Option<CompactString>,
-    question_text: Option<String>,
-    /// As whoever asked has counted them.
-    question_tokens: Option<u32>,
-    /// The model that is set for it.
-    model: Option<String>,
-    activity: Vec<ToolActivity>,
-    activity_bytes: usize,
-}
-
 impl Pipe {
     pub(crate) fn new(shared: Arc<Shared>, store: Arc<Guard>) -> Self {
-        Self {
-            shared,
-            store,
-            turn: String::new(),
-            owner: None,
-            staged: Staged::default(),
-            may_wait: false,
-            writer: None,
-            reads_only: false,
-        }
+        let turns = OpenTurns::new(shared.clone());
+        Self { shared, store, turns, writer: None, reads_only: false }
     }
 
     /// For questions that change nothing in the store, whatever the plugin does.
@@ -75,12 +51,20 @@ impl Pipe {
         Self { reads_only: true, ..self }
     }
 
-    /// A new object begins: what follows has nothing to do with the question before.
+    /// A new object begins: what follows has nothing to do with the questions before.
     pub fn open(&mut self) {
-        self.turn.clear();
-        self.owner = None;
-        self.staged = Staged::default();
-        self.may_wait = false;
+        self.turns.open("{}");
+    }
+
+    /// As [`Self::open`], of an entry whose metadata may name a session: then only its turns end.
+    pub fn open_of(&mut self, metadata: &str) {
+        self.turns.open(metadata);
+    }
+
+    /// There was an entry that could not be read, perhaps a question: entries that name no session belong to no turn until
+    /// the next question. Those that name one are not affected.
+    pub fn end_last(&mut self) {
+        self.turns.end_last();
     }
 
     /// A question on its way to the model, within [`Options::entry_timeout`](crate::Options::entry_timeout). Cost: one
@@ -109,27 +93,48 @@ impl Pipe {
         question: Question<'_>,
         by: Option<Deadline>,
     ) -> impl Future<Output = Result<Passed, EntryError>> + Send {
-        self.open();
-        self.pass_question(question, by)
+        let metadata = Metadata::read(question.metadata);
+        let may_continue = metadata.names_message || question.message_id.is_some();
+        let turn = self.turns.begin(&metadata, Arc::new(metadata.owner()), question.text.len(), may_continue);
+        self.pass_question(turn, question, metadata, by)
     }
 
-    async fn pass_question(&mut self, question: Question<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+    /// As [`Self::ask`], for a question that [`OpenTurns`] has routed.
+    ///
+    /// # Errors
+    /// As [`Self::question`].
+    pub async fn ask_in(
+        &mut self,
+        turn: &Turn,
+        question: Question<'_>,
+        by: Option<Deadline>,
+    ) -> Result<Passed, EntryError> {
+        self.pass_question(turn.clone(), question, Metadata::read(question.metadata), by).await
+    }
+
+    async fn pass_question(
+        &mut self,
+        turn: Turn,
+        question: Question<'_>,
+        metadata: Metadata<'_>,
+        by: Option<Deadline>,
+    ) -> Result<Passed, EntryError> {
         if let Some(refused) = self.too_large(question.size()) {
             return Ok(refused);
         }
         let began = Instant::now();
         let due = self.shared.due(began, by);
-        let metadata = Metadata::read(question.metadata);
-        let owner = Arc::new(metadata.owner());
+        let owner = turn.owner();
         let most_added = self.shared.pool.most_attached();
         if self.shared.pool.wants_turns() {
             // Also of a question that fails: its answer is none the less one to it.
-            self.staged.session = owner.session.clone();
-            self.staged.question_text = Some(question.text.to_owned());
-            self.staged.question_tokens = question.tokens;
+            turn.edit(|content| {
+                content.staged.question_text = Some(question.text.to_owned());
+                content.staged.question_tokens = question.tokens;
+            });
         }
         let vector = match question.vector {
-            None => self.shared.vector_of(&owner, question.text, due).await,
+            None => self.shared.vector_of(owner, question.text, due).await,
             Some(_) => None,
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
@@ -144,13 +149,14 @@ impl Pipe {
         };
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         self.shared.tally.questions.record(began.elapsed());
-        if self.shared.pool.wants_turns() {
-            self.may_wait = called.as_ref().is_ok_and(|reply| calls::may_wait(&question, reply));
-        }
+        let may_wait =
+            self.shared.pool.wants_turns() && called.as_ref().is_ok_and(|reply| calls::may_wait(&question, reply));
         match called {
-            Ok(QuestionReply { metadata, turn, effect, attached, due: tasks, problem }) => {
-                (self.turn, self.owner) = (turn, Some(owner));
-                self.staged.model = self.shared.model(metadata.as_deref());
+            Ok(QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem }) => {
+                let model = self.shared.model(metadata.as_deref());
+                turn.edit(|content| {
+                    (content.state, content.may_wait, content.staged.model) = (state, may_wait, model);
+                });
                 let metadata = self.shared.with_files(metadata, due).await;
                 let problem = problem.map(Problem::from);
                 self.conclude(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
@@ -159,58 +165,46 @@ impl Pipe {
         }
     }
 
-    /// What a tool did since the question: it goes with the next answer of the question's session, if the filter keeps
-    /// such things, else it is forgotten at once. Calls and results belong together by their `call_id`, in the order in
+    /// What a tool did since the question: it goes with the next answer to that, if the filter keeps such things, else it
+    /// is forgotten at once. A result goes to the turn that has its call, if exactly one of those that are open has; if
+    /// several have, it is left out and reported. Calls and results belong together by their `call_id`, in the order in
     /// which they come; one that is handed in again as it was is taken once. A result that has a name and no arguments, of
     /// a call that nobody has told of, is taken as both: the call of a tool that takes no arguments. No more than
     /// [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one answer, and nothing beyond the next
-    /// question.
-    pub fn tool(&mut self, mut activity: ToolActivity) {
-        if !self.shared.pool.wants_turns() {
-            return;
-        }
-        // The same call of the same tool may come twice, but not with nothing in between.
-        let mut staged = self.staged.activity.iter().rev();
-        let before = staged.find(|before| before.call_id == activity.call_id);
-        if before.is_some_and(|before| activity.repeats(before)) {
-            return;
-        }
-        if before.is_none() && !self.may_wait && activity.lacks_call() {
-            activity.arguments = Some("{}".to_owned());
-        }
-        let bytes = self.staged.activity_bytes.saturating_add(activity.size());
-        let limit = self.shared.max_entry_bytes;
-        if bytes > limit {
-            let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
-            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
-            return;
-        }
-        self.staged.activity_bytes = bytes;
-        self.staged.activity.push(activity);
+    /// question of the same transcript.
+    pub fn tool(&mut self, activity: ToolActivity) {
+        self.tool_of(activity, "{}");
     }
 
-    /// As [`Self::tool`], of an entry whose metadata may name a session. Whether it is taken: what is of another session
-    /// than the question is not.
+    /// As [`Self::tool`], of an entry whose metadata may name a session: then it belongs to the turn of that. False: it is
+    /// left out, and that is reported.
     pub fn tool_of(&mut self, activity: ToolActivity, metadata: &str) -> bool {
-        let named = Metadata::read(metadata).owner().session;
-        let staged = &mut self.staged.session;
-        if named.is_some() && staged.is_some() && named != *staged {
-            let message = "what a tool did is not kept: it names another session than the question before it";
-            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.session", message);
-            return false;
+        if !self.shared.pool.wants_turns() {
+            return true;
         }
-        if staged.is_none() {
-            *staged = named;
+        match self.turns.tool(&activity, metadata) {
+            Some(turn) => {
+                self.tool_in(&turn, activity);
+                true
+            }
+            None => false,
         }
-        self.tool(activity);
-        true
+    }
+
+    /// As [`Self::tool`], for activity that [`OpenTurns`] has routed.
+    pub fn tool_in(&mut self, turn: &Turn, activity: ToolActivity) {
+        let limit = self.shared.max_entry_bytes;
+        if !turn.edit(|content| content.stage(activity, limit)) {
+            let message = format!("the activity of tools is over max_entry_bytes ({limit}); the rest is not kept");
+            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
+        }
     }
 
     /// An answer on its way back, within [`Options::entry_timeout`](crate::Options::entry_timeout): stored in the session
-    /// that its metadata name, else in that of the question before it. If that is the question's session, named or
-    /// not, an answer whose question saw an earlier life of it, one that has been deleted or has expired since, is
-    /// dropped with a warning. An answer that names a session creates it when it is absent, if this pipe knows of no
-    /// earlier life: there was no question of that session before it, or its transaction failed. Cost: one
+    /// that its metadata name, else in that of the question asked last. With a question of that session on this pipe it is
+    /// part of its turn, named or not, and if the question saw an earlier life of the session, one that has been deleted or
+    /// has expired since, it is dropped with a warning. An answer that names a session creates it when it is absent, if
+    /// this pipe knows of no earlier life: there was no question of that session, or its transaction failed. Cost: one
     /// transaction; a second one when history is summarised, one more for each broken key of the session that is left
     /// out.
     ///
@@ -225,16 +219,45 @@ impl Pipe {
     ///
     /// # Errors
     /// As [`Self::answer`].
-    pub async fn reply(&mut self, mut answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+    pub async fn reply(&mut self, answer: Answer<'_>, by: Option<Deadline>) -> Result<Passed, EntryError> {
+        let metadata = Metadata::read(answer.metadata);
+        let owner = metadata.owner();
+        let turn = self.turns.answer_of(&metadata, &owner);
+        self.pass_answer(&turn, answer, metadata, owner, by).await
+    }
+
+    /// As [`Self::reply`], for an answer that [`OpenTurns`] has routed.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub async fn reply_in(
+        &mut self,
+        turn: &Turn,
+        answer: Answer<'_>,
+        by: Option<Deadline>,
+    ) -> Result<Passed, EntryError> {
+        let metadata = Metadata::read(answer.metadata);
+        self.pass_answer(turn, answer, metadata, metadata.owner(), by).await
+    }
+
+    async fn pass_answer(
+        &mut self,
+        turn: &Turn,
+        answer: Answer<'_>,
+        metadata: Metadata<'_>,
+        owner: Owner,
+        by: Option<Deadline>,
+    ) -> Result<Passed, EntryError> {
+        let mut content = turn.take();
         if let Some(refused) = self.too_large(answer.size()) {
             return Ok(refused);
         }
-        let owner = Metadata::read(answer.metadata).owner();
-        // What was said in one session is nothing that another one may learn.
-        let none = Staged::default();
-        let session = owner.session.as_ref().or_else(|| self.owner.as_ref()?.session.as_ref());
-        let continues = self.staged.session.is_none() || self.staged.session.as_ref() == session;
-        let staged = if continues { &self.staged } else { &none };
+        if turn.is_refused() {
+            return Ok(self.lost_owner());
+        }
+        let completed = turn.completed(&content.state, &metadata, &owner);
+        let mut answer = Answer { metadata: completed.as_deref().unwrap_or(answer.metadata), ..answer };
+        let staged = &content.staged;
         let count = |text: &str| self.shared.count_tokens(staged.model.as_deref(), text);
         answer.tokens = answer.tokens.or_else(|| count(answer.text));
         answer.question_tokens = answer.question_tokens.or_else(|| match answer.question_text {
@@ -242,29 +265,40 @@ impl Pipe {
             None => staged.question_tokens.or_else(|| count(staged.question_text.as_deref()?)),
         });
         let parts = answer.parts(staged.question_text.as_deref(), &staged.activity);
-        let entry = answer.entry(&self.turn, &parts);
+        let entry = answer.entry(&content.state, &parts);
         let began = Instant::now();
         let due = self.shared.due(began, by);
-        let scope = Scope::Entry(match &self.owner {
-            Some(question) => owner.after(question),
-            None => Arc::new(owner),
-        });
+        let scope = Scope::Entry(owner.after(turn.owner()));
         let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, scope, entry).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
+        drop(parts);
         self.shared.tally.answers.record(began.elapsed());
         match called {
             // Whatever the filter takes for an answer's metadata: they are none of its business.
             Ok(AnswerReply { metadata: _, effect, due, problem }) => {
-                if effect != Effect::Failed && continues {
-                    self.may_wait |= calls::are_left(self.staged.activity.iter().chain(answer.activity));
-                    // What follows goes on from here, or is another answer to the same question.
-                    self.staged = Staged::default();
-                }
                 let problem = problem.map(Problem::from);
+                if takes_turn(effect, problem.as_ref()) {
+                    let activity = content.staged.activity.iter().chain(answer.activity);
+                    let is_left = calls::are_left(activity);
+                    content.may_wait |= is_left;
+                    // What follows goes on from here, or is another answer to the same question.
+                    content.settle(matches!(effect, Effect::Stored | Effect::Repeated));
+                }
                 self.conclude(Passed { metadata: None, effect, attached: 0, has_vector: false, due, problem })
             }
             Err(refusal) => self.conclude(without_memory(&refusal)),
         }
+    }
+
+    /// An answer that would make its session anybody's.
+    fn lost_owner(&self) -> Passed {
+        let message =
+            "the answer names no user, and the turn that knew its session's user may have been dropped; it is \
+                       not stored"
+                .to_owned();
+        self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.limit", &message);
+        self.shared.tally.count(Effect::Limited, None);
+        unchanged(Effect::Limited, Problem { code: ProblemCode::Limit, message })
     }
 
     /// The sandbox's business, not the filter's: what is over the limit never enters an instance.
@@ -287,6 +321,17 @@ impl Pipe {
             return Err(passed.problem.unwrap_or_else(unknown).into());
         }
         Ok(passed)
+    }
+}
+
+/// Whether an answer has taken its question and the activity of tools along. One that was not worth storing, or that a limit
+/// kept out, leaves them to the next one; one that says itself that it is not to be stored does not.
+fn takes_turn(effect: Effect, problem: Option<&Problem>) -> bool {
+    const SWITCHED_OFF: &str = "switched-off";
+    match effect {
+        Effect::Failed | Effect::Limited | Effect::Ignored => false,
+        Effect::Skipped => problem.is_some_and(|problem| problem.code.to_string() == SWITCHED_OFF),
+        _ => true,
     }
 }
 

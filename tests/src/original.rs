@@ -6,7 +6,7 @@
 
 mod metadata;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fastrand::Rng;
 use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
@@ -77,6 +77,40 @@ impl Rules {
 pub struct Turn {
     session: String,
     life: u64,
+}
+
+/// The turns of a stream of entries.
+#[derive(Debug, Default)]
+pub struct Turns {
+    sessions: HashMap<String, Turn>,
+    last: Option<Turn>,
+}
+
+impl Turns {
+    /// A question was asked.
+    pub fn ask(&mut self, turn: Option<Turn>) {
+        self.sessions.extend(turn.iter().map(|turn| (turn.session.clone(), turn.clone())));
+        self.last = turn;
+    }
+
+    /// A new object begins.
+    pub fn open(&mut self) {
+        *self = Self::default();
+    }
+
+    /// There was an entry that nobody could read.
+    pub fn end_last(&mut self) {
+        self.last = None;
+    }
+
+    /// That of an answer: of the session that it names, else of the question asked last.
+    pub fn of(&self, metadata: &Metadata) -> Option<&Turn> {
+        match &metadata.claim {
+            Claim::Session(name) => self.sessions.get(name),
+            Claim::Nothing => self.last.as_ref(),
+            Claim::Malformed => None,
+        }
+    }
 }
 
 /// What becomes of a question.

@@ -70,6 +70,8 @@ mod settings;
 mod signals;
 #[path = "cli/store.rs"]
 mod store;
+#[path = "cli/streams.rs"]
+mod streams;
 #[path = "cli/transcripts.rs"]
 mod transcripts;
 #[path = "cli/turns.rs"]

@@ -63,7 +63,7 @@ export class Filter {
     };
     this.start = () => {
       const instance = instantiate(imports);
-      instance.filter.configure(options, logFrom);
+      this.wantsTurns = instance.filter.configure(options, logFrom).wantsTurns;
       return instance;
     };
     this.instance = this.start();
@@ -86,8 +86,11 @@ export class Filter {
     return this.#call(({ filter }) => filter.question({ text, metadata }));
   }
 
-  answer(text, metadata, turn) {
-    const entry = { text, metadata, turn, parts: [] };
+  /// `question` is the question's text, for its first answer that is stored: without it, the conversation would lack it.
+  answer(text, metadata, turn, question) {
+    const isWanted = this.wantsTurns && question !== undefined;
+    const parts = isWanted ? [{ tag: 'question', val: { text: question, tokens: undefined } }] : [];
+    const entry = { text, metadata, turn, parts };
     return this.#call(({ filter }) => filter.answer(entry));
   }
 

@@ -1,14 +1,18 @@
 // Reads JSON lines {"lane": "questions" | "answers", "text", "metadata"} and writes them with their memory:
 //   node host.mjs [FOLDER]    what jco made of the component; "out" unless told
-// {"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does
-// what is no such line.
+// Conversations may be interleaved: each entry belongs to the session that its metadata name, or to that of the last
+// question. {"lane": "open"} begins a new conversation, in the session that its metadata name, or in all. All that the
+// filter does not change passes byte for byte, and so does what is no such line.
 
 import { createInterface } from 'node:readline';
 import { Filter, load } from './filter.mjs';
 import { MemoryStore } from './store.mjs';
+import { Turns } from './turns.mjs';
 
 const store = new MemoryStore();
-const filter = new Filter(await load(process.argv[2] ?? 'out'), store, process.env.KEEPLINE_OPTIONS ?? '{}');
+const options = process.env.KEEPLINE_OPTIONS ?? '{}';
+const filter = new Filter(await load(process.argv[2] ?? 'out'), store, options);
+const turns = new Turns(JSON.parse(options).memory_mode === 'node');
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]|[^\s"{}[\]:,]+/g;
@@ -43,22 +47,32 @@ function parse(line) {
   }
 }
 
-let turn = '';
-
 /// The line to write for this one, and the work that it made due.
 function pass(line) {
   const entry = parse(line);
   const isQuestion = entry?.lane === 'questions';
   const text = entry?.text ?? '';
+  if (entry?.lane === 'open') {
+    turns.open(entry.metadata);
+    return { line, due: [] };
+  }
   if ((!isQuestion && entry?.lane !== 'answers') || typeof text !== 'string') {
-    if (entry?.lane !== 'open') console.error('keepline: a line that is no entry passes as it is');
-    turn = '';
+    console.error('keepline: a line that is no entry passes as it is');
+    turns.forgetLast();
     return { line, due: [] };
   }
   const span = place(line, 'metadata');
   const metadata = span ? line.slice(...span) : '{}';
-  const reply = isQuestion ? filter.question(text, metadata) : filter.answer(text, metadata, turn);
-  if (isQuestion) turn = reply?.turn ?? '';
+  let reply;
+  if (isQuestion) {
+    reply = filter.question(text, metadata);
+    turns.ask(entry.metadata, text, reply?.turn ?? '');
+  } else {
+    const turn = turns.find(entry.metadata);
+    reply = filter.answer(text, metadata, turn?.state ?? '', turn?.text);
+    if (turn && (reply?.effect === 'stored' || reply?.effect === 'repeated')) turn.text = undefined;
+    if (reply?.problem) console.error(`keepline: ${reply.problem.message}`);
+  }
   const due = reply?.due ?? [];
   if (reply?.metadata === undefined) return { line, due };
   const [start, end] = span ?? Array(2).fill(line.lastIndexOf('}'));
@@ -74,6 +88,7 @@ for await (const raw of createInterface({ input: process.stdin, crlfDelay: Infin
     decoded = utf8.decode(bytes);
   } catch {
     console.error('keepline: a line that is no UTF-8 passes as it is');
+    turns.forgetLast();
   }
   const { line, due } = decoded === undefined ? { line: bytes, due: [] } : pass(decoded);
   process.stdout.write(Buffer.concat([Buffer.from(line), Buffer.from('\n')]));

@@ -115,6 +115,7 @@ class Filter:
         status, answer = self.call("filter", "configure", self.options, self.log_from)
         if status == "err":
             raise ValueError(f"{answer['field']}: {answer['message']}")
+        self.wants_turns = answer["wants-turns"]
 
     def arm(self):
         """The time of an entry begins. No call of the component's renews it."""
@@ -144,8 +145,11 @@ class Filter:
         entry = {"text": text, "metadata": metadata, "message-id": None, "tokens": None, "vector": None}
         return self.entry("filter", "question", entry)
 
-    def answer(self, text, metadata, turn):
-        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "parts": []}
+    def answer(self, text, metadata, turn, question=None):
+        """`question` is the question's text, for its first answer that is stored: else the conversation would lack it."""
+        is_wanted = self.wants_turns and question is not None
+        parts = [("question", {"text": question, "tokens": None})] if is_wanted else []
+        entry = {"text": text, "metadata": metadata, "turn": turn, "message-id": None, "parts": parts}
         return self.entry("filter", "answer", entry)
 
     def maintain(self, tasks):

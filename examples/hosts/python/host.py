@@ -2,8 +2,9 @@
 
     python host.py keepline.wasm memory.db
 
-{"lane": "open"} begins a new conversation. All that the filter does not change passes byte for byte, and so does
-what is no such line.
+Conversations may be interleaved: each entry belongs to the session that its metadata name, or to that of the last
+question. {"lane": "open"} begins a new conversation, in the session that its metadata name, or in all. All that the
+filter does not change passes byte for byte, and so does what is no such line.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 
 from filter import Filter
 from store import SqliteStore
+from turns import Turns
 
 TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^\s"{}\[\]:,]+')
 
@@ -48,26 +50,33 @@ def parse(raw):
     return line, entry if isinstance(entry, dict) else None
 
 
-class Conversation:
-    def __init__(self, filter):
-        self.filter, self.turn = filter, ""
+class Conversations:
+    def __init__(self, filter, is_by_node):
+        self.filter, self.turns = filter, Turns(is_by_node)
 
     def next(self, raw):
         """The bytes to write for this line, and the work that it made due."""
         line, entry = parse(raw)
         lane, text = (entry.get("lane"), entry.get("text", "")) if entry else (None, None)
+        if lane == "open":
+            self.turns.open(entry.get("metadata"))
+            return raw, []
         if lane not in ("questions", "answers") or not isinstance(text, str):
-            if lane != "open":
-                print("keepline: a line that is no entry passes as it is", file=sys.stderr)
-            self.turn = ""
+            print("keepline: a line that is no entry passes as it is", file=sys.stderr)
+            self.turns.forget_last()
             return raw, []
         span = place(line, "metadata")
         metadata = line[slice(*span)] if span else "{}"
         if lane == "questions":
             reply = self.filter.question(text, metadata)
-            self.turn = reply["turn"] if reply else ""
+            self.turns.ask(entry.get("metadata"), text, reply["turn"] if reply else "")
         else:
-            reply = self.filter.answer(text, metadata, self.turn)
+            turn = self.turns.find(entry.get("metadata"))
+            reply = self.filter.answer(text, metadata, turn.state if turn else "", turn and turn.text)
+            if turn and reply and reply["effect"] in ("stored", "repeated"):
+                turn.text = None
+            if reply and reply["problem"]:
+                print(f"keepline: {reply['problem']['message']}", file=sys.stderr)
         if not reply or reply["metadata"] is None:
             return raw, reply["due"] if reply else []
         start, end = span or (line.rindex("}"),) * 2
@@ -79,10 +88,11 @@ def main():
     if len(sys.argv) != 3:
         sys.exit("usage: python host.py COMPONENT DATABASE")
     component, database = sys.argv[1:]
-    filter = Filter(component, SqliteStore(database), os.environ.get("KEEPLINE_OPTIONS", "{}"))
-    conversation = Conversation(filter)
+    options = os.environ.get("KEEPLINE_OPTIONS", "{}")
+    filter = Filter(component, SqliteStore(database), options)
+    conversations = Conversations(filter, json.loads(options).get("memory_mode") == "node")
     for raw in sys.stdin.buffer:
-        line, due = conversation.next(raw)
+        line, due = conversations.next(raw)
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
         filter.maintain(due)

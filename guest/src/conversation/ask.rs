@@ -16,7 +16,7 @@ use super::recall::options::Recall;
 use super::record::integer;
 use super::render;
 use super::scope::{self, Said};
-use super::state::{Fork, State};
+use super::state::{self, Fork, State};
 use super::step;
 use super::thread::{Read, Thread};
 use super::turns::{Turn, go_on, turns};
@@ -71,7 +71,7 @@ impl<H: Host> Filter<H> {
         said.warn(&self.host, session);
         if said.is_user_bad {
             log::warn(&self.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
-            reply.effect = Effect::Foreign;
+            (reply.effect, reply.turn) = (Effect::Foreign, state::foreign(session));
             return Ok(());
         }
         let Ok(node) = said.node(options, session) else {
@@ -118,7 +118,7 @@ impl<H: Host> Filter<H> {
             Ok(None) => {
                 let what = ["No memory for a question: session ", session, " belongs to another user"];
                 log::warn(&self.host, log::SESSION, &what);
-                reply.effect = Effect::Foreign;
+                (reply.effect, reply.turn) = (Effect::Foreign, state::foreign(session));
                 return Ok(());
             }
             // What is broken is left as it is; the rest of the memory needs nothing of it.
@@ -199,7 +199,7 @@ impl<H: Host> Filter<H> {
             summarized: seen.summary_of(target).map_or(0, |summary| summary.total),
             budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
             forgotten: seen.user.forgotten.take().map(Into::into),
-            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), turn)
+            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), (turn, entry.text))
         };
         let mut turns = turns(&thread.records(), total);
         if let Some((index, open)) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
@@ -348,7 +348,7 @@ impl<H: Host> Filter<H> {
         let user = said.user_id.as_deref().map(owner::name);
         let state = State {
             parent: said.parent.as_deref().map(token),
-            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), turn)
+            ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), (turn, entry.text))
         };
         state.write().0
     }
@@ -361,7 +361,7 @@ fn as_said<'a>(
     node: Option<&'a str>,
     id: Option<&'a str>,
     user: Option<&'a str>,
-    turn: String,
+    (turn, text): (String, &str),
 ) -> State<'a> {
     let is_unwritten = said.is_written == Some(false);
     let listed = |id: &'a Option<Cow<'_, str>>| owner::listed(id.as_deref().filter(|_| node.is_some())).map(Into::into);
@@ -372,6 +372,7 @@ fn as_said<'a>(
         turn: turn.into(),
         is_named: id.is_some(),
         is_unwritten,
+        has_text: !text.trim().is_empty(),
         files: step::files(said.files.as_deref()).filter(|_| !is_unwritten),
         user: user.map(Into::into),
         app_id: listed(&said.app_id),

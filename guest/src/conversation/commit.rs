@@ -12,7 +12,7 @@ use super::options::Options;
 use super::owner::{self, Registered};
 use super::recall::options::Recall;
 use super::scope::{self, Said};
-use super::state::State;
+use super::state::{self, State};
 use super::step::{self, About, Step};
 use super::title;
 use super::upkeep;
@@ -30,6 +30,13 @@ impl<H: Host> Filter<H> {
     /// An answer on its way back, or a step of it.
     pub(crate) fn commit(&self, options: &Options, entry: &AnswerEntry<'_>, metadata: &Metadata<'_>) -> AnswerReply {
         let said = Said::of(entry.metadata);
+        let is_named = |session: &str| match &metadata.session {
+            Session::Named(named) => *named == *session,
+            _ => true,
+        };
+        if let Some(session) = state::foreign_session(entry.turn).filter(|session| is_named(session)) {
+            return self.foreign(session);
+        }
         let mut state = match Turn::parse(entry.turn) {
             // Of a question that was asked before conversations were configured.
             Some(turn) => Some(State {
@@ -61,6 +68,9 @@ impl<H: Host> Filter<H> {
             log::warn(&self.host, log::SESSION, &["Answer not stored in session ", &state.session, ask::BAD_USER]);
             return AnswerReply::of(Effect::Foreign);
         }
+        if said.names_another_transcript(&state) {
+            state = State { session: state.session, user: state.user, ..State::default() };
+        }
         if let Some(node) = said.another_node(&state) {
             // As without a question, but for what it leaves out.
             state = State {
@@ -68,6 +78,7 @@ impl<H: Host> Filter<H> {
                 node: Some(node.into()),
                 app_id: state.app_id,
                 node_id: state.node_id,
+                user: state.user,
                 ..State::default()
             };
             (state.app_id, state.node_id) =
@@ -147,6 +158,7 @@ impl<H: Host> Filter<H> {
             value_bytes: value.as_ref().map_or(0, String::len),
             budget,
         };
+        let lacks_question = state.has_text && about.question.is_none_or(str::is_empty) && !state.is_unwritten;
         let step = Step::new(options, entry, &about);
         if step.is_empty() {
             return self.skipped(&state, None, Skip::Blank);
@@ -214,6 +226,7 @@ impl<H: Host> Filter<H> {
                 parent,
                 beginning,
                 open,
+                lacks_question,
                 is_said,
                 value,
                 owner,

@@ -1,7 +1,8 @@
-//! Where a step goes that can't go where it seemed to: the message that it follows is found, and its turn looked at.
+//! Finds where to append a step whose expected place no longer matches: the message that it follows, and that message's turn.
 
 use super::record::{Kind, Record, Role, integer};
 use super::state::Fork;
+use super::step::Step;
 use super::thread::Branches;
 use super::turns::{Turn, turns};
 use super::{MESSAGES, TRANSCRIPT};
@@ -13,9 +14,15 @@ const LOOK_BACK: u64 = 256;
 const LOOK_AHEAD: u32 = 256;
 const LOOK_BYTES: u64 = 1 << 20;
 
+/// How often more is read where a turn is longer than that, and how many records at a time.
+const ROUNDS: u32 = 8;
+const MORE_RECORDS: u64 = 1024;
+
 /// A message, and the records around it.
 pub(super) struct Located {
     pub position: u64,
+    /// The position of the log's oldest record.
+    first: u64,
     /// The position that the next record gets.
     pub next: u64,
     runs: Vec<LogRecords>,
@@ -29,10 +36,12 @@ pub(super) struct Asked {
     pub is_open: bool,
     /// Whether it has its answer.
     pub is_answered: bool,
-    /// Whether it has the answer that was looked for, to the letter, or one without a text was looked for.
+    /// Whether it has all that the step has: the answer to the letter, and the same calls.
     pub is_repeated: bool,
     /// Where another answer to the question goes; none: the question's message is not there.
     pub fork: Option<Fork>,
+    /// After its last record.
+    pub end: Fork,
 }
 
 impl Located {
@@ -53,7 +62,64 @@ impl Located {
         let extent = outcomes.records()?.extent;
         let runs = outcomes.spans()?;
         let next = extent.next();
-        Ok((extent.first..next).contains(&position).then_some(Self { position, next, runs }))
+        let first = extent.first;
+        Ok((first..next).contains(&position).then_some(Self { position, first, next, runs }))
+    }
+
+    /// Reads on until the turn of the message is whole: back to its question, or to where it begins, and ahead to its answer.
+    /// A turn has as many records as its tools made, and others may lie between.
+    pub(super) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Failure> {
+        for _ in 0..ROUNDS {
+            let Some(spans) = self.missing() else { break };
+            let read = [Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: LOOK_BYTES }];
+            let more = Outcomes::of(look(host, &Transaction { operations: &read, ..*transaction })?).spans()?;
+            if more.iter().all(|run| run.records.is_empty()) {
+                break;
+            }
+            self.runs.extend(more);
+        }
+        Ok(())
+    }
+
+    /// What is to be read next for the turn to be whole. None: it is, or all was read.
+    fn missing(&self) -> Option<Vec<Span>> {
+        let (low, high) = self.covered();
+        let back = |from: u64, count: u64| Branches::default().spans(from, self.first, count);
+        if low == high {
+            return Some(back(self.position, LOOK_BACK));
+        }
+        let records = self.records();
+        let turn = &records.iter().find(|(at, _)| *at == self.position)?.1.turn;
+        let mut of_turn = records.iter().filter(|(at, record)| (low..high).contains(at) && record.turn == *turn);
+        let has_beginning = of_turn.clone().any(|(at, record)| {
+            *at <= self.position && (record.begins || (record.kind == Kind::Message && record.role == Role::User))
+        });
+        if !has_beginning && low > self.first {
+            return Some(back(low - 1, MORE_RECORDS));
+        }
+        if high < self.next && !of_turn.any(|(_, record)| is_said(record)) {
+            let count = u32::try_from(MORE_RECORDS.min(self.next - high)).unwrap_or(u32::MAX);
+            return Some(vec![Span { position: high, count }]);
+        }
+        None
+    }
+
+    /// The positions around the message that were read without a gap: from the first to before the second. The same: not
+    /// even itself.
+    fn covered(&self) -> (u64, u64) {
+        let end = |run: &LogRecords| run.first + run.records.len() as u64;
+        let (mut low, mut high) = (self.position, self.position);
+        loop {
+            let before = (low, high);
+            for run in &self.runs {
+                if run.first <= high && end(run) >= low {
+                    (low, high) = (low.min(run.first), high.max(end(run)));
+                }
+            }
+            if before == (low, high) {
+                return before;
+            }
+        }
     }
 
     /// The position that the next record gets.
@@ -63,10 +129,15 @@ impl Located {
         Ok(Outcomes::of(receipt).records()?.extent.next())
     }
 
+    /// All that was read, oldest first.
     fn records(&self) -> Vec<(u64, Record<'_>)> {
-        let runs = self.runs.iter().rev();
-        let texts = runs.flat_map(|run| (run.first..).zip(&run.records));
-        texts.filter_map(|(at, text)| Some((at, Record::parse(text)?))).collect()
+        let mut runs: Vec<&LogRecords> = self.runs.iter().collect();
+        runs.sort_unstable_by_key(|run| run.first);
+        let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
+        let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, Record::parse(text)?))).collect();
+        // Runs may overlap.
+        records.dedup_by_key(|(at, _)| *at);
+        records
     }
 
     /// What the thread weighs up to the message, as its turn knew it.
@@ -81,28 +152,31 @@ impl Located {
         sum
     }
 
-    /// The turn that the message is a part of, and whether it has this answer. None: it can't be read.
-    pub(super) fn asked(&self, answer: Option<&str>) -> Option<Asked> {
+    /// The turn that the message is a part of, and whether it has this step. None: the message can't be read.
+    pub(super) fn asked(&self, step: Option<&Step<'_>>) -> Option<Asked> {
         let records = self.records();
         let (_, last) = records.iter().find(|(at, _)| *at == self.position)?;
         let of_turn: Vec<_> =
             records.iter().filter(|(_, record)| record.turn == last.turn).map(|(at, record)| (*at, record)).collect();
         let is_open = turns(&of_turn, 0).first().is_some_and(Turn::is_open);
-        let is_said = |record: &Record<'_>| record.kind == Kind::Message && record.role == Role::Assistant;
-        let mut before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
+        let fork_after = |after: u64| {
+            let up_to = of_turn.iter().take_while(|(at, _)| *at <= after);
+            let total = up_to.map(|(_, record)| record.total.unwrap_or(0) + record.weight).sum();
+            Fork { after, total, next: self.next }
+        };
+        let before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
         // A turn that was continued may have another one.
-        let question = before.find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
-        let fork = question.map(|(after, record)| {
-            let earlier = before.map(|(_, record)| record);
-            let total =
-                [record].into_iter().chain(earlier).map(|record| record.total.unwrap_or(0) + record.weight).sum();
-            Fork { after: *after, total, next: self.next }
-        });
+        let question = before.clone().find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
+        let fork = question.map(|(after, _)| fork_after(*after));
+        let end = fork_after(of_turn.last().map_or(self.position, |(at, _)| *at));
         let is_answered = !is_open && of_turn.iter().any(|(_, record)| is_said(record));
-        let is_same = |answer: &str| of_turn.iter().any(|(_, record)| is_said(record) && *record.content == *answer);
-        let is_repeated = answer.is_none_or(is_same);
-        Some(Asked { turn: last.turn.to_string(), is_open, is_answered, is_repeated, fork })
+        let is_repeated = step.is_none_or(|step| step.is_among(of_turn.iter().map(|(_, record)| *record)));
+        Some(Asked { turn: last.turn.to_string(), is_open, is_answered, is_repeated, fork, end })
     }
+}
+
+fn is_said(record: &Record<'_>) -> bool {
+    record.kind == Kind::Message && record.role == Role::Assistant
 }
 
 fn look(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {

@@ -170,6 +170,13 @@ impl<'a> Said<'a> {
         Ok(Some(name(self.app_id.as_deref(), session, node).into()))
     }
 
+    /// Whether an answer says that it is not about the transcript of its question: about a node and not the session, or the
+    /// other way round.
+    pub(crate) fn names_another_transcript(&self, state: &State<'_>) -> bool {
+        let is_of_node = self.mode.map(|mode| mode == Mode::Node);
+        !state.turn.is_empty() && is_of_node.is_some_and(|is_of_node| is_of_node != state.node.is_some())
+    }
+
     /// The node that an answer names, if it is another one than its question's: what it leaves out is as it was.
     pub(crate) fn another_node(&self, state: &State<'_>) -> Option<String> {
         if self.app_id.is_none() && self.node_id.is_none() {

@@ -14,6 +14,8 @@ use crate::reply::is_incarnation;
 
 /// Tells these states from those of filters without conversations.
 const MARK: &str = "k2:";
+/// Tells the state of a question whose session is another user's. Filters that don't know it take it for none.
+const FOREIGN_MARK: &str = "k3:";
 /// What the contract allows.
 const BYTES_MAX: usize = 4096;
 
@@ -44,6 +46,8 @@ pub(crate) struct State<'a> {
     pub is_named: bool,
     /// Whether nothing of the question's message is to be stored.
     pub is_unwritten: bool,
+    /// Whether the question has a text, which its first answer should come with.
+    pub has_text: bool,
     /// The open turn that it goes on with, if its answers have what that lacks.
     pub open: Option<Cow<'a, str>>,
     /// Whether the question's message is a part of that already.
@@ -94,6 +98,7 @@ impl<'a> State<'a> {
                 "q" => state.question = text(),
                 "c" => state.is_named = raw == "1",
                 "j" => state.is_unwritten = raw == "1",
+                "T" => state.has_text = raw == "1",
                 "r" => state.open = Some(text()),
                 "y" => state.is_asked = raw == "1",
                 "p" => state.parent = Some(text()),
@@ -158,6 +163,7 @@ impl<'a> State<'a> {
         let flags = [
             ("c", self.is_named),
             ("j", self.is_unwritten),
+            ("T", self.has_text),
             ("y", self.is_asked),
             ("o", self.is_owned),
             ("e", self.is_new),
@@ -195,6 +201,16 @@ impl<'a> State<'a> {
         out.push('}');
         (out, has_room)
     }
+}
+
+/// The state of a question of somebody else's session: its answers are not stored there either, whatever they name.
+pub(crate) fn foreign(session: &str) -> String {
+    [FOREIGN_MARK, session].concat()
+}
+
+/// The session of such a state.
+pub(crate) fn foreign_session(state: &str) -> Option<&str> {
+    state.strip_prefix(FOREIGN_MARK).filter(|session| is_session(session))
 }
 
 fn push_name(out: &mut String, name: &str) {
@@ -254,6 +270,7 @@ mod tests {
             node: Some("h-abc".into()),
             is_named: true,
             is_unwritten: true,
+            has_text: true,
             open: Some("1a-1".into()),
             is_asked: true,
             parent: Some("m\\\"1".into()),

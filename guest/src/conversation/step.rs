@@ -230,10 +230,18 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// What the answer says, as it is to be stored; none: nothing.
-    pub(super) fn answer(&self) -> Option<&str> {
-        let said = self.rest.iter().rfind(|record| record.kind == Kind::Message)?;
-        Some(&*said.content).filter(|text| !text.is_empty())
+    /// Whether a turn of these records has all of it, but for the question: what is said, to the letter, and the same calls.
+    pub(super) fn is_among<'r, 'b: 'r>(&self, turn: impl Iterator<Item = &'r Record<'b>> + Clone) -> bool {
+        self.rest.iter().filter(|own| own.kind != Kind::Message || !own.content.is_empty()).all(|own| {
+            turn.clone().any(|other| {
+                let is_same_tool = match (&own.tool, &other.tool) {
+                    (Some(own), Some(other)) => own.call_id == other.call_id && own.arguments == other.arguments,
+                    (own, other) => own.is_none() && other.is_none(),
+                };
+                let is_same_text = own.kind != Kind::Message || *own.content == *other.content;
+                (own.kind, own.role) == (other.kind, other.role) && is_same_tool && is_same_text
+            })
+        })
     }
 
     /// Whether anything is left to be stored.

@@ -28,6 +28,12 @@ use crate::store::{
 /// How often to begin again when others come in between.
 const TRIES: u32 = 8;
 
+/// As a problem's code.
+const MISSING_QUESTION: &str = "missing-question";
+const WITHOUT_QUESTION: &str = "without its question's message: the host has to hand the question's text in with its first \
+                                answer, as the part `question` of `answer-entry.parts` or in the member \
+                                `memory_question` of the answer's metadata";
+
 /// Where a step goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -55,6 +61,8 @@ pub(super) struct Commit<'a> {
     pub beginning: Place,
     /// The open turn that the question went on with.
     pub open: Option<Cow<'a, str>>,
+    /// Whether its question had a text that did not come with it.
+    pub lacks_question: bool,
     /// Whether anything was said, which is counted.
     pub is_said: bool,
     /// That as a JSON string; none: it is longer than a value may be.
@@ -258,6 +266,9 @@ impl<H: Host> Filter<H> {
                     _ => &receipt.incarnation,
                 };
                 let due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+                if place.asks && with_conversation && commit.lacks_question {
+                    parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
+                }
                 Written::Done(AnswerReply { due, ..self.stored(name, parts.take_problem()) })
             }
             Status::Absent | Status::Expired | Status::AnotherLife => Written::Done(self.ended(name)),
@@ -287,11 +298,14 @@ impl<H: Host> Filter<H> {
             // Its result has no call, or what was stored of the turn was removed.
             (Moved::Unknown, _) => commit.beginning.clone(),
             (Moved::Asked, _) => {
-                let found = Located::find(&self.host, &look, about.question_id)?;
-                let asked = found.and_then(|found| found.asked(commit.step.answer()));
+                let mut found = Located::find(&self.host, &look, about.question_id)?;
+                if let Some(found) = &mut found {
+                    found.read_turn(&self.host, &look)?;
+                }
+                let asked = found.and_then(|found| found.asked(Some(&commit.step)));
                 match asked {
-                    // It was removed meanwhile.
-                    None => place.clone(),
+                    // It was removed meanwhile, or can't be read: the step is a turn of its own.
+                    None => Place { asks: false, begins: true, fork: None, turn: None, ..linear },
                     // A last step without tools goes on with the turn that an earlier one closed.
                     Some(Asked { turn, is_open, is_answered: false, .. })
                         if turn == about.turn || (!is_open && commit.open.as_deref() == Some(&*turn)) =>
@@ -302,11 +316,12 @@ impl<H: Host> Filter<H> {
                     Some(asked) if asked.turn != about.turn && about.answer_id.is_none() && asked.is_repeated => {
                         return Ok(None);
                     }
-                    // One more answer to a question goes on from the question.
-                    Some(Asked { turn, fork: Some(fork), .. }) => {
-                        Place { asks: false, begins: false, fork: Some(fork), turn: Some(turn), ..linear }
+                    // One more answer to a question goes on from the question. A question without a message (it was
+                    // empty, not handed in, or removed) has no place to branch off: there it goes on with the turn.
+                    Some(Asked { turn, fork, end, .. }) => {
+                        let fork = fork.or_else(|| Some(end).filter(|end| end.after + 1 != end.next));
+                        Place { asks: false, begins: false, fork, turn: Some(turn), ..linear }
                     }
-                    Some(_) => return Ok(None),
                 }
             }
             (Moved::Head, Some(fork)) => {

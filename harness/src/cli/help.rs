@@ -43,7 +43,7 @@ Each input line produces one output line, in order. Only the metadata of a quest
 
 With conversation: true, what tools did is remembered with the next answer: a call, its output or error, or both, paired by call_id.
 
-An answer whose metadata has no session_id belongs to the session of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, it ends the turn: later answers without a session_id are not stored until the next question.
+An answer belongs to the session that its metadata names; without a session_id, to that of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, later answers without a session_id are not stored until the next question.
 
 Output is flushed before waiting for input, so keepline run works as a coprocess. On SIGTERM or SIGINT it finishes the entries it has read, within --grace; a second signal stops it at once. With --plugin, SIGHUP reloads that file without losing an entry; if the new component can't be used, that is reported on stderr and the old one stays. With --pipes, entries of different sessions run concurrently; the output is the same as with one pipe, as long as the store has room for all sessions.
 

@@ -1,15 +1,15 @@
-//! Routing: each entry to the pipe of its session, and a ticket for it to the collector.
+//! Routes each entry to the turn that it belongs to, and with it to the pipe of its session; a ticket for it goes to the
+//! collector.
 //!
-//! Promises that an answer without a session reaches the pipe, and the turn, of the question before it in the
-//! input, or none: whatever could not be read between the two may have been another question.
+//! All routing happens here, in the order of the input, so the output is the same for any number of pipes. After a line that
+//! can't be read, which may have been a question, entries that name no session belong to no turn until the next question.
 
 use std::{
-    collections::hash_map::DefaultHasher,
-    hash::{Hash, Hasher},
     io,
     sync::{Arc, atomic::Ordering},
 };
 
+use keepline::pipe::{OpenTurns, Turn};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
@@ -21,32 +21,36 @@ use super::{
     trouble::Trouble,
 };
 
-/// What a pipe has to do.
-pub enum Job {
-    /// An entry passes.
-    Pass {
-        /// The entry.
-        entry: Entry,
-        /// Of its line.
-        number: u64,
-        /// Where its line goes then.
-        done: oneshot::Sender<Done>,
-    },
-    /// What follows has nothing to do with the question before.
-    EndTurn,
+/// An entry for a pipe to pass.
+pub struct Job {
+    /// The entry.
+    pub entry: Entry,
+    /// The turn that it belongs to.
+    pub turn: Turn,
+    /// Of its line.
+    pub number: u64,
+    /// Where its line goes then.
+    pub done: oneshot::Sender<Done>,
 }
 
 /// Reads lines and routes them.
 pub struct Dispatcher {
     pipes: Vec<mpsc::Sender<Job>>,
     order: mpsc::Sender<Ticket>,
-    /// The pipe of the last question: an answer without a session belongs there, and so does a new object.
-    last_question: usize,
-    /// Whether that pipe may have a turn that such an answer could rely on.
-    has_turn: bool,
+    turns: OpenTurns,
+    counts: Counts,
     number: u64,
     max_line: usize,
     refused: Arc<Trouble>,
+}
+
+/// Entries that no model sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Calls and results of tools.
+    pub tools: u64,
+    /// New objects.
+    pub opened: u64,
 }
 
 impl Dispatcher {
@@ -54,10 +58,11 @@ impl Dispatcher {
     pub fn new(
         pipes: Vec<mpsc::Sender<Job>>,
         order: mpsc::Sender<Ticket>,
+        turns: OpenTurns,
         max_line: usize,
         refused: Arc<Trouble>,
     ) -> Self {
-        Self { pipes, order, last_question: 0, has_turn: false, number: 0, max_line, refused }
+        Self { pipes, order, turns, counts: Counts::default(), number: 0, max_line, refused }
     }
 
     /// All lines, up to the end of the input, a signal, or the end of those who read the output.
@@ -66,7 +71,7 @@ impl Dispatcher {
         mut batches: mpsc::Receiver<io::Result<Batch>>,
         reading: Arc<Reading>,
         mut stopped: watch::Receiver<Stop>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Counts> {
         let mut taken = 0;
         loop {
             let next = tokio::select! {
@@ -78,13 +83,13 @@ impl Dispatcher {
                 Some(next) => next,
                 // What was read before a signal is finished; then no more is waited for.
                 None if taken < reading.pieces.load(Ordering::Relaxed) => batches.recv().await,
-                None => return Ok(()),
+                None => return Ok(self.counts),
             };
-            let Some(batch) = next else { return Ok(()) };
+            let Some(batch) = next else { return Ok(self.counts) };
             for (piece, share) in batch? {
                 taken += 1;
                 if self.forward(piece, share).await.is_none() {
-                    return Ok(());
+                    return Ok(self.counts);
                 }
             }
         }
@@ -98,7 +103,7 @@ impl Dispatcher {
             Piece::TooLong(bytes) => {
                 self.number += 1;
                 let problem = format!("longer than {} bytes (raise max_entry_bytes to accept it)", self.max_line);
-                self.refuse(&problem).await?;
+                self.refuse(&problem);
                 Line::Ready(bytes)
             }
             Piece::Line(bytes) => {
@@ -106,7 +111,7 @@ impl Dispatcher {
                 match Entry::parse(bytes) {
                     Ok(entry) => self.hand_over(entry).await?,
                     Err(NoEntry { problem, line }) => {
-                        self.refuse(&problem).await?;
+                        self.refuse(&problem);
                         Line::Ready(line)
                     }
                 }
@@ -116,37 +121,41 @@ impl Dispatcher {
         self.order.send(Ticket { line, length, share }).await.ok()
     }
 
-    /// It may have been a question, or a new object: then the next answer is not for the question before.
-    async fn refuse(&mut self, problem: &str) -> Option<()> {
+    /// It may have been a question.
+    fn refuse(&mut self, problem: &str) {
         self.refused.met(self.number, &format!("{problem}; it passes unchanged"));
-        if std::mem::take(&mut self.has_turn) {
-            // No other pipe needs it: an answer without a session goes there only, until the next question.
-            self.pipes.get(self.last_question)?.send(Job::EndTurn).await.ok()?;
-        }
-        Some(())
+        self.turns.end_last();
     }
 
     async fn hand_over(&mut self, entry: Entry) -> Option<Line> {
-        let at = self.route(&entry);
-        if entry.lane == Lane::Questions {
-            self.last_question = at;
-            self.has_turn = true;
-        }
+        let metadata = entry.metadata();
+        let turn = match entry.lane {
+            Lane::Questions => self.turns.question(metadata, entry.text_bytes()),
+            Lane::Answers => self.turns.answer(metadata),
+            Lane::Tools => {
+                self.counts.tools += 1;
+                let Some(turn) = entry.tool().and_then(|activity| self.turns.tool(activity, metadata)) else {
+                    return Some(Line::Ready(entry.unchanged()));
+                };
+                turn
+            }
+            Lane::Open => {
+                self.counts.opened += 1;
+                self.turns.open(metadata);
+                return Some(Line::Ready(entry.unchanged()));
+            }
+        };
         let (done, waiting) = oneshot::channel();
-        self.pipes.get(at)?.send(Job::Pass { entry, number: self.number, done }).await.ok()?;
+        let pipe = self.pipes.get(self.pipe_of(&turn))?;
+        pipe.send(Job { entry, turn, number: self.number, done }).await.ok()?;
         Some(Line::Waiting { number: self.number, waiting })
     }
 
-    /// The pipe of an entry. All entries of a session take the same one, and so stay in order; what names no
-    /// session takes that of the last question, whose turn it may rely on.
-    fn route(&self, entry: &Entry) -> usize {
-        if self.pipes.len() == 1 || entry.lane == Lane::Open {
-            return self.last_question;
+    /// All entries of a session take the same pipe, and so stay in order.
+    fn pipe_of(&self, turn: &Turn) -> usize {
+        match self.pipes.len() {
+            1 => 0,
+            pipes => usize::try_from(turn.affinity() % u64::try_from(pipes).unwrap_or(1)).unwrap_or(0),
         }
-        let Some(session) = entry.session() else { return self.last_question };
-        let mut hasher = DefaultHasher::new();
-        session.hash(&mut hasher);
-        let count = u64::try_from(self.pipes.len()).unwrap_or(1);
-        usize::try_from(hasher.finish() % count).unwrap_or(0)
     }
 }

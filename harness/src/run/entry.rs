@@ -15,7 +15,7 @@ use keepline_json::members;
 use super::members::{Found, activity, decoded};
 
 /// What is allowed, for messages about what is not.
-pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers without a session_id are not stored until the next question"#;
+pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers and tools without a session_id are not stored until the next question"#;
 
 /// Where an entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,17 @@ impl Entry {
         }
     }
 
+    /// How long the text is in the line.
+    pub fn text_bytes(&self) -> usize {
+        self.text.as_ref().map_or(0, ExactSizeIterator::len)
+    }
+
     /// What a tool did.
+    pub fn tool(&self) -> Option<&ToolActivity> {
+        self.tool.as_deref()
+    }
+
+    /// As [`Self::tool`], to be kept.
     pub fn take_tool(&mut self) -> Option<ToolActivity> {
         self.tool.take().map(|tool| *tool)
     }
@@ -97,8 +107,8 @@ impl Entry {
         self.at(self.metadata.as_ref()).unwrap_or("{}")
     }
 
-    /// The session that the metadata name, if it is a text and not an empty one: what routing needs.
-    /// Whether it is well-formed is the filter's to say.
+    /// The session that the metadata name, if it is a text and not an empty one. Whether it is well-formed is the filter's
+    /// to say.
     pub fn session(&self) -> Option<String> {
         let mut session = None;
         let read = members(self.metadata(), |key, value| {

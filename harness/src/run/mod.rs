@@ -6,8 +6,8 @@
 //!            └── order ──────────────▶ collect ─▶ sink (thread)
 //! ```
 //!
-//! The dispatcher reads lines, and gives each entry to the pipe of its session, and a ticket for it to the
-//! collector, which redeems the tickets in order. All queues are bounded, in entries, and all together in bytes: those of a
+//! The dispatcher reads lines, gives each entry to the pipe of its session, with the turn that it belongs to, and a ticket
+//! for it to the collector, which redeems the tickets in order. All queues are bounded, in entries, and all together in bytes: those of a
 //! line are counted from when it is read until it is written, and what a pipe adds to it as well.
 
 mod budget;
@@ -38,6 +38,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use keepline::{
     Keepline, Pipe, Plugin, Sandbox,
     maintenance::{Maintenance, Task},
+    pipe::{Answer, Question, Turn},
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -225,7 +226,7 @@ async fn run(
         })
         .collect();
     let (order, tickets) = mpsc::channel(UNDER_WAY);
-    let dispatcher = Dispatcher::new(senders, order, max_line, refused.clone());
+    let dispatcher = Dispatcher::new(senders, order, keepline.open_turns(), max_line, refused.clone());
     let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
     let collecting = tokio::spawn(collect(tickets, sink, budget, bar.clone()));
 
@@ -246,7 +247,8 @@ async fn run(
             }
             _ => {}
         }
-        read.context("the input task failed")?.context("can't read the input")?;
+        let read = read.context("the input task failed")?.context("can't read the input")?;
+        (tally.tools, tally.opened) = (read.tools, read.opened);
         served = Some(tally);
         deferred.work.shutdown(deferred.grace).await;
         anyhow::Ok(())
@@ -312,12 +314,9 @@ async fn serve(
 ) -> Tally {
     let mut tally = Tally::default();
     while let Some(job) = jobs.recv().await {
-        let Job::Pass { entry, number, done } = job else {
-            pipe.open();
-            continue;
-        };
+        let Job { entry, turn, number, done } = job;
         let length = entry.len();
-        let (line, due) = pass(&mut pipe, entry, number, &mut tally, &failed).await;
+        let (line, due) = pass(&mut pipe, &turn, entry, number, &mut tally, &failed).await;
         let more = budget.grow(number, line.len().saturating_sub(length)).await;
         // The collector is gone when nobody takes the output; what was taken in is remembered all the same.
         let _ = done.send(Done { line, more });
@@ -329,33 +328,24 @@ async fn serve(
 /// The line that comes out, and what is to be done then.
 async fn pass(
     pipe: &mut Pipe,
+    turn: &Turn,
     mut entry: Entry,
     number: u64,
     tally: &mut Tally,
     failed: &Trouble,
 ) -> (Vec<u8>, Vec<Task>) {
-    match entry.lane {
-        Lane::Questions | Lane::Answers => {}
-        Lane::Tools => {
-            if let Some(activity) = entry.take_tool() {
-                pipe.tool_of(activity, entry.metadata());
-            }
-            tally.tools += 1;
-            return (entry.unchanged(), Vec::new());
-        }
-        Lane::Open => {
-            pipe.open();
-            tally.opened += 1;
-            return (entry.unchanged(), Vec::new());
-        }
+    if let Some(activity) = entry.take_tool() {
+        pipe.tool_in(turn, activity);
+        return (entry.unchanged(), Vec::new());
     }
     let text = entry.text();
     let started = Instant::now();
     let is_question = entry.lane == Lane::Questions;
+    let metadata = entry.metadata();
     let passed = if is_question {
-        pipe.question(&text, entry.metadata()).await
+        pipe.ask_in(turn, Question { text: &text, metadata, ..Question::default() }, None).await
     } else {
-        pipe.answer(&text, entry.metadata()).await
+        pipe.reply_in(turn, Answer { text: &text, metadata, ..Answer::default() }, None).await
     };
     let times = if is_question { &mut tally.questions } else { &mut tally.answers };
     times.record(started.elapsed());

@@ -50,28 +50,26 @@ impl Times {
     }
 }
 
-/// What one pipe saw.
+/// What one pipe saw, or all of them.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Questions.
     pub questions: Times,
     /// Answers.
     pub answers: Times,
-    /// Calls and results of tools.
+    /// Calls and results of tools; of all pipes.
     pub tools: u64,
-    /// New objects.
+    /// New objects; of all pipes.
     pub opened: u64,
     /// Entries that came out with an error.
     pub errors: u64,
 }
 
 impl Tally {
-    /// All of another.
+    /// The entries of another pipe.
     pub fn add(&mut self, other: &Self) {
         self.questions.add(&other.questions);
         self.answers.add(&other.answers);
-        self.tools += other.tools;
-        self.opened += other.opened;
         self.errors += other.errors;
     }
 }

@@ -64,7 +64,7 @@ pub(super) fn are_left<'a>(activity: impl Iterator<Item = &'a ToolActivity>) -> 
 }
 
 impl ToolActivity {
-    fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         self.output.is_some() || self.error.is_some()
     }
 

@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use super::*;
 use crate::{
     Keepline, Options, Plugin, Sandbox,
@@ -7,9 +9,21 @@ use crate::{
 
 const ANNA: &str = r#"{"session_id":"anna"}"#;
 
+/// Compiled once for all tests.
+pub(super) fn plugin() -> Plugin {
+    static PLUGIN: LazyLock<Plugin> = LazyLock::new(|| Plugin::bundled(&Sandbox::default()).unwrap());
+    PLUGIN.clone()
+}
+
 async fn keepline(options: Options) -> Keepline {
-    let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+    let plugin = plugin();
     Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
+}
+
+/// What is staged for the turn of the question asked last: whether its question's text is, and what tools did.
+fn staged(pipe: &mut Pipe) -> (Option<String>, Vec<ToolActivity>) {
+    let Some(turn) = pipe.turns.last_turn() else { return (None, Vec::new()) };
+    turn.edit(|content| (content.staged.question_text.clone(), content.staged.activity.clone()))
 }
 
 fn activity(output: &str) -> ToolActivity {
@@ -36,42 +50,165 @@ async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
     let mut pipe = keepline.pipe();
     pipe.question("?", ANNA).await.unwrap();
     pipe.tool(activity("sunny"));
-    assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+    assert_eq!(staged(&mut pipe), (None, vec![]));
 
     pipe.shared.pool.want_turns();
     pipe.question("?", ANNA).await.unwrap();
     pipe.tool(activity("sunny"));
     pipe.tool(activity(&"x".repeat(200)));
-    assert_eq!(pipe.staged.question_text.as_deref(), Some("?"));
-    assert_eq!(pipe.staged.activity, [activity("sunny")]);
+    assert_eq!(staged(&mut pipe), (Some("?".into()), vec![activity("sunny")]));
     // One that was not passed on leaves them to the next one.
     assert_eq!(pipe.answer(&"x".repeat(200), "{}").await.unwrap().effect, Effect::Limited);
-    assert_eq!(pipe.staged.activity.len(), 1);
+    assert_eq!(staged(&mut pipe).1.len(), 1);
     let answer = Answer { text: "!", activity: &[activity("windy")], ..Answer::default() };
     assert_eq!(pipe.reply(answer, None).await.unwrap().effect, Effect::Stored);
-    assert!(pipe.staged.question_text.is_none() && pipe.staged.activity.is_empty());
+    assert_eq!(staged(&mut pipe), (None, vec![]));
+}
+
+const BOB: &str = r#"{"session_id":"bob"}"#;
+
+async fn conversations() -> Keepline {
+    keepline(Options { filter: r#"{"conversation":true}"#.into(), ..Options::default() }).await
 }
 
 #[tokio::test]
 async fn what_was_said_in_a_session_is_no_part_of_another() {
-    let filter = r#"{"conversation":true}"#.into();
-    let keepline = keepline(Options { filter, ..Options::default() }).await;
+    let keepline = conversations().await;
     let mut pipe = keepline.pipe();
     pipe.question("a secret", ANNA).await.unwrap();
     assert!(pipe.tool_of(activity("sunny"), "{}") && pipe.tool_of(activity("sunny"), ANNA));
-    assert!(!pipe.tool_of(activity("rain"), r#"{"session_id":"bob"}"#));
-    assert_eq!(pipe.staged.activity, [activity("sunny")]);
-    assert_eq!(pipe.answer("!", r#"{"session_id":"bob"}"#).await.unwrap().effect, Effect::Stored);
-    assert_eq!(pipe.staged.activity.len(), 1);
+    assert!(pipe.tool_of(activity("rain"), BOB));
+    assert_eq!(staged(&mut pipe).1, [activity("sunny")]);
+    assert_eq!(pipe.answer("!", BOB).await.unwrap().effect, Effect::Stored);
+    assert_eq!(staged(&mut pipe).1.len(), 1);
     assert_eq!(pipe.answer("!", "{}").await.unwrap().effect, Effect::Stored);
-    assert!(pipe.staged.activity.is_empty());
-    let bob = pipe.question("?", r#"{"session_id":"bob"}"#).await.unwrap().metadata.unwrap();
+    assert!(staged(&mut pipe).1.is_empty());
+    let bob = pipe.question("?", BOB).await.unwrap().metadata.unwrap();
     assert!(bob.contains("memory_messages") && !bob.contains("secret") && !bob.contains("sunny"), "{bob}");
     let anna = pipe.question("?", ANNA).await.unwrap().metadata.unwrap();
     assert!(anna.contains("a secret"), "{anna}");
+    // Nor is what was asked without a session.
+    pipe.question("a secret of nobody's", "{}").await.unwrap();
+    assert_eq!(pipe.answer("of carl's", r#"{"session_id":"carl"}"#).await.unwrap().effect, Effect::Stored);
+    let carl = pipe.question("?", r#"{"session_id":"carl"}"#).await.unwrap().metadata.unwrap();
+    assert!(carl.contains("of carl's") && !carl.contains("secret"), "{carl}");
     // Without a question: what an answer's own process is told of.
     pipe.open();
-    assert!(pipe.tool_of(activity("snow"), ANNA) && !pipe.tool_of(activity("hail"), r#"{"session_id":"bob"}"#));
+    assert!(pipe.tool_of(activity("snow"), ANNA) && !pipe.tool_of(activity("hail"), "{}"));
+}
+
+/// The texts of the window that a question gets.
+async fn window(keepline: &Keepline, metadata: &str) -> Vec<String> {
+    let passed = keepline.pipe().question("?", metadata).await.unwrap();
+    let Some(metadata) = passed.metadata else { return Vec::new() };
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
+    let messages = metadata["memory_messages"].as_array().cloned().unwrap_or_default();
+    messages.iter().map(|message| message["content"].as_str().unwrap_or("call").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_answer_is_stored_in_the_turn_of_the_session_it_names() {
+    let keepline = conversations().await;
+    let mut pipe = keepline.pipe();
+    let of = |user: &str| format!(r#"{{"session_id":"{user}s","user_id":"{user}"}}"#);
+    let named = |user: &str| format!(r#"{{"session_id":"{user}s"}}"#);
+    let call = || ToolActivity { arguments: Some("{}".into()), output: None, name: "look".into(), ..activity("") };
+    for user in ["anna", "bob"] {
+        pipe.question(&format!("I am {user}"), &of(user)).await.unwrap();
+        assert!(pipe.tool_of(call(), &named(user)));
+    }
+    for user in ["bob", "anna"] {
+        assert!(pipe.tool_of(activity(&format!("for {user}")), &named(user)));
+    }
+    for user in ["anna", "bob"] {
+        assert_eq!(pipe.answer(&format!("Hello {user}"), &named(user)).await.unwrap().effect, Effect::Stored);
+    }
+    for user in ["anna", "bob"] {
+        let expected = [&*format!("I am {user}"), "call", &format!("for {user}"), &format!("Hello {user}")];
+        assert_eq!(window(&keepline, &of(user)).await, expected);
+        // Nobody takes it over.
+        let other = format!(r#"{{"session_id":"{user}s","user_id":"eve"}}"#);
+        assert_eq!(pipe.question("?", &other).await.unwrap().effect, Effect::Foreign);
+    }
+}
+
+#[tokio::test]
+async fn nodes_of_a_session_have_turns_of_their_own() {
+    let keepline = conversations().await;
+    let mut pipe = keepline.pipe();
+    let node = |id: &str| format!(r#"{{"session_id":"anna","memory_mode":"node","node_id":"{id}"}}"#);
+    for (question, metadata) in [("session?", ANNA), ("one?", &*node("1")), ("two?", &*node("2"))] {
+        pipe.question(question, metadata).await.unwrap();
+    }
+    let label = r#"{"session_id":"anna","node_id":"1"}"#;
+    for (answer, metadata) in [("one", label), ("session", ANNA), ("two", &node("2"))] {
+        assert_eq!(pipe.answer(answer, metadata).await.unwrap().effect, Effect::Stored, "{answer}");
+    }
+    assert_eq!(window(&keepline, ANNA).await, ["session?", "session"]);
+    assert_eq!(window(&keepline, &node("1")).await, ["one?", "one"]);
+    assert_eq!(window(&keepline, &node("2")).await, ["two?", "two"]);
+    // One that leaves out the node of the only turn that waits belongs to it, unless it says that it does not.
+    pipe.question("and then?", &node("2")).await.unwrap();
+    let conversation = r#"{"session_id":"anna","memory_mode":"conversation"}"#;
+    for (answer, metadata) in [("not two", conversation), ("then", ANNA)] {
+        assert_eq!(pipe.answer(answer, metadata).await.unwrap().effect, Effect::Stored, "{answer}");
+    }
+    assert_eq!(window(&keepline, &node("2")).await, ["two?", "two", "and then?", "then"]);
+    // One of a node that was not asked has no question.
+    assert_eq!(pipe.answer("three", &node("3")).await.unwrap().effect, Effect::Stored);
+    assert_eq!(window(&keepline, &node("3")).await[1..], ["three"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_worth_storing_leaves_the_question_to_the_next_one() {
+    let keepline = conversations().await;
+    let mut pipe = keepline.pipe();
+    pipe.question("Where?", ANNA).await.unwrap();
+    assert_eq!(pipe.answer(" ", "{}").await.unwrap().effect, Effect::Skipped);
+    assert_eq!(pipe.answer("Here.", "{}").await.unwrap().effect, Effect::Stored);
+    assert_eq!(window(&keepline, ANNA).await, ["Where?", "Here."]);
+}
+
+/// The question did not reach the filter, which would have told its answers whose they are.
+#[tokio::test]
+async fn a_question_that_is_too_large_keeps_its_owner() {
+    let filter = r#"{"conversation":true}"#.into();
+    let keepline = keepline(Options { filter, max_entry_bytes: 1000, ..Options::default() }).await;
+    let mut pipe = keepline.pipe();
+    let of = |user: &str| format!(r#"{{"session_id":"s","user_id":"{user}"}}"#);
+    let large = "x".repeat(1000);
+    assert_eq!(pipe.question(&large, &of("anna")).await.unwrap().effect, Effect::Limited);
+    assert_eq!(pipe.answer("a secret", r#"{ "session_id":"s" }"#).await.unwrap().effect, Effect::Stored);
+    assert_eq!(pipe.question("?", &of("eve")).await.unwrap().effect, Effect::Foreign);
+    assert_eq!(window(&keepline, &of("anna")).await[1..], ["a secret"]);
+    // Of a node, it is stored where it belongs.
+    let node = r#"{"session_id":"t","user_id":"anna","memory_mode":"node","app_id":"a","node_id":"n"}"#;
+    assert_eq!(pipe.question(&large, node).await.unwrap().effect, Effect::Limited);
+    assert_eq!(pipe.answer("of the node", r#"{"session_id":"t"}"#).await.unwrap().effect, Effect::Stored);
+    assert_eq!(window(&keepline, node).await[1..], ["of the node"]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_was_ended_keeps_its_owner() {
+    let keepline = conversations().await;
+    let mut pipe = keepline.pipe();
+    let of = |user: &str| format!(r#"{{"session_id":"{user}s","user_id":"{user}"}}"#);
+    for end in ["{}", r#"{"session_id":"annas"}"#] {
+        pipe.question("Where?", &of("anna")).await.unwrap();
+        pipe.open_of(end);
+        assert_eq!(pipe.answer("a secret", r#"{"session_id":"annas"}"#).await.unwrap().effect, Effect::Stored);
+        let eves = r#"{"session_id":"annas","user_id":"eve"}"#;
+        assert_eq!(pipe.question("?", eves).await.unwrap().effect, Effect::Foreign);
+        // What follows has nothing to do with the question before.
+        assert_eq!(window(&keepline, &of("anna")).await[1], "a secret");
+        assert_eq!(pipe.answer("of nobody's", "{}").await.unwrap().effect, Effect::Foreign);
+    }
+    // Only what is named ends.
+    pipe.question("anna's?", &of("anna")).await.unwrap();
+    pipe.question("bob's?", &of("bob")).await.unwrap();
+    pipe.open_of(r#"{"session_id":"annas"}"#);
+    assert_eq!(pipe.answer("bob's", "{}").await.unwrap().effect, Effect::Stored);
+    assert_eq!(window(&keepline, &of("bob")).await, ["bob's?", "bob's"]);
 }
 
 #[tokio::test]
@@ -81,46 +218,45 @@ async fn a_result_that_names_its_tool_is_a_call_too_if_nobody_told_of_one() {
     let mut pipe = keepline.pipe();
     let named = |output: &str| ToolActivity { name: "now".into(), ..activity(output) };
     let call = || ToolActivity { arguments: Some("[7]".into()), output: None, ..named("") };
-    let staged = |pipe: &Pipe| -> Vec<_> {
-        pipe.staged.activity.iter().map(|tool| (tool.arguments.clone(), tool.output.clone())).collect()
-    };
+    let staged =
+        |pipe: &mut Pipe| -> Vec<_> { staged(pipe).1.into_iter().map(|tool| (tool.arguments, tool.output)).collect() };
     let (none, text) = (Some("{}".to_owned()), |text: &str| Some(text.to_owned()));
 
     pipe.question("?", ANNA).await.unwrap();
     for _ in 0..2 {
         pipe.tool(named("12:00"));
     }
-    assert_eq!(staged(&pipe), [(none.clone(), text("12:00"))]);
+    assert_eq!(staged(&mut pipe), [(none.clone(), text("12:00"))]);
     // One without a name, and one whose call has come.
     pipe.question("?", ANNA).await.unwrap();
     pipe.tool(activity("12:00"));
     pipe.tool(ToolActivity { call_id: "2".into(), ..call() });
     pipe.tool(ToolActivity { call_id: "2".into(), ..named("12:30") });
-    assert_eq!(staged(&pipe), [(None, text("12:00")), (text("[7]"), None), (None, text("12:30"))]);
+    assert_eq!(staged(&mut pipe), [(None, text("12:00")), (text("[7]"), None), (None, text("12:30"))]);
 
     // A later step, and a question that goes on with its turn, have the result of an earlier call.
     let asked = r#"{"session_id":"anna","message_id":"m1"}"#;
     for _ in 0..2 {
         pipe.question("When?", asked).await.unwrap();
         pipe.tool(named("13:00"));
-        assert_eq!(staged(&pipe), [(none.clone(), text("13:00"))], "the turn is not open");
+        assert_eq!(staged(&mut pipe), [(none.clone(), text("13:00"))], "the turn is not open");
     }
     pipe.question("When?", asked).await.unwrap();
     pipe.tool(call());
     assert_eq!(pipe.answer("", "{}").await.unwrap().effect, Effect::Stored);
     pipe.tool(named("14:00"));
-    assert_eq!(staged(&pipe), [(None, text("14:00"))]);
+    assert_eq!(staged(&mut pipe), [(None, text("14:00"))]);
     for metadata in [asked, r#"{"session_id":"anna","message_id":"m1","memory":{"window":false}}"#] {
         pipe.question("When?", metadata).await.unwrap();
         pipe.tool(named("14:00"));
-        assert_eq!(staged(&pipe), [(None, text("14:00"))], "{metadata}");
+        assert_eq!(staged(&mut pipe), [(None, text("14:00"))], "{metadata}");
     }
     assert_eq!(pipe.answer("At two.", "{}").await.unwrap().effect, Effect::Stored);
     let seen = pipe.question("And then?", ANNA).await.unwrap().metadata.unwrap();
     assert!(seen.contains(r#""arguments":"[7]""#) && seen.contains("14:00") && seen.contains("At two."), "{seen}");
     pipe.question("When?", asked).await.unwrap();
     pipe.tool(named("15:00"));
-    assert_eq!(staged(&pipe), [(none, text("15:00"))], "it is no longer open");
+    assert_eq!(staged(&mut pipe), [(none, text("15:00"))], "it is no longer open");
 }
 
 #[derive(Debug)]

@@ -78,8 +78,9 @@ pub(crate) struct Pool {
     is_troubled: AtomicBool,
     /// As the current program told: asked with each entry.
     wants_turns: AtomicBool,
-    /// So is this.
+    /// So are these.
     most_attached: AtomicUsize,
+    is_by_node: AtomicBool,
     current: Mutex<Current>,
 }
 
@@ -126,6 +127,7 @@ impl Pool {
             Err(problem) => return Ok(Err(problem)),
         };
         let (wants_turns, most_attached) = (told.wants_turns.into(), told.most_attached.into());
+        let is_by_node = told.is_by_node.into();
         let current = Current::new(program, 0, instance, told);
         Ok(Ok(Self {
             lent,
@@ -138,6 +140,7 @@ impl Pool {
             is_troubled: AtomicBool::new(false),
             wants_turns,
             most_attached,
+            is_by_node,
             current: Mutex::new(current),
         }))
     }
@@ -296,6 +299,7 @@ impl Pool {
         let mut current = self.current.lock();
         self.wants_turns.store(told.wants_turns, Ordering::Relaxed);
         self.most_attached.store(told.most_attached, Ordering::Relaxed);
+        self.is_by_node.store(told.is_by_node, Ordering::Relaxed);
         let version = current.version + 1;
         let replaced = std::mem::replace(&mut *current, Current::new(program, version, instance, told));
         self.breaker.succeeded();
@@ -331,6 +335,11 @@ impl Pool {
 
     pub(crate) fn wants_turns(&self) -> bool {
         self.wants_turns.load(Ordering::Relaxed)
+    }
+
+    /// Whether entries that don't say so are about the transcripts of nodes.
+    pub(crate) fn is_by_node(&self) -> bool {
+        self.is_by_node.load(Ordering::Relaxed)
     }
 
     /// What all instances hold, bytes.

@@ -15,6 +15,8 @@ pub(crate) struct Told {
     pub(crate) wants_turns: bool,
     /// Whether it keeps conversations: then sessions have owners.
     pub(crate) has_owners: bool,
+    /// Whether entries that don't say so are about the transcripts of nodes.
+    pub(crate) is_by_node: bool,
     /// The most that it attaches to a question, bytes.
     pub(super) most_attached: usize,
 }
@@ -25,10 +27,13 @@ impl Told {
         let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
         let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
         let most_attached = most_attached(&effective, options);
-        let mut has_owners = false;
-        let _ =
-            json::members(&effective, |key, value| has_owners |= json::key_is(key, "conversation") && value == "true");
-        Self { effective: effective.into(), wants_vectors, wants_tokens, wants_turns, has_owners, most_attached }
+        let (mut has_owners, mut is_by_node) = (false, false);
+        let _ = json::members(&effective, |key, value| {
+            has_owners |= json::key_is(key, "conversation") && value == "true";
+            is_by_node |= json::key_is(key, "memory_mode") && value == "\"node\"";
+        });
+        let effective = effective.into();
+        Self { effective, wants_vectors, wants_tokens, wants_turns, has_owners, is_by_node, most_attached }
     }
 }
 

@@ -224,7 +224,7 @@ async fn what_moved_to_another_owner_stays_and_what_was_left_behind_goes(given: 
     node.sessions.clear_messages("s".into(), None).await.unwrap();
     assert_eq!(node.sessions.describe("s".into()).await.unwrap().owner.as_deref(), Some("anna"));
     ask(&mut node, "?", &of("s", "ben")).await;
-    assert_eq!(reply(&mut node, "!", &json!({})).await.effect, Effect::Passed);
+    assert_eq!(reply(&mut node, "!", &json!({})).await.effect, Effect::Foreign);
     node.sessions.delete("s").await.unwrap();
     // What she said in its node goes with it.
     assert!(!format!("{:?}", given.everything().await).contains("secret"));

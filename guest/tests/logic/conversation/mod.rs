@@ -2,6 +2,7 @@
 
 mod desk;
 mod failed_questions;
+mod further_answers;
 mod omissions;
 mod open_turns;
 mod parts;

@@ -57,7 +57,7 @@ fn an_entry_of_a_user_whom_nobody_can_be_passes_without_memory() {
         let metadata = json!({"session_id": "s", "user_id": user});
         let waits = fake.waits.get();
         let asked = ask(&filter, "2", &metadata);
-        assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Foreign, "", 0), "{user}");
+        assert_eq!((asked.effect, &*asked.turn, messages(&asked).len()), (Effect::Foreign, "k3:s", 0), "{user}");
         for turn in ["", &turn] {
             assert_eq!(say(&filter, "2", "two", turn, &metadata).effect, Effect::Foreign, "{user}");
         }
@@ -84,7 +84,7 @@ fn another_users_entry_passes_without_memory() {
     fake.lines();
     let forged = json!({"session_id": "s", "user_id": "ben", "memory_messages": 1});
     let asked = ask(&filter, "2", &forged);
-    assert_eq!((asked.effect, &*asked.turn), (Effect::Foreign, ""));
+    assert_eq!((asked.effect, &*asked.turn), (Effect::Foreign, "k3:s"));
     assert_eq!(asked.metadata.unwrap(), r#"{"session_id":"s","user_id":"ben"}"#);
     assert!(fake.lines()[0].contains("session s belongs to another user"));
     assert_eq!(say(&filter, "2", "two", "", &of("ben")).effect, Effect::Foreign);
