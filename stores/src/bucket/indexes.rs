@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What an index takes beside its name and segments.
-const INDEX_OVERHEAD: u64 = 160;
+const INDEX_OVERHEAD: u64 = 1440;
 /// What a segment takes beside what it holds.
 const SEGMENT_OVERHEAD: u64 = 160;
 

@@ -5,13 +5,12 @@ use std::{collections::BTreeMap, ops::Bound};
 use compact_str::CompactString;
 
 use super::{index, room::Room};
-use crate::{
-    Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size,
-    limits::{PAGE, PIECE_BYTES},
-};
+use crate::{Entry, EntryPage, FoundEntries, Outcome, PageOperation, Size, limits::PAGE};
 
-/// What a map takes beside its name and entries.
-const MAP_OVERHEAD: u64 = 160;
+/// What a map takes beside its name and entries: places in nodes of trees that are mostly theirs alone.
+const MAP_OVERHEAD: u64 = 1152;
+/// What an entry takes beside its key and text.
+const ENTRY_OVERHEAD: u64 = 128;
 
 #[derive(Debug, Default)]
 pub(crate) struct Map {
@@ -39,7 +38,7 @@ impl Map {
     }
 
     pub(super) fn cost(&self) -> u64 {
-        self.len().saturating_mul(PIECE_BYTES).saturating_add(self.bytes)
+        self.len().saturating_mul(ENTRY_OVERHEAD).saturating_add(self.bytes)
     }
 
     #[cfg(test)]
@@ -53,7 +52,7 @@ impl Map {
         if let Some(place) = self.entries.get_mut(key) {
             self.bytes = self.bytes.saturating_sub(place.len() as u64).saturating_add(added);
             // In its place, if it is about as long: that one was just read, and a new one is not in the cache.
-            if (text.len()..text.len() + text.len() / 4 + 32).contains(&place.capacity()) {
+            if (text.len()..text.len() + text.len() / 16 + 32).contains(&place.capacity()) {
                 place.clear();
                 place.push_str(text);
             } else {
@@ -127,7 +126,7 @@ pub(crate) fn on_a_page(max_entries: u64) -> u64 {
 }
 
 pub(super) fn entry_cost(key: &str, length: usize) -> u64 {
-    PIECE_BYTES.saturating_add((key.len() + length) as u64)
+    ENTRY_OVERHEAD.saturating_add((key.len() + length) as u64)
 }
 
 pub(super) fn map_cost(name: &str) -> u64 {

@@ -13,8 +13,9 @@ use crate::{
     limits::{MAX_RECORDS, PAGE},
 };
 
-/// What a bucket takes beside its contents: its places in the hash table and in the indices.
-const SLOT_OVERHEAD: u64 = 640;
+/// What a bucket takes beside its contents: its places in the hash table and in the indices, and the first node of its
+/// values.
+const SLOT_OVERHEAD: u64 = 1184;
 
 /// The place of a bucket. It outlives the bucket for as long as a late retry may come.
 #[derive(Debug)]

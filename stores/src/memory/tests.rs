@@ -143,7 +143,7 @@ fn a_store_with_as_many_buckets_as_it_takes_refuses_another_and_serves_those_it_
 
 #[test]
 fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_taken() {
-    let mut bench = Bench::new(10, 8 * KIB);
+    let mut bench = Bench::new(10, 9 * KIB);
     bench.send("a", create(None), vec![put("k", 6 * 1024)]).unwrap();
     let used = bench.store.used_bytes();
     let append = append("l", vec!["x".repeat(2048)], vec![]);
@@ -151,7 +151,7 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
         [("a", vec![put("l", 2048)]), ("a", vec![append.clone()]), ("b", vec![append]), ("b", vec![put("k", 2048)])]
     {
         let failure = bench.send(bucket, create(None), operations).unwrap_err();
-        assert_eq!((failure.code, failure.limit), (FailureCode::Full, 8 * KIB));
+        assert_eq!((failure.code, failure.limit), (FailureCode::Full, 9 * KIB));
         assert_eq!(bench.store.used_bytes(), used);
     }
     assert_eq!(bench.look("b"), Status::Absent);
@@ -162,7 +162,7 @@ fn a_write_beyond_the_limit_in_bytes_changes_nothing_and_one_that_frees_some_is_
 
 #[test]
 fn room_is_made_from_what_has_expired() {
-    let mut bench = Bench::new(100, 8 * KIB);
+    let mut bench = Bench::new(100, 9 * KIB);
     for n in 0..3 {
         bench.send(&format!("old{n}"), create(Some(1000)), vec![put("k", 1024)]).unwrap();
     }
@@ -256,7 +256,7 @@ fn what_is_used_is_what_is_there_after_anything_at_random() {
 
 /// How many times the limit in bytes was met.
 fn anything_at_random(policy: SessionLimitPolicy) -> u32 {
-    let mut bench = Bench::with(4, 6 * KIB, policy);
+    let mut bench = Bench::with(4, 12 * KIB, policy);
     let mut rng = fastrand::Rng::with_seed(1);
     let (mut refused, mut pipes) = (0, Vec::new());
     for _ in 0..20_000 {

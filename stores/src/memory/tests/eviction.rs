@@ -63,7 +63,7 @@ fn a_late_write_to_a_session_that_was_evicted_does_not_revive_it() {
 
 #[test]
 fn room_in_bytes_is_made_from_as_few_sessions_as_it_takes() {
-    let mut bench = evicting(100, 16 * KIB);
+    let mut bench = evicting(100, 18 * KIB);
     for session in ["a", "b", "c"] {
         bench.send(session, create(None), vec![put("k", 4 * 1024)]).unwrap();
     }
