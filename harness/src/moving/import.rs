@@ -56,7 +56,7 @@ pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Resu
             keepline = Some(setup::keepline_on(target.clone(), plugin.clone(), &config).await?);
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
-        let delivery = Delivery { target, staging: Staging::new()?, replaces, is_dry_run };
+        let delivery = Delivery { target, staging: Staging::new(&config)?, replaces, is_dry_run };
         let mut import = Import { delivery, keepline, came: HashMap::new(), tally: Tally::default() };
         import.all(arguments, plugin, &config).await?;
         import.tally.tell(arguments.dry_run, as_json)

@@ -5,7 +5,7 @@
 //! | `form` | the lines of an export, written and read |
 //! | `export`, `writer` | from a store to lines |
 //! | `archive` | the same, before turns are removed |
-//! | `staging` | a session as it comes in, in a store of its own |
+//! | `staging`, `private` | a session as it comes in, in a store of its own, in a folder that nobody else can read |
 //! | `deliver` | from there to the target |
 //! | `import` | from a file or a Redis to the target |
 //! | `own`, `others` | from lines of an export, and from what other programs have kept, to a session that is staged |
@@ -23,6 +23,7 @@ pub mod import;
 mod lines;
 mod others;
 mod own;
+mod private;
 pub mod replace;
 mod staging;
 mod tally;
@@ -30,7 +31,7 @@ mod writer;
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use keepline::{
     Keepline,
     config::Config,
@@ -84,5 +85,5 @@ async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
 }
 
 fn told(failure: &Failure) -> anyhow::Error {
-    anyhow!("{}", failure.message)
+    anyhow::Error::from(failure.clone())
 }

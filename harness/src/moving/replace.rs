@@ -85,7 +85,7 @@ impl Replacing<'_> {
         let session = BucketId { kind: BucketKind::Session, name: self.transcript.session.clone() };
         // It tells best what is wrong with a name.
         patient(&self.keepline).describe((&*session.name).into()).await?;
-        let staging = Staging::new()?;
+        let staging = Staging::new(self.config)?;
         let aside: Arc<dyn TransferStore> = staging.store.clone();
         let mut buckets = Vec::new();
         if self.transcript.node.is_some() {

@@ -1,21 +1,21 @@
 //! A session as it comes in: its buckets in a store of their own, until they are whole.
 //!
 //! Promises that nothing of a session reaches the target before all of it has been read and found right. The store is a
-//! directory for temporary files, so a session's size does not matter, and a process that is killed leaves nothing that
-//! counts.
+//! directory, so a session's size does not matter: in the target's own, or in the user's cache, where only they can read
+//! it. What a process that was killed leaves there is removed by the next import.
 
-use std::sync::Arc;
+use std::{env, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
+use keepline::config::Config;
 use keepline::store::{
-    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, Store, TransferStore,
-    Writer,
+    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
+    TransferStore, Writer,
     names::VALUES,
-    transfer::{Head, Incoming, Keyed, Piece, Replaces},
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken},
 };
-use tempfile::TempDir;
 
-use super::form::Counts;
+use super::{form::Counts, private::PrivateFolder};
 use crate::migrate;
 
 /// What one piece of an arrival holds, about.
@@ -25,17 +25,17 @@ const PIECE_COUNT: usize = 500;
 /// Where sessions wait until they are whole.
 pub struct Staging {
     pub store: Arc<DirectoryStore>,
-    _directory: TempDir,
+    _folder: PrivateFolder,
 }
 
 impl Staging {
-    pub fn new() -> Result<Self> {
-        let directory = tempfile::tempdir().context("can't create a directory for temporary files")?;
+    pub fn new(config: &Config) -> Result<Self> {
+        let folder = PrivateFolder::make(&places(config)).context("can't make a folder for what is imported")?;
         let options =
             DirectoryOptions { sync: DirectorySync::Off, timeout: migrate::TIMEOUT, ..DirectoryOptions::default() };
-        let store = DirectoryStore::open(directory.path(), options)
-            .with_context(|| format!("can't stage sessions in {}", directory.path().display()))?;
-        Ok(Self { store: Arc::new(store), _directory: directory })
+        let store = DirectoryStore::open(folder.path(), options)
+            .with_context(|| format!("can't stage sessions in {}", folder.path().display()))?;
+        Ok(Self { store: Arc::new(store), _folder: folder })
     }
 
     /// What was staged has arrived, or will not.
@@ -43,6 +43,14 @@ impl Staging {
         let mut writer = Writer::new();
         self.store.delete_bucket(writer.advance(), bucket, None, 0, Deadline::NEVER).await.map(drop)
     }
+}
+
+/// Where the user's own files are: in the store's directory, if there is one, or else in their cache.
+fn places(config: &Config) -> Vec<PathBuf> {
+    let absolute = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let store = config.directory().filter(|directory| directory.is_dir()).map(|directory| directory.join("staging"));
+    store.into_iter().chain(cache.map(|cache| cache.join("keepline").join("staging"))).collect()
 }
 
 /// A bucket that is being staged.
@@ -83,7 +91,10 @@ impl Arriving {
 
     async fn send(&self, piece: Piece<'_>) -> Result<(), Failure> {
         let incoming = Incoming { bucket: &self.bucket, head: &self.head, id: &self.id };
-        self.store.import(incoming, piece).await.map(drop)
+        match self.store.import(incoming, piece).await? {
+            Taken::Yes => Ok(()),
+            _ => Err(Failure::new(FailureCode::Other, "", "another process writes to this import's staging store")),
+        }
     }
 
     /// Whether the header has named it.
