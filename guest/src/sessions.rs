@@ -58,6 +58,8 @@ pub(crate) type Answer<T> = Result<T, SessionProblem>;
 
 /// How often to begin again when other writers come between two transactions.
 const TRIES: u32 = 8;
+/// What is said of a session that is deleted and can't be read.
+const NOT_FOUND: &str = ": it is deleted, but its nodes and what its user's memory has of it could not be found";
 /// Pages of keys that one reply may cost: of hosts that give a hundred keys at a time, and some slack.
 const KEY_PAGES: u32 = 120;
 /// A page when the caller does not say.
@@ -120,7 +122,14 @@ impl<H: Host> Sessions<H> {
     /// Delete a session.
     pub fn delete(&self, session: &str) -> Answer<SessionDeleted> {
         valid_session(session)?;
-        self.remove_elsewhere(session)?;
+        match self.remove_elsewhere(session) {
+            // What is broken can be deleted, too. What it has elsewhere nobody can tell.
+            Err(problem) if problem.store_code == FailureCode::WrongType.as_str() => {
+                let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
+                log::warn(&self.host, log::SESSION, &what);
+            }
+            removed => removed?,
+        }
         let deletion = reply::delete(&self.host, Bucket::session(session), None, PAGE_MAX);
         let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
         check_status(session, deletion.status)?;

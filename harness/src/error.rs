@@ -1,12 +1,12 @@
 //! From what went wrong to an exit code, and to a code for scripts.
 
-use std::{fmt, io, process::ExitCode};
+use std::{fmt, io, process::ExitCode, sync::OnceLock};
 
 use keepline::{
     KeeplineError, PluginError,
     config::{ConfigError, StoreError},
-    sessions::SessionError,
-    store::{DirectoryError, RedisOptionsError},
+    sessions::{SessionError, SessionErrorCode},
+    store::{DirectoryError, Failure, RedisOptionsError},
 };
 
 /// The command line asks for something that can't be.
@@ -98,6 +98,40 @@ fn is_choice(error: &DirectoryError) -> bool {
             | DirectoryError::Missing { .. }
             | DirectoryError::Occupied { .. }
     )
+}
+
+/// Where the store of this command is, for people: what a failure of the store says itself may be read by a component, and
+/// so names no address.
+static STORE_PLACE: OnceLock<String> = OnceLock::new();
+
+/// From here on, failures of the store are reported with this place.
+pub fn note_store_place(place: String) {
+    // Of several, as in a migration, each is named where it fails.
+    let _ = STORE_PLACE.set(place);
+}
+
+/// An error as it is reported: with its causes, and with the store's place where it is the store that failed.
+pub fn reported(error: &anyhow::Error) -> String {
+    let told = told(error);
+    match STORE_PLACE.get().filter(|_| is_the_store_s(error)) {
+        Some(place) => format!("{told} ({place})"),
+        None => told,
+    }
+}
+
+fn is_the_store_s(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let of_session = cause.downcast_ref().and_then(|SessionError { code, .. }| match code {
+            SessionErrorCode::Store(code) => Some(*code),
+            _ => None,
+        });
+        let of_keepline = cause.downcast_ref().and_then(|error| match error {
+            KeeplineError::StoreUnusable(Failure { code, .. }) => Some(*code),
+            _ => None,
+        });
+        let own = cause.downcast_ref().map(|Failure { code, .. }| *code);
+        of_session.or(of_keepline).or(own).is_some_and(|code| code.is_the_store_s())
+    })
 }
 
 /// An error with its causes, on one line. One that tells its cause itself does not tell it twice.

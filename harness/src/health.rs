@@ -64,6 +64,9 @@ fn look(config: &Config) -> Result<Found> {
         if !first.is_good() {
             return Ok(found(first, connect, None));
         }
+        for warning in guard.store().warnings().await {
+            terminal::warning(&warning);
+        }
         let second = guard.check(Deadline::after(limit)).await;
         let round_trip = second.is_good().then_some(second.round_trip);
         Ok(found(second, connect, round_trip))
@@ -86,6 +89,7 @@ impl Found {
     fn json(&self, config: &Config) -> Value {
         json!({
             "backend": config.host.backend,
+            "store": setup::store_place(config),
             "reachable": self.problem.is_none(),
             "connect_ms": self.connect.map(milliseconds),
             "round_trip_ms": self.round_trip.map(milliseconds),
@@ -96,6 +100,7 @@ impl Found {
 
     fn text(&self, config: &Config) -> String {
         let mut lines = vec![format!("{:<12}{}", "backend", config.host.backend)];
+        lines.extend(setup::store_place(config).map(|place| format!("{:<12}{place}", "store")));
         lines.push(match &self.problem {
             None => format!("{:<12}yes", "reachable"),
             Some(problem) => format!("{:<12}no: {} ({})", "reachable", problem.message, problem.code),

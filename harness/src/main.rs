@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         if error::is_closed_output(&error) {
             return ExitCode::SUCCESS;
         }
-        terminal::error_with_code(&error::error_code(&error), &error::told(&error));
+        terminal::error_with_code(&error::error_code(&error), &error::reported(&error));
         error::exit_code(&error)
     })
 }

@@ -50,7 +50,8 @@ pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
         .context("the source can't be used")?;
     let to = store(&target, |path, options| DirectoryStore::open(path, options)).context("the target can't be used")?;
     let transfer = Transfer { from, to, overwrite: arguments.overwrite };
-    runtime::single()?.block_on(migrate(&transfer, arguments))
+    let places = [&source, &target].map(setup::store_place);
+    runtime::single()?.block_on(migrate(&transfer, places, arguments))
 }
 
 fn same(what: &str) -> Usage {
@@ -104,12 +105,12 @@ struct Tally {
     left: Vec<(BucketId, String)>,
 }
 
-async fn migrate(transfer: &Transfer, arguments: &MigrateArguments) -> Result<ExitCode> {
-    let reached = async |store: &dyn TransferStore, which: &str| {
-        store.check().await.map_err(|failure| anyhow::anyhow!("the {which} can't be used: {}", failure.message))
-    };
-    reached(&*transfer.from, "source").await?;
-    reached(&*transfer.to, "target").await?;
+async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &MigrateArguments) -> Result<ExitCode> {
+    for ((store, which), place) in [(&transfer.from, "source"), (&transfer.to, "target")].into_iter().zip(places) {
+        let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+        let unusable = |failure: Failure| anyhow::anyhow!("the {which} can't be used: {}{place}", failure.message);
+        store.check().await.map_err(unusable)?;
+    }
     transfer.prove_apart().await.map_err(|not_apart| match not_apart {
         NotApart::Same => same(&not_apart.to_string()).into(),
         not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
@@ -207,11 +208,19 @@ enum Outcome {
     Gone,
 }
 
+const DELETED: &str = "it was deleted from the source after it had been copied; its copy is in the target: delete it there, \
+                       too, if it is not wanted";
+
 async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<Carried, String> {
     let failed = |failure: Failure| failure.message;
     let (outcome, bytes, expires_at) = match transfer.bucket(bucket).await.map_err(failed)? {
         Transferred::Copied { bytes, expires_at } => (Outcome::Copied, bytes, expires_at),
         Transferred::AlreadyThere { expires_at } => (Outcome::AlreadyThere, 0, expires_at),
+        // Another run has moved it, and has compared it before.
+        Transferred::Moved { expires_at } => {
+            return Ok(Carried { outcome: Outcome::AlreadyThere, bytes: 0, expires_at, is_deleted: false });
+        }
+        Transferred::Deleted => return Err(DELETED.into()),
         Transferred::Gone => {
             return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
         }
@@ -227,7 +236,8 @@ async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<C
     if delete {
         is_deleted = match transfer.remove(bucket).await.map_err(failed)? {
             Removed::Done => true,
-            Removed::Gone => false,
+            Removed::Moved | Removed::Gone => false,
+            Removed::Deleted => return Err(DELETED.into()),
             Removed::Differs => {
                 return Err("it changed after it was compared and was not deleted; stop the pipes and run again \
                             with --overwrite"
@@ -312,6 +322,7 @@ fn tell(tally: &Tally, as_json: bool) -> Result<()> {
     // No more than is known.
     line.push_str(match (left.len(), copied + already_there + gone, unlisted) {
         (1.., _, _) => "; see above",
+        _ if *gone > 0 => "; what is gone expired or was deleted; all else is in the target, with the same contents",
         (0, 0, None) => "; the source lists none. --scan also finds sessions that its list has lost",
         (0, 0, Some(_)) => "; the source has none",
         (0, _, None) => "; all that the source lists is in the target, with the same contents",

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::{
     cli::{COMPILE_COMMAND, Global, MigrateArguments},
-    error::Usage,
+    error::{self, Usage},
     moving::archive,
     openai::{completions, embeddings},
     terminal, tokens,
@@ -105,7 +105,25 @@ fn resolve(sources: Sources) -> Result<Config> {
     for warning in &config.warnings {
         terminal::warning(warning);
     }
+    if let Some(place) = store_place(&config) {
+        error::note_store_place(place);
+    }
     Ok(config)
+}
+
+/// Where a store is that is reached over a network.
+pub fn store_place(config: &Config) -> Option<String> {
+    config.is_redis().then(|| config.redis_options().place()).flatten()
+}
+
+/// What is wrong with how the store is set up, as far as it tells. It does not keep the run waiting.
+pub fn warn_of_store(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<> {
+    let store = store.clone();
+    async move {
+        for warning in store.warnings().await {
+            terminal::warning(&warning);
+        }
+    }
 }
 
 /// The file of a flag, else of its variable in the environment. An empty variable stands for none.

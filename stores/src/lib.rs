@@ -185,6 +185,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         0
     }
 
+    /// What is wrong with how the store is set up, in a sentence each, for people who operate it: as far as that can be
+    /// found out. Nothing unless told. Never shown to a component: it may name addresses.
+    async fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the store can be used right now, for people who set it up: the error says what to mend. It is asked for
     /// something, the way entries ask, so that a circuit breaker whose cool-down is over closes when the store is back.
     /// That it can be written to is not tried. Yes unless told.

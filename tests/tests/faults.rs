@@ -3,6 +3,8 @@
 
 #[path = "faults/cuts.rs"]
 mod cuts;
+#[path = "faults/damage.rs"]
+mod damage;
 #[path = "faults/gone.rs"]
 mod gone;
 #[path = "faults/impostors.rs"]
@@ -13,6 +15,8 @@ mod message_ids;
 mod permissions;
 #[path = "faults/refusals.rs"]
 mod refusals;
+#[path = "faults/replicas.rs"]
+mod replicas;
 #[path = "faults/slow.rs"]
 mod slow;
 #[path = "faults/time.rs"]

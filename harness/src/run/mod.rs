@@ -95,6 +95,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let outcome = runtime.block_on(async {
         let keepline = setup::keepline(plugin, &config).await?;
         let work = setup::maintenance(&keepline, &config, &background)?;
+        background.spawn(setup::warn_of_store(keepline.store()));
         if let Some(metrics) = metrics {
             metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }

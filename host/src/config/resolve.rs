@@ -308,7 +308,8 @@ fn checked_url(row: &Field, setting: Setting, origin: &Origin) -> Result<Setting
         let problem = match url::Url::parse(url.expose()) {
             Err(error) => Some(format!("an invalid URL: {error}")),
             Ok(parsed) if !matches!(parsed.scheme(), "redis" | "rediss") => {
-                Some("a URL with another scheme".to_owned())
+                // "localhost:6379" is a URL, too: one of the scheme "localhost".
+                Some("text that does not begin with redis:// or rediss://".to_owned())
             }
             Ok(parsed) if parsed.host_str().unwrap_or_default().is_empty() => Some("a URL without a host".to_owned()),
             Ok(_) => None,

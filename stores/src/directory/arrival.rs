@@ -22,7 +22,7 @@ use crate::{
     failure,
     index::segments::Field,
     names::{VALUES, check_key, check_part, is_part, is_token},
-    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, metadata},
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Stamp, Taken, Weight, metadata},
 };
 
 /// For how long the next piece is waited for, in milliseconds.
@@ -37,6 +37,14 @@ struct Arriving {
     id: String,
 }
 
+/// What an arrival may take the place of.
+struct Replaced {
+    overwrites: bool,
+    /// The digest of the only one.
+    only: Option<String>,
+    keeps_expiry: bool,
+}
+
 /// A [`Head`] as text.
 struct Known {
     expires_at: Option<u64>,
@@ -45,7 +53,7 @@ struct Known {
 }
 
 impl DirectoryStore {
-    pub(super) async fn take_in(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure> {
+    pub(super) async fn take_in(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
         let Incoming { bucket, head, id } = incoming;
         let arriving =
             Arriving { bucket: bucket.clone(), kind: format!("arriving-{}", bucket.kind.name()), id: id.to_owned() };
@@ -88,12 +96,17 @@ impl DirectoryStore {
             }
             Piece::End { replaces } => {
                 let known = Known::of(head)?;
-                let (only, overwrites) = match replaces {
-                    Replaces::Nothing => (None, false),
-                    Replaces::Anything => (None, true),
-                    Replaces::Unchanged(weight) => (Some(weight.digest.clone()), true),
+                let replaced = match replaces {
+                    Replaces::Nothing => Replaced { overwrites: false, only: None, keeps_expiry: false },
+                    Replaces::Anything => Replaced { overwrites: true, only: None, keeps_expiry: false },
+                    Replaces::Unchanged(Weight { digest, .. }) => {
+                        Replaced { overwrites: true, only: Some(digest.clone()), keeps_expiry: true }
+                    }
+                    Replaces::Seen(Weight { digest, .. }) => {
+                        Replaced { overwrites: true, only: Some(digest.clone()), keeps_expiry: false }
+                    }
                 };
-                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, overwrites, only.as_deref());
+                let end = move |at: &Moment<'_>| at.end_arrival(&arriving, &known, &replaced);
                 self.run(Writes::ToDisk, false, end).await
             }
             Piece::Abandon => self.run(Writes::Something, true, move |at| at.abandon_arrival(&arriving)).await,
@@ -151,10 +164,9 @@ fn no_text(what: String) -> Failure {
 }
 
 impl Moment<'_> {
-    /// False: there is a bucket of that name.
-    fn begin_arrival(&self, arriving: &Arriving, known: &Known, overwrite: bool) -> Result<bool, Stop> {
+    fn begin_arrival(&self, arriving: &Arriving, known: &Known, overwrite: bool) -> Result<Taken, Stop> {
         if !overwrite && self.living(&arriving.bucket)?.is_some() {
-            return Ok(false);
+            return Ok(Taken::Exists);
         }
         // Whatever one that was broken off left.
         if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)? {
@@ -192,31 +204,31 @@ impl Moment<'_> {
                 lease.execute(params![signed(life.stamp), name, holder, signed(ends_at)])?;
             }
         }
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    fn add_entries(&self, arriving: &Arriving, map: &str, entries: &[(String, String)]) -> Result<bool, Stop> {
-        let life = self.arriving(arriving)?;
+    fn add_entries(&self, arriving: &Arriving, map: &str, entries: &[(String, String)]) -> Result<Taken, Stop> {
+        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
         let rows = Rows::new(self, life.stamp, life.expiry);
         for (key, text) in entries {
             rows.set(map, key, text)?;
         }
         rows.flush()?;
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    fn add_fields(&self, arriving: &Arriving, index: &str, fields: &[(Field, Vec<u8>)]) -> Result<bool, Stop> {
-        let life = self.arriving(arriving)?;
+    fn add_fields(&self, arriving: &Arriving, index: &str, fields: &[(Field, Vec<u8>)]) -> Result<Taken, Stop> {
+        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
         let rows = Rows::new(self, life.stamp, life.expiry);
         for (field, bytes) in fields {
             rows.put_field(index, *field, bytes)?;
         }
         rows.flush()?;
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    fn add_records(&self, arriving: &Arriving, log: &str, before: u64, records: &[String]) -> Result<bool, Stop> {
-        let life = self.arriving(arriving)?;
+    fn add_records(&self, arriving: &Arriving, log: &str, before: u64, records: &[String]) -> Result<Taken, Stop> {
+        let Some(life) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
         let rows = Rows::new(self, life.stamp, life.expiry);
         let length = rows.part(Form::Log, log)?.length;
         if length == before {
@@ -224,13 +236,15 @@ impl Moment<'_> {
             rows.flush()?;
         } else if length != before.saturating_add(records.len() as u64) {
             // Else it is a piece whose answer was lost.
-            return Err(interrupted().into());
+            return Ok(Taken::Displaced);
         }
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    fn add_stamps(&self, arriving: &Arriving, stamps: &[Stamp]) -> Result<bool, Stop> {
-        self.arriving(arriving)?;
+    fn add_stamps(&self, arriving: &Arriving, stamps: &[Stamp]) -> Result<Taken, Stop> {
+        if self.arriving(arriving)?.is_none() {
+            return Ok(Taken::Displaced);
+        }
         let BucketId { kind, name } = &arriving.bucket;
         let mut add = self.db.prepare_cached(
             "INSERT INTO writer VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (kind, bucket, id) DO UPDATE
@@ -243,30 +257,25 @@ impl Moment<'_> {
                 add.execute(params![kind.name(), name, writer, signed(*sequence), signed(until)])?;
             }
         }
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    /// False: there is a bucket of that name that is not to be replaced, or that whose digest is `only` is not there.
-    fn end_arrival(
-        &self,
-        arriving: &Arriving,
-        known: &Known,
-        overwrites: bool,
-        only: Option<&str>,
-    ) -> Result<bool, Stop> {
-        let Life { stamp, .. } = self.arriving(arriving)?;
+    fn end_arrival(&self, arriving: &Arriving, known: &Known, replaced: &Replaced) -> Result<Taken, Stop> {
+        let Some(Life { stamp, .. }) = self.arriving(arriving)? else { return Ok(Taken::Displaced) };
         let BucketId { kind, name } = &arriving.bucket;
         let mut expires_at = known.expires_at;
-        if let Some(only) = only {
-            let Some(there) = self.living(&arriving.bucket)? else { return Ok(false) };
-            if self.digest(&there)? != only {
-                return Ok(false);
+        if let Some(only) = &replaced.only {
+            let Some(there) = self.living(&arriving.bucket)? else { return Ok(Taken::Exists) };
+            if self.digest(&there)? != *only {
+                return Ok(Taken::Exists);
             }
-            expires_at = there.expiry.at;
+            if replaced.keeps_expiry {
+                expires_at = there.expiry.at;
+            }
         }
         if let Some(there) = self.find(&arriving.bucket)? {
-            if !overwrites && !there.expiry.is_over(self.now_ms) {
-                return Ok(false);
+            if !replaced.overwrites && !there.expiry.is_over(self.now_ms) {
+                return Ok(Taken::Exists);
             }
             self.bury(kind.name(), name, there.stamp)?;
         }
@@ -277,7 +286,7 @@ impl Moment<'_> {
         self.db.prepare_cached("DELETE FROM bucket WHERE kind = ?1 AND name = ?2")?.execute([&arriving.kind, name])?;
         self.settle(&arriving.bucket, &life)?;
         self.keep_foreign_fields(&life, known)?;
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
     /// Note where the metadata that came differ from what the rows make of them.
@@ -294,26 +303,22 @@ impl Moment<'_> {
         Ok(())
     }
 
-    fn abandon_arrival(&self, arriving: &Arriving) -> Result<bool, Stop> {
+    fn abandon_arrival(&self, arriving: &Arriving) -> Result<Taken, Stop> {
         if let Some(left) = self.find_as(&arriving.kind, &arriving.bucket.name)?
             && left.incarnation == arriving.id
         {
             self.bury(&arriving.kind, &arriving.bucket.name, left.stamp)?;
         }
-        Ok(true)
+        Ok(Taken::Yes)
     }
 
-    /// What has arrived so far, which is waited for anew.
-    fn arriving(&self, arriving: &Arriving) -> Result<Life, Stop> {
+    /// What has arrived so far, which is waited for anew. None: another arrival has taken its place, or it came too slowly.
+    fn arriving(&self, arriving: &Arriving) -> Result<Option<Life>, Stop> {
         let found = self.find_as(&arriving.kind, &arriving.bucket.name)?;
-        let life = found.filter(|life| life.incarnation == arriving.id).ok_or_else(interrupted)?;
+        let Some(life) = found.filter(|life| life.incarnation == arriving.id) else { return Ok(None) };
         let mut renew = self.db.prepare_cached("UPDATE bucket SET expires_at = ?3 WHERE kind = ?1 AND name = ?2")?;
         let until = signed(self.now_ms.saturating_add(WAIT_MS));
         renew.execute(params![arriving.kind, arriving.bucket.name, until])?;
-        Ok(life)
+        Ok(Some(life))
     }
-}
-
-fn interrupted() -> Failure {
-    failure(FailureCode::Other, "", "another migration is writing the same to the target, or this one was too slow")
 }

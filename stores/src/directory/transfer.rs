@@ -14,13 +14,14 @@ use super::{
     lives::Life,
     rows::{Form, Rows},
     time::{Moment, signed, unsigned},
-    writers::MARGIN_MS,
+    writers::{MARGIN_MS, MEMORY_MS},
 };
 use crate::{
     BucketId, Failure,
     names::VALUES,
     transfer::{
-        Head, Incoming, Keyed, Mark, PART_BYTES, PART_COUNT, Piece, Removed, Stamp, TransferStore, Weighed, Weight,
+        Head, Incoming, Keyed, MOVED, Mark, PART_BYTES, PART_COUNT, Piece, Removed, Stamp, Taken, TransferStore,
+        Weighed, Weight,
         digest::{Digest, LogDigest},
         metadata, same_instant,
     },
@@ -60,7 +61,7 @@ impl TransferStore for DirectoryStore {
         self.run(Writes::Nothing, false, move |at| Ok(at.stamps(&bucket)?)).await
     }
 
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure> {
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
         self.take_in(incoming, piece).await
     }
 
@@ -74,11 +75,27 @@ impl TransferStore for DirectoryStore {
         self.run(Writes::ToDisk, true, move |at| Ok(at.remove_if(&bucket, &weight)?)).await
     }
 
+    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
+        let (bucket, record) = (bucket.clone(), moved(Some(&text(incarnation))));
+        let has_moved = move |at: &Moment<'_>| {
+            let mut found = at
+                .db
+                .prepare_cached("SELECT 1 FROM writer WHERE kind = ?1 AND bucket = ?2 AND id = ?3 AND until > ?4")?;
+            Ok(found.exists(params![bucket.kind.name(), bucket.name, record, at.now()])?)
+        };
+        self.run(Writes::Nothing, false, has_moved).await
+    }
+
     async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
         let name = name.to_owned();
         let writes = if what == Mark::Look { Writes::Nothing } else { Writes::Something };
         self.run(writes, what == Mark::Take, move |at| at.mark(what, &name)).await
     }
+}
+
+/// The record that a moved bucket leaves among its writers.
+fn moved(incarnation: Option<&String>) -> String {
+    [MOVED, incarnation.map_or("", String::as_str)].concat()
 }
 
 /// A name that came from this store, and so is text.
@@ -251,7 +268,7 @@ impl Moment<'_> {
                 continue;
             }
             if form == Form::Index as i64 {
-                self.each_field(id, |field, bytes| digest.field_of_index(&name, &field.name(), bytes))?;
+                self.each_field(id, |field, bytes| digest.field_of_index(&name, field.name(), bytes))?;
                 continue;
             }
             let mut rows = entries.query([id])?;
@@ -268,6 +285,10 @@ impl Moment<'_> {
         if !same_instant(life.expiry.at, weight.expires_at) || self.digest(&life)? != weight.digest {
             return Ok(Removed::Differs);
         }
+        let fields = self.fields(&life)?;
+        let mut record = self.db.prepare_cached("INSERT OR REPLACE INTO writer VALUES (?1, ?2, ?3, 1, ?4)")?;
+        let until = signed(self.now_ms.saturating_add(MEMORY_MS));
+        record.execute(params![id.kind.name(), id.name, moved(fields.get("created_at")), until])?;
         self.bury(id.kind.name(), &id.name, life.stamp)?;
         Ok(Removed::Done)
     }

@@ -15,10 +15,13 @@ use super::{RedisOptions, RedisOptionsError};
 const CALLED: &str = "eval evalsha ping time";
 
 /// Called by the scripts. Redis before 7 has no `pexpiretime`: leave it out there.
-const CALLED_BY_SCRIPTS: &str = "exists get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
+pub(super) const CALLED_BY_SCRIPTS: &str = "exists get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hrandfield hscan hset \
                                  hstrlen incrby llen lpush lrange lset ltrim mget persist pexpireat pexpiretime pttl rename \
                                  rpush sadd scard set sismember smembers smismember srandmember srem sscan strlen time \
                                  unlink";
+
+/// Of those, the ones that take more than one key.
+pub(super) const WITH_TWO_KEYS: [&str; 1] = ["rename"];
 
 /// What [`RedisStore::scan_buckets`](super::RedisStore::scan_buckets) calls, and nothing else.
 const SCAN: &str = "+scan";
@@ -98,7 +101,7 @@ mod tests {
             include_str!("export.lua"),
             include_str!("import.lua"),
             include_str!("mark.lua"),
-            include_str!("weigh.lua")
+            include_str!("remove.lua")
         );
         let mut called = BTreeSet::new();
         for call in ["call('", "try('"] {

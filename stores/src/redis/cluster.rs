@@ -227,7 +227,7 @@ impl Cluster {
         let mut command = redis::cmd("CLUSTER");
         command.arg("SLOTS");
         let reply = node.command(wire, &command, deadline).await?;
-        slot_ranges(reply, &node.address).map_err(Unanswered::Garbled)
+        slot_ranges(reply, &node.address).map_err(Unanswered::Refused)
     }
 
     /// The map is this.

@@ -11,7 +11,9 @@ use super::{cursor::Cursor, reply::key_of};
 use crate::{
     CounterValue, Description, Entry, EntryCount, EntryPage, Failure, FailureCode, FoundEntries, FoundMatches,
     IndexDescription, IndexExtent, LeaseState, LogDescription, LogRecords, LogSpans, MapDescription, MatchOperation,
-    Operation, Outcome, Receipt, Size, SpanRecords, Status, Transaction, check, failure,
+    Operation, Outcome, Receipt, Size, SpanRecords, Status, Transaction,
+    bucket::may_write,
+    failure,
     index::{self, Matches, SEGMENT, segments::Sought},
     limits,
     names::{VALUES, is_part, is_token},
@@ -23,6 +25,8 @@ pub(super) enum Said<T> {
     Answer(T),
     /// An answer to what has changed something.
     Written(T),
+    /// An answer to what would have written, had somebody not done so before: an earlier try of the same, perhaps.
+    Found(T),
     /// The transaction's time had passed on the store's clock; nothing was changed.
     Late,
 }
@@ -34,7 +38,8 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
     let now = reply.unsigned()?;
     let Some(status) = status(code) else { return Ok((failed(code, &mut reply)?, now)) };
     let created = reply.integer()? == 1;
-    let incarnation = reply.text()?;
+    // Somebody may have written something there that is no text.
+    let incarnation = reply.text().map_err(|_| wrong_type("__meta__"))?;
     let unmet = match status {
         Status::Unmet => Some(u32::try_from(reply.unsigned()?).map_err(|_| garbled())?),
         _ => None,
@@ -46,9 +51,14 @@ pub(super) fn receipt(reply: Value, transaction: &Transaction) -> Result<(Said<R
             outcomes.push(outcome(operation, &mut reply)?);
         }
     }
-    let has_written = status == Status::Applied && (created || check::writes(&transaction.operations));
+    let writes = created || may_write(&transaction.opening, &transaction.operations);
     let receipt = Receipt { status, now, incarnation, created, unmet, outcomes };
-    Ok((if has_written { Said::Written(receipt) } else { Said::Answer(receipt) }, now))
+    let said = match status {
+        Status::Applied if writes => Said::Written(receipt),
+        Status::Repeated | Status::Exists | Status::Unmet if writes => Said::Found(receipt),
+        _ => Said::Answer(receipt),
+    };
+    Ok((said, now))
 }
 
 /// What the other scripts answer, begun: a status, the store's clock, and the rest.
@@ -79,11 +89,7 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
     // It goes into messages, which whoever answers there is not to write.
     let subject = Some(reply.text()?).filter(|name| is_spelt_like_a_key(name)).unwrap_or_else(|| "?".to_owned());
     Err(match code {
-        10 => failure(
-            FailureCode::WrongType,
-            &*subject,
-            format!("what is stored under {subject} has the wrong type; nothing was changed"),
-        ),
+        10 => wrong_type(&subject),
         11 => failure(FailureCode::NotACounter, &*subject, format!("the value of {subject} is not a 64-bit integer")),
         12 => failure(FailureCode::CounterOverflow, &*subject, format!("{subject} would leave the range of 64 bits")),
         13 => failure(FailureCode::Invalid, &*subject, format!("the log {subject} has no record at that position")),
@@ -100,6 +106,11 @@ fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
         20 => index::not_above(&subject),
         _ => return Err(garbled()),
     })
+}
+
+fn wrong_type(subject: &str) -> Failure {
+    let message = format!("what is stored under {subject} has the wrong type; nothing was changed");
+    failure(FailureCode::WrongType, subject, message)
 }
 
 /// Like a key, a log, or bookkeeping.

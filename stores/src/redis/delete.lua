@@ -18,6 +18,8 @@ if type(seen) == 'string' then
 elseif not seen then
   --@ forget writers
 end
+-- No writers can be noted in what is no hash: without it, the bucket can come into being again.
+local is_broken = type(seen) == 'table'
 
 local left = call('PTTL', meta) -- 0: its last millisecond is over
 local exists = left == -1 or left > 0
@@ -27,6 +29,7 @@ if exists and wanted ~= '' and try('HGET', meta, 'created_at') ~= wanted then re
 -- More room than for transactions: a bucket that is flooded by them can still be deleted.
 if known > 2 * MOST_WRITERS and #forgotten == 0 then return { FULL, now, 'writers' } end
 
+if is_broken then call('UNLINK', writers) end
 -- A server that is out of memory refuses this and still deletes: a deletion repeated does no harm.
 if type(try('HSET', writers, writer, sequence .. '.' .. deadline)) == 'number' then
   call('PEXPIREAT', writers, now + WRITERS_LIFE_MS)

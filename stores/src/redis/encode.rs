@@ -75,7 +75,8 @@ impl<'a> Request<'a> {
             + 8 * u64::from(check::writes(&transaction.operations))
             + 16 * u64::from(sliding)
             + 32 * u64::from(touched.whole)
-            + 64 * u64::from(renews);
+            + 64 * u64::from(renews)
+            + 128 * u64::from(check::makes_room(transaction));
         let mut parts = Parts { parts: Vec::with_capacity(48), owned: Vec::new(), touched };
         parts.header(flags);
         for (index, expectation) in (0..).zip(&transaction.expectations) {

@@ -9,6 +9,12 @@ local UNDERSCORE = 95
 local APPLIED, ABSENT, WRONG_TYPE = 0, 2, 10
 
 --@ clock
+if part == 'listed' then
+  local registry = KEYS[4]
+  local bucket = string.sub(base, #registry - 11, -2) -- behind the registry's own prefix
+  return { APPLIED, now, try('SISMEMBER', registry, bucket) == 1 and 1 or 0, now }
+end
+if part == 'moved' then return { APPLIED, now, try('HEXISTS', writers, 'moved.' .. ARGV[3]) == 1 and 1 or 0 } end
 local expires = try('PEXPIRETIME', meta)
 if type(expires) == 'table' then -- before Redis 7
   expires = call('PTTL', meta)

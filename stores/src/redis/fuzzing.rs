@@ -47,7 +47,7 @@ pub fn map(reply: Value) -> Result<bool, Failure> {
 
 fn said<T>((said, _): (Said<T>, u64)) -> Option<T> {
     match said {
-        Said::Answer(answer) | Said::Written(answer) => Some(answer),
+        Said::Answer(answer) | Said::Written(answer) | Said::Found(answer) => Some(answer),
         Said::Late => None,
     }
 }

@@ -69,11 +69,11 @@ if part == 'end' then
 
   local arrived, from = addresses, base
   meta, keys, base = there.meta, there.keys, there.base
-  if mode == 'unchanged' then
+  if mode == 'unchanged' or mode == 'seen' then
     if not exists then return { EXISTS, now } end
     --@ digest of bucket
     if digest ~= was then return { EXISTS, now } end
-    expires = left > 0 and now + left or -1
+    if mode == 'unchanged' then expires = left > 0 and now + left or -1 end
   end
   do
     --@ empty bucket

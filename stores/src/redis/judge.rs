@@ -44,7 +44,7 @@ impl Servers {
                 suspect();
                 return Tried::Again("no node of the cluster owns the session's slot");
             }
-            Unanswered::Garbled(failure) => return Tried::Refused(failure),
+            Unanswered::Refused(failure) => return Tried::Refused(failure),
         };
         // The server's own words may name hosts, so they stay in the host's log.
         tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
@@ -122,6 +122,7 @@ impl Servers {
                 Tried::Again(match error.is_connection_refusal() {
                     true => "connection refused; is it running, and are host and port correct",
                     false if error.is_timeout() => "the server does not respond",
+                    false if is_unresolvable(&error) => "its host name can't be resolved",
                     false => "the connection was lost",
                 })
             }
@@ -137,6 +138,11 @@ pub(super) fn is_moving(error: &RedisError) -> bool {
 /// The slot is another node's.
 pub(super) fn is_moved(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
+}
+
+/// The resolver tells in words.
+fn is_unresolvable(error: &RedisError) -> bool {
+    error.is_io_error() && error.to_string().contains("failed to lookup address")
 }
 
 /// Trying again does not help there. rustls tells in words: an `io::Error` is all that comes through.

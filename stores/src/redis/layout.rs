@@ -15,6 +15,8 @@
 //! That is where sessions are. Any other kind of bucket has a prefix of its own within, `{prefix}:@{kind}`, which no
 //! session can be, and under that the same: `rr:memory:@user:anna:__meta__`, registry `rr:memory:@user:__sessions__`.
 //!
+//! `{prefix}:~confirming` is written before replicas are waited for, and goes within a second.
+//!
 //! What arrives from another store waits under `{prefix}:~{bucket}`, which no bucket can be, and expires within a day there.
 //!
 //! In a cluster, all of it once for each of 4096 hash tags, with `{prefix}:{tag}` in the place of the prefix
@@ -98,6 +100,13 @@ impl Registry {
     fn new(prefix: &str, guard: Option<&str>, slot: Slot) -> Self {
         let guard = guard.map(|name| [prefix, ":", name].concat());
         Self { key: [prefix, ":__sessions__"].concat(), prefix: [prefix, ":"].concat(), guard, slot }
+    }
+}
+
+impl Registry {
+    /// A key that belongs to no bucket, in the same slot.
+    pub(super) fn confirming(&self) -> String {
+        [&self.prefix, "~confirming"].concat()
     }
 }
 

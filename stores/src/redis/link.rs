@@ -15,9 +15,10 @@ use super::{
     cluster::Servers,
     decode::Said,
     judge::{Tried, is_moved, is_moving},
-    layout::Slot,
+    layout::{Registry, Slot},
     moving::MovingSlots,
     node::{Answer, Connected, Node, Unanswered, Wire},
+    permissions::Needs,
     script::Script,
 };
 use crate::{Deadline, Failure, FailureCode, failure};
@@ -31,6 +32,8 @@ pub(super) struct Link {
     moving: MovingSlots,
 }
 
+/// How long a key stays that is only written to be waited for.
+const CONFIRMING_MS: u64 = 1000;
 /// A redirection is followed at once, but not for ever.
 const REDIRECTIONS_IN_A_ROW: u32 = 4;
 
@@ -103,19 +106,20 @@ impl Link {
         all.into_iter().filter_map(|(one, slot)| is_new(slot).then_some(one)).collect()
     }
 
-    /// Runs a script where a slot is. `arguments` writes what comes after the script's name, given the time
+    /// Runs a script where a registry and its buckets are, if the user may do all that it needs. `arguments` writes what comes after the script's name, given the time
     /// (on the store's clock, milliseconds) after which the script must refuse; `read` makes sense of the
     /// reply and of the store's clock in it, or finds it came late.
     ///
     /// However it ends, it ends by the deadline, and within the time-out.
     pub(super) async fn run<T>(
         &self,
-        slot: Slot,
-        script: &Script,
+        registry: &Registry,
+        (script, needs): (&Script, Needs),
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
         deadline: Deadline,
     ) -> Result<T, Failure> {
+        let slot = registry.slot;
         let time = Time::new(self.timeout, deadline);
         if time.end <= time.began {
             return Err(failure(FailureCode::TimedOut, "", "the deadline had passed before Redis was asked"));
@@ -126,7 +130,7 @@ impl Link {
         let mut asked = Asked { node: self.servers.owner(slot), told: None };
         let expected = asked.node.clone();
         let leave = self.breaker_of(&expected).admit(time.began).ok_or_else(|| left_alone(FAILING))?;
-        let outcome = self.attempts(slot, script, arguments, read, time, &mut asked).await;
+        let outcome = self.attempts(registry, (script, needs), arguments, read, time, &mut asked).await;
         let breaker = self.breaker_of(&asked.node);
         if !matches!(&outcome, Err(Failure { code: FailureCode::Unavailable | FailureCode::TimedOut, .. })) {
             breaker.succeeded();
@@ -159,8 +163,8 @@ impl Link {
 
     async fn attempts<T>(
         &self,
-        slot: Slot,
-        script: &Script,
+        registry: &Registry,
+        script: (&Script, Needs),
         arguments: impl Fn(&mut Cmd, u64),
         read: impl Fn(Value) -> Result<(Said<T>, u64), Failure>,
         time: Time,
@@ -170,7 +174,7 @@ impl Link {
         let mut backoff = backoff();
         let (mut last_problem, mut redirections) = (None, 0);
         loop {
-            match self.attempt(slot, script, &arguments, deadline, asked).await {
+            match self.attempt(registry.slot, script, &arguments, deadline, asked).await {
                 Ok((node, answer)) => {
                     let (said, now) = read(answer.reply)?;
                     if now > 0 {
@@ -178,9 +182,15 @@ impl Link {
                     }
                     match said {
                         Said::Answer(reply) => return Ok(reply),
-                        Said::Written(reply) if self.wire.wait_replicas == 0 => return Ok(reply),
+                        Said::Written(reply) | Said::Found(reply) if self.wire.wait_replicas == 0 => return Ok(reply),
                         Said::Written(reply) => {
                             return self.confirm(&node, answer.connected, deadline).await.map(|()| reply);
+                        }
+                        Said::Found(reply) => {
+                            return self
+                                .confirm_found(&node, registry, answer.connected, deadline)
+                                .await
+                                .map(|()| reply);
                         }
                         // Its clock may have been set since. It is known again now; try with it.
                         Said::Late => {}
@@ -216,7 +226,7 @@ impl Link {
     async fn attempt(
         &self,
         slot: Slot,
-        script: &Script,
+        (script, needs): (&Script, Needs),
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
         asked: &mut Asked,
@@ -224,7 +234,7 @@ impl Link {
         let judge = |unanswered, node| self.servers.judge(&self.wire, unanswered, node);
         let node = self.servers.find(slot, &self.wire, deadline).await.map_err(|unanswered| judge(unanswered, None))?;
         asked.node = Some(node.clone());
-        let answered = node.run(&self.wire, script, arguments, deadline).await;
+        let answered = node.run(&self.wire, script, needs, arguments, deadline).await;
         if let Err(Unanswered::Error(error)) = &answered {
             let was_moving = asked.told.is_some_and(|(_, is_moving)| is_moving);
             asked.told = Some((Instant::now(), is_moving(error) || (was_moving && is_moved(error))));
@@ -235,16 +245,34 @@ impl Link {
         }
     }
 
+    /// The same for what was written before, over another connection perhaps. `WAIT` speaks only of what its own
+    /// connection has written, so that writes something first, which comes after it in the stream to the replicas.
+    async fn confirm_found(
+        &self,
+        node: &Node,
+        registry: &Registry,
+        connected: Arc<Connected>,
+        deadline: Instant,
+    ) -> Result<(), Failure> {
+        let mut write = redis::cmd("SET");
+        write.arg(registry.confirming()).arg("").arg("PX").arg(CONFIRMING_MS);
+        match node.ask(&self.wire, connected, &write, deadline).await {
+            Ok(Answer { connected, .. }) => self.confirm(node, connected, deadline).await,
+            Err(_) => Err(self.not_confirmed()),
+        }
+    }
+
     /// Waits until as many replicas as wanted have what was written.
     async fn confirm(&self, node: &Node, connected: Arc<Connected>, deadline: Instant) -> Result<(), Failure> {
         match node.replicated(&self.wire, connected, deadline).await {
             Ok(true) => Ok(()),
-            Ok(false) | Err(_) => Err(failure(
-                FailureCode::ReadOnly,
-                "",
-                format!("stored, but not confirmed by {} replicas (redis_wait_replicas)", self.wire.wait_replicas),
-            )),
+            Ok(false) | Err(_) => Err(self.not_confirmed()),
         }
+    }
+
+    fn not_confirmed(&self) -> Failure {
+        let message = format!("done, but not confirmed by {} replicas (redis_wait_replicas)", self.wire.wait_replicas);
+        failure(FailureCode::ReadOnly, "", message)
     }
 
     /// A request to every server without a script, tried once, for people who set up a store.
@@ -305,6 +333,9 @@ impl Link {
             true => format!("{what} before the deadline ({milliseconds} ms)"),
             false => format!("{what} within store_timeout_ms ({milliseconds})"),
         };
+        if connecting && self.wire.is_tls {
+            message.push_str("; is this Redis's TLS port (redis_tls)");
+        }
         if let Some(problem) = problem {
             message.push_str("; before that, ");
             message.push_str(problem);

@@ -16,6 +16,7 @@ use super::{
     cursor::Cursor,
     decode::{self, Said},
     layout::Layout,
+    permissions::Needs,
 };
 use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
 
@@ -69,7 +70,7 @@ impl RedisStore {
             let last = cursor.registry.saturating_add(at_once).min(end);
             let parts = join_all((cursor.registry..last).map(|registry| {
                 let begun = if registry == cursor.registry { cursor } else { Cursor::of(registry) };
-                self.part(layout, begun, limit, deadline)
+                self.part(layout, begun, limit, (Needs::Reading, deadline))
             }));
             for part in parts.await {
                 let Part { buckets: more, next, server, anew } = part?;
@@ -87,22 +88,28 @@ impl RedisStore {
         Ok(BucketPage { names: buckets, cursor })
     }
 
-    /// Asks each server for a name in one of its registries.
+    /// Asks each server for a name in one of its registries, and whether the user may do all that entries need.
     pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
         let layout = self.layout.of(BucketKind::Session);
         let registries = (0..layout.registries()).map(|number| (number, layout.registry(number).slot));
         let looks = self.link.one_for_each_server(registries).into_iter();
-        let looks = looks.map(|number| self.part(layout, Cursor::of(number), 1, Deadline::NEVER));
+        let looks = looks.map(|number| self.part(layout, Cursor::of(number), 1, (Needs::Writing, Deadline::NEVER)));
         join_all(looks).await.into_iter().try_for_each(|looked| looked.map(|_| ()))
     }
 
-    async fn part(&self, layout: &Layout, cursor: Cursor, limit: u32, deadline: Deadline) -> Result<Part, Failure> {
+    async fn part(
+        &self,
+        layout: &Layout,
+        cursor: Cursor,
+        limit: u32,
+        (needs, deadline): (Needs, Deadline),
+    ) -> Result<Part, Failure> {
         let registry = layout.registry(cursor.registry);
         let arguments = |command: &mut Cmd, _| {
             command.arg(1 + usize::from(registry.guard.is_some())).arg(&registry.key).arg(&registry.guard);
             let server = cursor.server().map(|server| format!("{server:08x}"));
             command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server.unwrap_or_default());
         };
-        self.link.run(registry.slot, &self.scripts.list, arguments, read_part, deadline).await
+        self.link.run(&registry, (&self.scripts.list, needs), arguments, read_part, deadline).await
     }
 }

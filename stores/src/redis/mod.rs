@@ -9,6 +9,7 @@ mod cluster;
 mod cursor;
 mod decode;
 mod encode;
+mod eviction;
 mod flight;
 pub mod fuzzing;
 mod judge;
@@ -18,6 +19,7 @@ mod listing;
 mod moving;
 mod node;
 mod options;
+mod permissions;
 mod replicas;
 mod reply;
 mod scan;
@@ -42,12 +44,13 @@ use self::{
     layout::{BucketKeys, Layouts},
     link::Link,
     node::{Node, Wire},
+    permissions::Needs,
     scripts::Scripts,
     transact::MOST_SHAPES,
 };
 use super::{
-    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities, Transaction,
-    Writer, check,
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Status, Store, StoreCapabilities,
+    Transaction, Writer, check,
     names::{check_bucket, check_token},
 };
 
@@ -66,7 +69,8 @@ impl RedisStore {
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.clients()?;
         let breaker = BreakerOptions { failures: options.breaker_failures, cooldown: options.breaker_cooldown };
-        let wire = Arc::new(Wire::new(options.store_timeout, breaker, options.wait_replicas));
+        let wire = Wire::new(options.store_timeout, breaker, options.wait_replicas, &options.key_prefix);
+        let wire = Arc::new(wire.encrypted(clients.is_tls()));
         let (layout, servers) = match options.cluster {
             true => (Layouts::cluster(&options.key_prefix), Servers::Cluster(Arc::new(Cluster::new(clients)))),
             false => {
@@ -121,13 +125,15 @@ impl Store for RedisStore {
         check::transaction(transaction, &self.capabilities())?;
         let keys = self.layout.bucket(&transaction.bucket);
         let request = encode::Request::new(transaction);
+        let writes = check::new_life(&transaction.opening).is_some() || check::writes(&transaction.operations);
         let chosen = self.scripts.transact.choose(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
             self::keys(command, &keys);
             request.write(command, writer, deadline, chosen.holds_shape);
         };
         let read = |reply| decode::receipt(reply, transaction);
-        self.link.run(keys.registry.slot, &chosen.script, arguments, read, deadline).await
+        let needs = if writes { Needs::Writing } else { Needs::Reading };
+        self.link.run(&keys.registry, (&chosen.script, needs), arguments, read, deadline).await
     }
 
     async fn list_buckets(
@@ -157,7 +163,7 @@ impl Store for RedisStore {
             command.arg(deadline).arg(incarnation.unwrap_or_default());
         };
         let read = |reply| read_deletion(reply, max_keys);
-        self.link.run(keys.registry.slot, &self.scripts.delete, arguments, read, deadline).await
+        self.link.run(&keys.registry, (&self.scripts.delete, Needs::Writing), arguments, read, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -180,6 +186,10 @@ impl Store for RedisStore {
         self.link.round_trips()
     }
 
+    async fn warnings(&self) -> Vec<String> {
+        self.link.warnings().await
+    }
+
     async fn check(&self) -> Result<(), Failure> {
         self.link.ping().await?;
         self.look_at_each_server().await
@@ -191,5 +201,7 @@ fn read_deletion(reply: Value, max_keys: u32) -> Result<(Said<Deletion>, u64), F
     let Said::Answer((status, mut reply)) = said else { return Ok((Said::Late, now)) };
     let (values, mut keys) = (reply.unsigned()?, reply.keys()?);
     keys.truncate(max_keys as usize);
-    Ok((Said::Answer(Deletion { status, now, values, keys }), now))
+    let deletion = Deletion { status, now, values, keys };
+    // What is not there any more may have been deleted by an earlier try.
+    Ok((if status == Status::Applied { Said::Written(deletion) } else { Said::Found(deletion) }, now))
 }

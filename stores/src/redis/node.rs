@@ -25,6 +25,7 @@ use super::{
     breaker::{Breaker, BreakerOptions},
     clock::{StoreClock, later},
     flight::{Flight, Missed},
+    permissions::{Needs, Permissions},
     replicas::Replicas,
     script::Script,
 };
@@ -42,6 +43,10 @@ pub(super) struct Wire {
     pub(super) breaker: BreakerOptions,
     /// How many replicas must have what is written; 0: it is not asked.
     pub(super) wait_replicas: u32,
+    /// Whether connections are encrypted.
+    pub(super) is_tls: bool,
+    /// A key that tells whether the user may use those of the prefix.
+    pub(super) probed_key: String,
     round_trips: AtomicU64,
 }
 
@@ -50,7 +55,7 @@ impl Wire {
     /// round trips (TCP, TLS, the user, the clock), of which the first two may have to be sent again.
     pub(super) const MOST_CONNECTING: Duration = Duration::from_secs(10);
 
-    pub(super) fn new(timeout: Duration, breaker: BreakerOptions, wait_replicas: u32) -> Self {
+    pub(super) fn new(timeout: Duration, breaker: BreakerOptions, wait_replicas: u32, key_prefix: &str) -> Self {
         // Nothing but the deadline of a request ends its waiting for answers, and attempts to connect have limits
         // of their own.
         let connection = AsyncConnectionConfig::new()
@@ -64,8 +69,14 @@ impl Wire {
             connecting: timeout.clamp(Duration::from_secs(1), Self::MOST_CONNECTING),
             breaker,
             wait_replicas,
+            is_tls: false,
+            probed_key: format!("{key_prefix}:~probed"),
             round_trips: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn encrypted(self, is_tls: bool) -> Self {
+        Self { is_tls, ..self }
     }
 
     pub(super) fn round_trips(&self) -> u64 {
@@ -94,6 +105,7 @@ pub(super) struct Node {
 pub(super) struct Connected {
     connection: MultiplexedConnection,
     pub(super) replicas: Replicas,
+    pub(super) permissions: Permissions,
     made_at: Instant,
     /// Since when requests have been left without an answer, nanoseconds since `made_at`; 0: none has.
     silent_since: AtomicU64,
@@ -109,8 +121,8 @@ pub(super) enum Unanswered {
     NotAnswered,
     /// No node of the cluster has the slot.
     NoOwner,
-    /// The cluster's map can't be read.
-    Garbled(Failure),
+    /// It makes no sense to ask: the cluster's map can't be read, or the user may not do what the request needs.
+    Refused(Failure),
 }
 
 impl From<RedisError> for Unanswered {
@@ -145,10 +157,12 @@ impl Node {
         self: &Arc<Self>,
         wire: &Arc<Wire>,
         script: &Script,
+        needs: Needs,
         arguments: &impl Fn(&mut Cmd, u64),
         deadline: Instant,
     ) -> Result<Answer, Unanswered> {
         let connected = self.connected(wire, deadline).await?;
+        self.permit(wire, &connected, needs, deadline).await?;
         let store_deadline = self.clock.at(deadline);
         let mut command = script.by_name();
         arguments(&mut command, store_deadline);
@@ -199,6 +213,9 @@ impl Node {
             }
             Some(Err(error)) => {
                 asking.is_over = true;
+                if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) {
+                    connected.permissions.forget();
+                }
                 match leaves_connection_usable(&error) {
                     true => connected.heard(),
                     false => self.discard(&connected),
@@ -243,6 +260,7 @@ impl Node {
             let connected = Arc::new(Connected {
                 connection,
                 replicas: Replicas::default(),
+                permissions: Permissions::default(),
                 made_at: Instant::now(),
                 silent_since: AtomicU64::new(0),
             });

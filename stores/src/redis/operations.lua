@@ -123,7 +123,7 @@ if parts == 1 then
       said = said + 5
       reply[parts_told_at] = reply[parts_told_at] + 1
     elseif kind ~= 'index:' and type(length) == 'number' and (length > 0 or (kind == 'log:' and all[j + 1])) then
-      reply[said + 1], reply[said + 2], reply[said + 3], reply[said + 4] = kind, part, tonumber(all[j + 1]) or 0, length
+      reply[said + 1], reply[said + 2], reply[said + 3], reply[said + 4] = kind, part, tonumber(string.match(all[j + 1] or '', '^%d+$')) or 0, length
       said = said + 4
       reply[parts_told_at] = reply[parts_told_at] + 1
     end

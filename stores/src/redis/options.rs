@@ -36,9 +36,8 @@ pub struct RedisOptions {
     /// A few nodes of the cluster as `host:port`; the rest are discovered. None: what the URL or host and port
     /// name.
     pub nodes: Vec<String>,
-    /// How many replicas must have what an entry writes before it counts as stored. Default 0: none. It costs
-    /// a round trip to the replicas. What was found to be stored already, after a cut connection, is not
-    /// waited for.
+    /// How many replicas must have what is written or deleted before it counts as done. Default 0: none. It costs
+    /// a round trip to the replicas, and two more where an earlier try turns out to have done it.
     pub wait_replicas: u32,
     /// The prefix of all keys, before a colon. Default `rr:memory`, the original's.
     pub key_prefix: String,
@@ -143,6 +142,14 @@ impl RedisOptions {
         Ok(clients)
     }
 
+    /// Where the servers are, for people: never for a component, and without user and password. None: the options are
+    /// wrong.
+    pub fn place(&self) -> Option<String> {
+        let clients = self.clients().ok()?;
+        let seeds: Vec<_> = clients.seeds().iter().map(ToString::to_string).collect();
+        Some(format!("{} at {}", if self.cluster { "Redis Cluster" } else { "Redis" }, seeds.join(", ")))
+    }
+
     fn certificates(&self, info: &ConnectionInfo) -> Result<Option<TlsCertificates>, RedisOptionsError> {
         let is_tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
         if is_tls && CryptoProvider::get_default().is_none() {
@@ -218,6 +225,10 @@ impl Clients {
     /// Whom they log in as, and where.
     pub(super) fn settings(&self) -> &RedisConnectionInfo {
         self.info.redis_settings()
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     pub(super) fn seeds(&self) -> &[Address] {

@@ -182,7 +182,7 @@ mod tests {
         let options = RedisOptions { host: "127.0.0.1".into(), port, ..RedisOptions::default() };
         let (address, client) = options.clients().unwrap().only().unwrap();
         let breaker = BreakerOptions { failures: 1, cooldown: LONG };
-        let wire = Arc::new(Wire::new(LONG, breaker, 1));
+        let wire = Arc::new(Wire::new(LONG, breaker, 1, "p"));
         let node = Arc::new(Node::new(address, client, &wire));
         let deadline = Instant::now() + LONG;
         let connected = node.connected(&wire, deadline).await.ok().unwrap();

@@ -9,7 +9,7 @@ pub(super) struct Scripts {
     pub(super) list: Script,
     pub(super) export: Script,
     pub(super) import: Script,
-    pub(super) weigh: Script,
+    pub(super) remove: Script,
     pub(super) mark: Script,
 }
 
@@ -21,7 +21,7 @@ impl Scripts {
             list: Script::new(include_str!("list.lua")),
             export: Script::new(include_str!("export.lua")),
             import: Script::new(include_str!("import.lua")),
-            weigh: Script::new(include_str!("weigh.lua")),
+            remove: Script::new(include_str!("remove.lua")),
             mark: Script::new(include_str!("mark.lua")),
         }
     }
@@ -34,8 +34,8 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, list, export, import, weigh, mark } = Scripts::new(1);
-        for script in [&transact.general, &delete, &list, &export, &import, &weigh, &mark] {
+        let Scripts { transact, delete, list, export, import, remove, mark } = Scripts::new(1);
+        for script in [&transact.general, &delete, &list, &export, &import, &remove, &mark] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
                 assert!(!script.text().contains(name), "{name}");

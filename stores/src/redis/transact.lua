@@ -22,7 +22,7 @@ local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local writer, stamp, deadline, wanted = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- How many logs, maps (but for the values), leases, indexes and keys of values the operations speak of, and how many of
 -- those keys, the first ones, they set; where their names are among the arguments, those of the first four as fields of the metadata; the opening, and whether it renews, whether
--- anything is written, the time to live slides, the set of all keys is touched.
+-- anything is written, the time to live slides, the set of all keys is touched, more is removed than written.
 --@ shape
 local base = string.sub(meta, 1, -9) -- without `__meta__`
 local call, try, type, tonumber, byte, sub = redis.call, redis.pcall, type, tonumber, string.byte, string.sub
@@ -113,6 +113,8 @@ for j = 1, log_count do
   else
     log.list, log.first = base .. '__log.' .. sub(field, 5) .. '__', tonumber(log.named)
   end
+  -- What is no position is somebody's damage: the log is neither read nor begun anew.
+  if log.named and (#log.named > 15 or not string.find(log.named, '^%d+$')) then log.first, log.is_wrong = nil, true end
   if exists and log.first then
     local length = try('LLEN', log.list)
     if type(length) == 'table' then log.is_wrong = true else log.length = length end
@@ -211,6 +213,9 @@ end
 local registers = exists and renews and (not writes or forgotten)
 writes = writes and not repeated
 if writes or creates then
+  -- A server that is out of memory refuses only what comes before a script's first write: this one removes nothing, so
+  -- that it lets those go on that make room.
+  if makes_room and (exists or incarnation ~= '') then call('UNLINK', base .. '~') end
   -- The first write: refused as a whole when Redis takes none.
   if writers_expire < now + WRITERS_LIFE_MS / 2 + SPARE_MS then
     call('HSET', writers, writer, stamp, '~', now + WRITERS_LIFE_MS)

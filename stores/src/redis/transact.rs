@@ -149,8 +149,8 @@ impl Steps {
         }
         _ = write!(
             header,
-            "local opening, writes, sliding, whole, renews = \
-             flags % 8, flags % 16 >= 8, flags % 32 >= 16, flags % 64 >= 32, flags >= 64\n\
+            "local opening, writes, sliding, whole, renews, makes_room = \
+             flags % 8, flags % 16 >= 8, flags % 32 >= 16, flags % 64 >= 32, flags % 128 >= 64, flags >= 128\n\
              local parts_at = {}\n\
              local keys_at = parts_at + log_count + map_count + lease_count + index_count",
             LEADING + HEADER
@@ -188,9 +188,10 @@ impl Steps {
             }
         }
         let (opening, writes, sliding) = (flags % 8, flags % 16 >= 8, flags % 32 >= 16);
-        let (whole, renews) = (flags % 64 >= 32, flags >= 64);
+        let (whole, renews, makes_room) = (flags % 64 >= 32, flags % 128 >= 64, flags >= 128);
         let header = format!(
-            "local opening, writes, sliding, whole, renews = {opening}, {writes}, {sliding}, {whole}, {renews}\n\
+            "local opening, writes, sliding, whole, renews, makes_room = \
+             {opening}, {writes}, {sliding}, {whole}, {renews}, {makes_room}\n\
              local log_count, map_count, lease_count, index_count = {logs}, {maps}, {leases}, {indexes}\n\
              local key_count, set_count = {keys}, {set}\n\
              local parts_at, keys_at = {LEADING}, {keys_at}",

@@ -8,13 +8,13 @@ use super::{
     RedisStore,
     decode::{self, Reply, Said},
     keys,
-    script::Script,
+    permissions::Needs,
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, FailureCode, Status, Writer, failure,
+    BucketId, BucketKind, Deadline, Failure, Status, Writer,
     transfer::{
-        Head, Incoming, Keyed, Mark, NamedKeys, PART_BYTES, Piece, Removed, Replaces, SAME_INSTANT_MS, Stamp,
-        TransferStore, Weighed, Weight,
+        Head, Incoming, Keyed, Mark, NamedKeys, PART_BYTES, Piece, Removed, Replaces, SAME_INSTANT_MS, Stamp, Taken,
+        TransferStore, Weighed, Weight, digest_of,
     },
 };
 
@@ -75,7 +75,7 @@ impl TransferStore for RedisStore {
         Ok(stamps.await?.unwrap_or_default())
     }
 
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure> {
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
         match piece {
             Piece::Begin { overwrite } => {
                 let mode: &[u8] = if overwrite { b"overwrite" } else { b"keep" };
@@ -104,6 +104,7 @@ impl TransferStore for RedisStore {
                     Replaces::Nothing => ["keep", ""],
                     Replaces::Anything => ["overwrite", ""],
                     Replaces::Unchanged(weight) => ["unchanged", &*weight.digest],
+                    Replaces::Seen(weight) => ["seen", &*weight.digest],
                 };
                 let how = how.map(str::as_bytes).into_iter();
                 let fields = incoming.head.fields.iter().flat_map(|(name, value)| [name.as_slice(), value.as_slice()]);
@@ -113,24 +114,11 @@ impl TransferStore for RedisStore {
     }
 
     async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
-        let bucket = self.layout.bucket(bucket);
-        let arguments = |command: &mut Cmd, deadline: u64| {
-            keys(command, &bucket);
-            command.arg(deadline).arg("weigh");
-        };
-        let read = |reply: Value| {
-            let (said, now) = decode::begun(reply)?;
-            let weighed = match said {
-                Said::Late => return Ok((Said::Late, now)),
-                Said::Answer((Status::Applied, mut reply)) | Said::Written((Status::Applied, mut reply)) => {
-                    let (expires_at, digest) = (u64::try_from(reply.integer()?).ok(), reply.text()?);
-                    Weighed::There(Weight { digest, expires_at, is_listed: reply.integer()? == 1 })
-                }
-                _ => Weighed::Absent { now },
-            };
-            Ok((Said::Answer(weighed), now))
-        };
-        self.link.run(bucket.registry.slot, &self.scripts.weigh, arguments, read, Deadline::NEVER).await
+        let listed = self.export(bucket, "listed", [], |mut reply| Ok((reply.integer()? == 1, reply.unsigned()?)));
+        let (is_listed, now) = listed.await?.ok_or_else(decode::garbled)?;
+        let Some(head) = self.head(bucket).await? else { return Ok(Weighed::Absent { now }) };
+        let digest = digest_of(self, bucket, &head).await?;
+        Ok(Weighed::There(Weight { digest, expires_at: head.expires_at, is_listed }))
     }
 
     async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
@@ -140,25 +128,30 @@ impl TransferStore for RedisStore {
         let expires_at = text_of(weight.expires_at);
         let arguments = |command: &mut Cmd, deadline: u64| {
             keys(command, &bucket);
-            command.arg(deadline).arg("remove").arg(writer.id()).arg(writer.sequence());
+            command.arg(deadline).arg(writer.id()).arg(writer.sequence());
             command.arg(&weight.digest).arg(&expires_at).arg(SAME_INSTANT_MS);
         };
         let read = |reply: Value| {
             let (said, now) = decode::begun(reply)?;
             Ok(match said {
-                Said::Late => (Said::Late, now),
-                Said::Answer((status, _)) | Said::Written((status, _)) => {
-                    let removed = match status {
-                        Status::Applied | Status::Repeated => Removed::Done,
-                        Status::Absent => Removed::Gone,
-                        Status::Unmet => Removed::Differs,
-                        _ => return Err(decode::garbled()),
-                    };
-                    (Said::Answer(removed), now)
-                }
+                Said::Answer((status, _)) => match status {
+                    Status::Applied => (Said::Written(Removed::Done), now),
+                    Status::Repeated => (Said::Found(Removed::Done), now),
+                    Status::Absent => (Said::Found(Removed::Gone), now),
+                    Status::Unmet => (Said::Answer(Removed::Differs), now),
+                    _ => return Err(decode::garbled()),
+                },
+                _ => (Said::Late, now),
             })
         };
-        self.link.run(bucket.registry.slot, &self.scripts.weigh, arguments, read, Deadline::NEVER).await
+        self.link
+            .run(&bucket.registry, (&self.scripts.remove, Needs::Transferring), arguments, read, Deadline::NEVER)
+            .await
+    }
+
+    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
+        let moved = self.export(bucket, "moved", [incarnation], |mut reply| Ok(reply.integer()? == 1));
+        Ok(moved.await?.unwrap_or_default())
     }
 
     async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
@@ -175,13 +168,11 @@ impl TransferStore for RedisStore {
         let read = |reply: Value| {
             let (said, now) = decode::begun(reply)?;
             Ok(match said {
-                Said::Answer((status, _)) | Said::Written((status, _)) => {
-                    (Said::Answer(status == Status::Applied), now)
-                }
-                Said::Late => (Said::Late, now),
+                Said::Answer((status, _)) => (Said::Answer(status == Status::Applied), now),
+                _ => (Said::Late, now),
             })
         };
-        self.link.run(registry.slot, &self.scripts.mark, arguments, read, Deadline::NEVER).await
+        self.link.run(&registry, (&self.scripts.mark, Needs::Writing), arguments, read, Deadline::NEVER).await
     }
 
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
@@ -241,23 +232,20 @@ impl RedisStore {
         let read = |reply| {
             let (said, now) = decode::begun(reply)?;
             Ok(match said {
-                Said::Answer((Status::Applied, reply)) | Said::Written((Status::Applied, reply)) => {
-                    (Said::Answer(Some(read(reply)?)), now)
-                }
+                Said::Answer((Status::Applied, reply)) => (Said::Answer(Some(read(reply)?)), now),
                 Said::Late => (Said::Late, now),
                 _ => (Said::Answer(None), now),
             })
         };
-        self.link.run(bucket.registry.slot, &self.scripts.export, arguments, read, Deadline::NEVER).await
+        self.link.run(&bucket.registry, (&self.scripts.export, Needs::Reading), arguments, read, Deadline::NEVER).await
     }
 
-    /// False: there is a bucket of that name, and it stays.
     async fn send<'a>(
         &self,
         incoming: Incoming<'_>,
         part: &str,
         arguments: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Taken, Failure> {
         let Incoming { bucket, head, id } = incoming;
         let bucket = self.layout.bucket(bucket);
         let rest: Vec<&[u8]> = arguments.into_iter().collect();
@@ -269,15 +257,15 @@ impl RedisStore {
         let read = |reply| {
             let (said, now) = decode::begun(reply)?;
             Ok(match said {
-                Said::Answer((status, _)) | Said::Written((status, _)) => (Said::Written(status), now),
-                Said::Late => (Said::Late, now),
+                Said::Answer((status, _)) => (Said::Written(status), now),
+                _ => (Said::Late, now),
             })
         };
-        let script: &Script = &self.scripts.import;
-        match self.link.run(bucket.registry.slot, script, arguments, read, Deadline::NEVER).await? {
-            Status::Applied => Ok(true),
-            Status::Exists => Ok(false),
-            _ => Err(failure(FailureCode::Other, "", "another client is writing to the target session")),
+        let script = (&self.scripts.import, Needs::Transferring);
+        match self.link.run(&bucket.registry, script, arguments, read, Deadline::NEVER).await? {
+            Status::Applied => Ok(Taken::Yes),
+            Status::Exists => Ok(Taken::Exists),
+            _ => Ok(Taken::Displaced),
         }
     }
 }

@@ -41,11 +41,18 @@ while names do
   total, bytes, values = #names, 0, {}
   fits = total <= max_entries and total <= room and (total == 0 or room_bytes > 0)
   if fits and total > 0 then
-    -- One or two are read at once. Of more, the lengths come first: what is over the limit is not read. A value
-    -- that was evicted, or is no string, is false.
-    values = total == 1 and call('MGET', base .. names[1]) or call('MGET', base .. names[1], base .. names[2])
-    for j = 1, #values do
-      if values[j] then bytes = bytes + #names[j] + #values[j] end
+    -- Of one or two so much is read at once that it is seen whether it is over the limit, and of most values that is
+    -- all. Of more, the lengths come first: what is over the limit is not read. A value that was evicted, or is no
+    -- string, is false.
+    local most = max_bytes < room_bytes and max_bytes or room_bytes
+    for j = 1, total < 2 and total or 2 do
+      local value = try('GETRANGE', base .. names[j], 0, most)
+      local length = type(value) == 'string' and #value
+      -- An empty one is none that is not there.
+      if length == 0 and call('EXISTS', base .. names[j]) == 0 then length = false end
+      if length and length > most then length = call('STRLEN', base .. names[j]) end
+      values[j] = length and value
+      if length then bytes = bytes + #names[j] + length end
     end
     for j = 3, total do
       if bytes > max_bytes then break end

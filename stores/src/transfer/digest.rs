@@ -1,5 +1,4 @@
-//! What a bucket comes to, for stores in this process. `weigh.lua` reckons the same in Redis: what is changed here is
-//! changed there.
+//! What a bucket comes to. `remove.lua` and `import.lua` reckon the same in Redis: what is changed here is changed there.
 //!
 //! Each part by itself, its name's length before it, so that no two buckets are written alike. What has no order is put
 //! in that of the parts' digests.
@@ -15,34 +14,42 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    pub(crate) fn field(&mut self, name: &str, text: &str) {
-        self.part(&["f", &name.len().to_string(), ":", name, text]);
+    pub(crate) fn field(&mut self, name: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
+        self.part("f", &[], name.as_ref(), text.as_ref());
     }
 
-    pub(crate) fn value(&mut self, key: &str, text: &str) {
-        self.part(&["v", &key.len().to_string(), ":", key, text]);
+    pub(crate) fn value(&mut self, key: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
+        self.part("v", &[], key.as_ref(), text.as_ref());
     }
 
-    pub(crate) fn entry(&mut self, map: &str, key: &str, text: &str) {
-        self.part(&["m", &map.len().to_string(), ":", map, &key.len().to_string(), ":", key, text]);
+    pub(crate) fn entry(&mut self, map: impl AsRef<[u8]>, key: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
+        self.part("m", &[map.as_ref()], key.as_ref(), text.as_ref());
     }
 
-    pub(crate) fn field_of_index(&mut self, index: &str, field: &str, bytes: &[u8]) {
-        let name = format!("i{}:{index}{}:{field}", index.len(), field.len());
-        self.parts.push(hash(&[name.as_bytes(), bytes]));
+    pub(crate) fn field_of_index(&mut self, index: impl AsRef<[u8]>, field: impl AsRef<[u8]>, bytes: &[u8]) {
+        self.part("i", &[index.as_ref()], field.as_ref(), bytes);
     }
 
-    pub(crate) fn log(&mut self, name: &str, records: LogDigest) {
-        self.part(&["l", &name.len().to_string(), ":", name, &records.finish()]);
+    pub(crate) fn log(&mut self, name: impl AsRef<[u8]>, records: LogDigest) {
+        self.part("l", &[], name.as_ref(), records.finish().as_bytes());
     }
 
     pub(crate) fn finish(mut self) -> String {
         self.parts.sort_unstable();
-        hash(&self.parts)
+        let mut sha1 = Sha1::new();
+        self.parts.iter().for_each(|part| sha1.update(part.as_bytes()));
+        sha1.digest().to_string()
     }
 
-    fn part(&mut self, texts: &[&str]) {
-        self.parts.push(hash(texts));
+    /// A letter for what it is, the names that it has, each after its length, and its text.
+    fn part(&mut self, letter: &str, of: &[&[u8]], name: &[u8], text: &[u8]) {
+        let mut sha1 = Sha1::from(letter);
+        for name in of.iter().chain([&name]) {
+            sha1.update(format!("{}:", name.len()).as_bytes());
+            sha1.update(name);
+        }
+        sha1.update(text);
+        self.parts.push(sha1.digest().to_string());
     }
 }
 
@@ -55,9 +62,10 @@ pub(crate) struct LogDigest {
 }
 
 impl LogDigest {
-    pub(crate) fn record(&mut self, text: &str) {
+    pub(crate) fn record(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
         self.chunk.update(format!("{}:", text.len()).as_bytes());
-        self.chunk.update(text.as_bytes());
+        self.chunk.update(text);
         self.count += 1;
         if self.count.is_multiple_of(CHUNK) {
             self.end_chunk();
@@ -75,10 +83,4 @@ impl LogDigest {
         }
         self.before
     }
-}
-
-fn hash<T: AsRef<[u8]>>(texts: &[T]) -> String {
-    let mut sha1 = Sha1::new();
-    texts.iter().for_each(|text| sha1.update(text.as_ref()));
-    sha1.digest().to_string()
 }

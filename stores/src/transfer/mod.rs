@@ -10,21 +10,23 @@
 //! write meanwhile found out by the comparison.
 
 mod apart;
-#[cfg(feature = "directory")]
 pub(crate) mod digest;
 pub(crate) mod metadata;
 mod removal;
 mod store;
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use self::removal::Departure;
 pub use self::{
     apart::NotApart,
     removal::{Arrival, Removed},
-    store::{Head, Incoming, Keyed, Mark, NamedKeys, Piece, Replaces, Stamp, TransferStore, Weighed, Weight},
+    store::{Head, Incoming, Keyed, Mark, NamedKeys, Piece, Replaces, Stamp, Taken, TransferStore, Weighed, Weight},
 };
 use crate::{
-    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure, limits::MAX_WRITERS, names::check_bucket,
+    BucketId, BucketKind, Deadline, Failure, FailureCode, Store, failure,
+    limits::MAX_WRITERS,
+    names::{VALUES, check_bucket},
 };
 
 /// Bytes of a part; one value or record may be larger.
@@ -35,6 +37,13 @@ pub(crate) const PART_COUNT: usize = 500;
 const PAGE: u32 = 1000;
 /// How often a bucket that changes meanwhile is copied anew.
 const TRIES: u32 = 3;
+/// How often it is begun anew because somebody else writes the same bucket to the target.
+const CONTESTS: u32 = 12;
+/// Pauses before that, random, so that two transfers don't stop each other for ever.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How the record begins that a moved bucket leaves among the stamps of its writers, before the incarnation.
+pub(crate) const MOVED: &str = "moved.";
 /// Two servers' reckoning of one instant, milliseconds, where it has to be computed (Redis before 7).
 pub(crate) const SAME_INSTANT_MS: u64 = 10;
 
@@ -67,11 +76,33 @@ pub enum Transferred {
     },
     /// There is one of that name with other contents. Nothing was changed.
     Conflict,
-    /// It has expired or was deleted meanwhile.
+    /// It has expired or was deleted before anything of it had arrived, or has expired on both sides.
     Gone,
-    /// It was changed each time while it was copied. The copy may be of a state that never was: stop the
+    /// Another transfer has moved it meanwhile, after it had found the same in the target.
+    Moved {
+        /// When it expires, milliseconds since 1970; none: never.
+        expires_at: Option<u64>,
+    },
+    /// It was deleted from the source after it had arrived. Nobody can tell whether the copy is wanted: it stays in the
+    /// target.
+    Deleted,
+    /// It was changed each time while it was copied. What is in the target may be of a state that never was: stop the
     /// pipes and transfer it again, with `overwrite`.
     Changing,
+}
+
+/// What became of one copying.
+enum Copying {
+    /// It is in its place, with so many bytes.
+    Done(u64),
+    /// The source changed meanwhile. Nothing was put.
+    Changed,
+    /// Somebody else has put one there meanwhile, or copies the same bucket. Nothing was put.
+    Contested,
+}
+
+fn contested() -> Failure {
+    failure(FailureCode::Other, "", "another client keeps writing the same bucket to the target")
 }
 
 /// All buckets in a store's list, in order.
@@ -100,47 +131,79 @@ pub async fn listed<S: Store + ?Sized>(store: &S) -> Result<Vec<BucketId>, Failu
 impl Transfer {
     /// Copies one bucket and compares both sides.
     ///
+    /// Two transfers of one bucket agree, whatever their order: neither puts anything in the place of what the other has
+    /// put there since it looked, and a bucket that the other has moved counts as [moved](Transferred::Moved).
+    ///
     /// # Errors
     /// When one of the two stores fails, when what is stored has other types than it should have, or when the target
     /// can't hold it. What was copied so far is no bucket; it is cleared away now, if the target can, or by the next
     /// transfer.
     pub async fn bucket(&self, bucket: &BucketId) -> Result<Transferred, Failure> {
         check_bucket(bucket)?;
-        let Some(mut head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
-        if let Some(there) = self.to.head(bucket).await? {
-            if self.is_same(bucket, &head, &there).await? {
-                return Ok(Transferred::AlreadyThere { expires_at: head.expires_at });
-            }
-            if !self.overwrite {
-                return Ok(Transferred::Conflict);
-            }
-        }
-        let mut replaces = if self.overwrite { Replaces::Anything } else { Replaces::Nothing };
-        for _ in 0..TRIES {
-            let Some(bytes) = self.copy(bucket, &head, replaces).await? else { return Ok(Transferred::Conflict) };
-            // What it replaces now is its own.
-            replaces = Replaces::Anything;
-            let Some(now) = self.from.head(bucket).await? else {
-                self.take_back(bucket, &head).await?;
-                return Ok(Transferred::Gone);
+        // What this transfer has put into the target.
+        let mut put: Option<(Head, u64)> = None;
+        let (mut tries, mut contests) = (0, 0);
+        loop {
+            let Some(head) = self.from.head(bucket).await? else {
+                return self.gone(bucket, put.map(|(head, _)| head)).await;
             };
-            if let Some(there) = self.to.head(bucket).await?
-                && self.is_same(bucket, &now, &there).await?
-            {
-                return Ok(Transferred::Copied { bytes, expires_at: now.expires_at });
+            let there = self.to.head(bucket).await?;
+            if let Some(there) = &there {
+                if self.is_same(bucket, &head, there).await? {
+                    let expires_at = head.expires_at;
+                    return Ok(match put {
+                        Some((_, bytes)) => Transferred::Copied { bytes, expires_at },
+                        None => Transferred::AlreadyThere { expires_at },
+                    });
+                }
+                if !self.is_there_still(bucket, &head).await? {
+                    // It was compared with what is not there any more.
+                    continue;
+                }
             }
-            head = now;
+            if tries == TRIES {
+                return Ok(Transferred::Changing);
+            }
+            let mut replaced = None;
+            if there.is_some() {
+                let Weighed::There(weight) = self.to.weigh(bucket).await? else { continue };
+                // Looked at after it was weighed: what somebody writes to the copy is not overwritten.
+                let there = self.to.head(bucket).await?;
+                let is_own = there.zip(put.as_ref()).is_some_and(|(there, (head, _))| there.is_copy_of(head));
+                if !self.overwrite && !is_own {
+                    return Ok(Transferred::Conflict);
+                }
+                replaced = Some(weight);
+            }
+            match self.copy(bucket, &head, replaced.as_ref().map_or(Replaces::Nothing, Replaces::Seen)).await? {
+                Copying::Done(bytes) => {
+                    put = Some((head, bytes));
+                    tries += 1;
+                }
+                Copying::Changed => tries += 1,
+                Copying::Contested if contests < CONTESTS => {
+                    contests += 1;
+                    let most = LONGEST_PAUSE.min(SHORTEST_PAUSE * (1 << contests));
+                    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+                }
+                Copying::Contested => return Err(contested()),
+            }
         }
-        Ok(Transferred::Changing)
     }
 
-    /// Removes a copy whose original has gone meanwhile, unless somebody has used it already.
-    async fn take_back(&self, bucket: &BucketId, head: &Head) -> Result<(), Failure> {
-        let Weighed::There(weight) = self.to.weigh(bucket).await? else { return Ok(()) };
-        if self.to.head(bucket).await?.is_some_and(|there| there.is_copy_of(head)) {
-            self.to.remove_if(bucket, &weight).await?;
-        }
-        Ok(())
+    /// The source has no such bucket any more.
+    async fn gone(&self, bucket: &BucketId, put: Option<Head>) -> Result<Transferred, Failure> {
+        let Some(head) = put else { return Ok(Transferred::Gone) };
+        Ok(match self.departure(bucket, head.incarnation(), head.expires_at).await? {
+            Departure::Moved => Transferred::Moved { expires_at: head.expires_at },
+            Departure::Expired => Transferred::Gone,
+            Departure::Deleted => Transferred::Deleted,
+        })
+    }
+
+    async fn is_there_still(&self, bucket: &BucketId, head: &Head) -> Result<bool, Failure> {
+        let now = self.from.head(bucket).await?;
+        Ok(now.is_some_and(|now| now.incarnation() == head.incarnation()))
     }
 
     /// Puts a bucket in the place of one that is there and still comes to this: a new version of it, made from a copy. It
@@ -152,28 +215,29 @@ impl Transfer {
         check_bucket(bucket)?;
         let Some(head) = self.from.head(bucket).await? else { return Ok(Transferred::Gone) };
         Ok(match self.copy(bucket, &head, Replaces::Unchanged(weight)).await? {
-            Some(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
-            None => Transferred::Conflict,
+            Copying::Done(bytes) => Transferred::Copied { bytes, expires_at: head.expires_at },
+            Copying::Changed => Transferred::Changing,
+            Copying::Contested => Transferred::Conflict,
         })
     }
 
-    /// None: somebody else has made a bucket of that name there.
-    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: Replaces<'_>) -> Result<Option<u64>, Failure> {
+    async fn copy(&self, bucket: &BucketId, head: &Head, replaces: Replaces<'_>) -> Result<Copying, Failure> {
         let id = format!("{:016x}", fastrand::u64(..));
         let incoming = Incoming { bucket, head, id: &id };
         let copied = self.copy_pieces(incoming, replaces).await;
-        if !matches!(copied, Ok(Some(_))) {
+        if !matches!(copied, Ok(Copying::Done(_))) {
             // Would be cleared away later, too.
             let _ = self.to.import(incoming, Piece::Abandon).await;
         }
         copied
     }
 
-    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: Replaces<'_>) -> Result<Option<u64>, Failure> {
+    async fn copy_pieces(&self, incoming: Incoming<'_>, replaces: Replaces<'_>) -> Result<Copying, Failure> {
         let Incoming { bucket, head, .. } = incoming;
         let overwrite = !matches!(replaces, Replaces::Nothing);
-        if !self.to.import(incoming, Piece::Begin { overwrite }).await? {
-            return Ok(None);
+        let begin = Piece::Begin { overwrite };
+        if self.to.import(incoming, begin).await? != Taken::Yes {
+            return Ok(Copying::Contested);
         }
         let mut copied = 0;
         for (of, keys) in keyed(head) {
@@ -183,8 +247,8 @@ impl Transfer {
                 let held: Vec<_> = part.iter().filter_map(|(key, text)| Some((*key, text.as_deref()?))).collect();
                 copied += held.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
                 let piece = Piece::Entries { of, entries: &held };
-                if !held.is_empty() && !self.to.import(incoming, piece).await? {
-                    return Ok(None);
+                if !held.is_empty() && self.to.import(incoming, piece).await? != Taken::Yes {
+                    return Ok(Copying::Contested);
                 }
                 left = rest;
             }
@@ -197,23 +261,32 @@ impl Transfer {
                     break;
                 }
                 copied += records.iter().map(|record| record.len() as u64).sum::<u64>();
-                if !self.to.import(incoming, Piece::Records { log, before, records: &records }).await? {
-                    return Ok(None);
+                let piece = Piece::Records { log, before, records: &records };
+                if self.to.import(incoming, piece).await? != Taken::Yes {
+                    return Ok(Copying::Contested);
                 }
                 before += records.len() as u64;
             }
         }
         // Before anybody can repeat a call over there. What is written from now on changes the bucket, and is found out.
         let mut stamps = self.from.stamps(bucket).await?;
+        stamps.retain(|stamp| !stamp.writer.starts_with(MOVED));
         // More than a store remembers of its own would keep others from writing.
         stamps.sort_unstable_by_key(|stamp| Reverse(stamp.deadline));
         stamps.truncate(usize::try_from(MAX_WRITERS).unwrap_or(usize::MAX));
         for stamps in stamps.chunks(PART_COUNT) {
-            if !self.to.import(incoming, Piece::Stamps(stamps)).await? {
-                return Ok(None);
+            if self.to.import(incoming, Piece::Stamps(stamps)).await? != Taken::Yes {
+                return Ok(Copying::Contested);
             }
         }
-        Ok(self.to.import(incoming, Piece::End { replaces }).await?.then_some(copied))
+        // What was read of a bucket that has gone meanwhile, or that another has followed, is not all of it.
+        if !self.from.head(bucket).await?.is_some_and(|now| head.is_copy_of(&now)) {
+            return Ok(Copying::Changed);
+        }
+        Ok(match self.to.import(incoming, Piece::End { replaces }).await? {
+            Taken::Yes => Copying::Done(copied),
+            Taken::Exists | Taken::Displaced => Copying::Contested,
+        })
     }
 
     /// Whether both sides hold the same, byte for byte.
@@ -309,6 +382,42 @@ type Entries<'a> = (Vec<(&'a [u8], Option<Vec<u8>>)>, &'a [Vec<u8>]);
 fn keyed(head: &Head) -> impl Iterator<Item = (Keyed<'_>, &[Vec<u8>])> {
     let maps = head.maps.iter().map(|(map, keys)| (Keyed::Map(map), keys.as_slice()));
     maps.chain(head.indexes.iter().map(|(index, fields)| (Keyed::Index(index), fields.as_slice())))
+}
+
+/// The digest of a bucket that looks like this, read in pieces: of a state that it had if it does not change meanwhile.
+#[cfg(feature = "redis")]
+pub(crate) async fn digest_of(store: &dyn TransferStore, bucket: &BucketId, head: &Head) -> Result<String, Failure> {
+    let mut digest = digest::Digest::default();
+    head.fields.iter().for_each(|(name, text)| digest.field(name, text));
+    for (of, keys) in keyed(head) {
+        let mut left = keys;
+        while !left.is_empty() {
+            let (part, rest) = entries(store, bucket, of, left).await?;
+            for (key, text) in part {
+                match (of, text) {
+                    // One that was evicted is none.
+                    (_, None) => {}
+                    (Keyed::Map(map), Some(text)) if map == VALUES.as_bytes() => digest.value(key, &text),
+                    (Keyed::Map(map), Some(text)) => digest.entry(map, key, &text),
+                    (Keyed::Index(index), Some(bytes)) => digest.field_of_index(index, key, &bytes),
+                }
+            }
+            left = rest;
+        }
+    }
+    for (log, length) in &head.logs {
+        let (mut before, mut records) = (0, digest::LogDigest::default());
+        while before < *length {
+            let some = store.records(bucket, log, before).await?;
+            if some.is_empty() {
+                break;
+            }
+            some.iter().for_each(|record| records.record(record));
+            before += some.len() as u64;
+        }
+        digest.log(log, records);
+    }
+    Ok(digest.finish())
 }
 
 /// As many entries as make a part.

@@ -12,8 +12,12 @@ use crate::{BucketId, Failure, names::check_bucket};
 pub enum Removed {
     /// It was the same on both sides, and is removed.
     Done,
-    /// It has expired in the source, or somebody has deleted it.
+    /// Its time is over.
     Gone,
+    /// Another transfer has removed it, because it found the same in the target.
+    Moved,
+    /// Somebody has deleted it from the source. Its copy is in the target.
+    Deleted,
     /// The two sides differ by now. Nothing was changed.
     Differs,
     /// The target does not have it, or not in its list of buckets. Nothing was changed.
@@ -34,6 +38,13 @@ pub enum Arrival {
     Missing,
 }
 
+/// Why a bucket is not in the source any more.
+pub(super) enum Departure {
+    Moved,
+    Expired,
+    Deleted,
+}
+
 impl Transfer {
     /// Removes a bucket from the source, if the target holds and lists the same at that moment. Both stores read all
     /// of it once, at one go: about a second for some hundred megabytes.
@@ -44,9 +55,37 @@ impl Transfer {
     pub async fn remove(&self, bucket: &BucketId) -> Result<Removed, Failure> {
         check_bucket(bucket)?;
         match self.to.weigh(bucket).await? {
-            Weighed::There(weight) if weight.is_listed => self.from.remove_if(bucket, &weight).await,
+            Weighed::There(weight) if weight.is_listed => match self.from.remove_if(bucket, &weight).await? {
+                Removed::Gone => self.removed_by_others(bucket, weight.expires_at).await,
+                removed => Ok(removed),
+            },
             _ => Ok(Removed::NotThere),
         }
+    }
+
+    async fn removed_by_others(&self, bucket: &BucketId, expires_at: Option<u64>) -> Result<Removed, Failure> {
+        let Some(copy) = self.to.head(bucket).await? else { return Ok(Removed::NotThere) };
+        Ok(match self.departure(bucket, copy.incarnation(), expires_at).await? {
+            Departure::Moved => Removed::Moved,
+            Departure::Expired => Removed::Gone,
+            Departure::Deleted => Removed::Deleted,
+        })
+    }
+
+    /// Why the source does not have a bucket that it had.
+    pub(super) async fn departure(
+        &self,
+        bucket: &BucketId,
+        incarnation: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<Departure, Failure> {
+        if self.from.has_moved(bucket, incarnation).await? {
+            return Ok(Departure::Moved);
+        }
+        Ok(match (self.from.weigh(bucket).await?, expires_at) {
+            (Weighed::Absent { now }, Some(at)) if at <= now.saturating_add(SAME_INSTANT_MS) => Departure::Expired,
+            _ => Departure::Deleted,
+        })
     }
 
     /// What the target has of a bucket that was copied with this expiry (milliseconds since 1970; none: never).

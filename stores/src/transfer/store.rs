@@ -41,6 +41,12 @@ pub struct Head {
 }
 
 impl Head {
+    /// Which life of the bucket this is.
+    pub fn incarnation(&self) -> &[u8] {
+        let created_at = self.fields.iter().find(|(name, _)| name == b"created_at");
+        created_at.map_or(b"", |(_, text)| text)
+    }
+
     /// Logs, maps and indexes, as fields of the metadata name them.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Vec<u8>> {
         let named = |kind: &str, name: &[u8]| [kind.as_bytes(), name].concat();
@@ -51,7 +57,7 @@ impl Head {
 
     /// As far as a head tells: every write of ours and of the original's is told by a log or by the metadata.
     pub(crate) fn is_copy_of(&self, original: &Self) -> bool {
-        // A key whose value was evicted is not copied.
+        // A key whose value was evicted is not copied, and a life that slides is renewed by every use.
         self.fields == original.fields
             && self.logs == original.logs
             && self.indexes == original.indexes
@@ -102,6 +108,8 @@ pub enum Replaces<'a> {
     Anything,
     /// Of the one that it was made of, as long as that comes to this. It keeps that one's expiry.
     Unchanged(&'a Weight),
+    /// Of the one that was found there, as long as that comes to this.
+    Seen(&'a Weight),
 }
 
 /// A step of a bucket's arrival. Each can be repeated at once if its answer was lost.
@@ -139,10 +147,21 @@ pub enum Piece<'a> {
     Abandon,
 }
 
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It was taken in.
+    Yes,
+    /// There is a bucket of that name which this one may not replace. Nothing was changed.
+    Exists,
+    /// Another arrival of the same bucket has taken this one's place, or part of it has expired. Nothing was changed.
+    Displaced,
+}
+
 /// What a bucket comes to: equal where everything in it is equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Of all contents and of the metadata, as `weigh.lua` and `digest.rs` reckon it.
+    /// Of all contents and of the metadata, as `digest.rs` reckons it.
     pub digest: String,
     /// Milliseconds since 1970; none: never.
     pub expires_at: Option<u64>,
@@ -195,14 +214,18 @@ pub trait TransferStore: Store {
     /// Who wrote to it lately and may repeat that.
     async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure>;
 
-    /// Take a piece of a bucket in. False: somebody has made a bucket of that name, and nothing was changed.
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure>;
+    /// Take a piece of a bucket in.
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure>;
 
-    /// Read all of a bucket at one go.
+    /// Read all of a bucket: at one go, or piece by piece where that would keep others waiting. What is read of one that
+    /// changes meanwhile comes to something that it never was.
     async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure>;
 
-    /// Remove a bucket if it still comes to this, in one step.
+    /// Remove a bucket if it still comes to this, in one step, and [remember](Self::has_moved) that for some minutes.
     async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure>;
+
+    /// Whether a transfer has removed this life of a bucket lately, because the same was in its target.
+    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure>;
 
     /// Whether the mark was there, or, if it is to be left, is there now.
     async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure>;

@@ -1,6 +1,8 @@
 //! Carrying buckets from one store to another, a directory, a Redis and a Redis Cluster in all directions: all that a
 //! bucket holds arrives, whatever its kind, and nobody sees it before it is whole.
 
+#[path = "transfer/at_once.rs"]
+mod at_once;
 #[path = "transfer/directory.rs"]
 mod directory;
 #[path = "transfer/meddling.rs"]
@@ -160,7 +162,7 @@ async fn buckets_of_every_kind_go_through_every_kind_of_store_and_stay_what_they
             assert_eq!(again.status, Status::Repeated, "{told}");
             assert_eq!(contents(&*transfer.to, id).await, *was, "{told}");
             assert_eq!(transfer.remove(id).await.unwrap(), Removed::Done, "{told}");
-            assert_eq!(transfer.remove(id).await.unwrap(), Removed::Gone, "{told}");
+            assert_eq!(transfer.remove(id).await.unwrap(), Removed::Moved, "{told}");
         }
         assert_eq!(transfer.from.scan_buckets().await.unwrap(), []);
     }

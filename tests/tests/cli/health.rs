@@ -55,6 +55,15 @@ fn is_bad_where_nobody_answers_and_says_why() {
 }
 
 #[test]
+fn warns_of_a_redis_that_evicts_keys() {
+    let server = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]).unwrap();
+    let url = format!("redis_url={}", server.url());
+    let ran = call(&["health", "--profile", "redis", "--set", &url], b"").ok();
+    assert!(ran.err.contains("evicts keys") && ran.err.contains("maxmemory-policy allkeys-lru"), "{ran:?}");
+    assert!(ran.text().contains(&format!("store       Redis at 127.0.0.1:{}", server.port())), "{ran:?}");
+}
+
+#[test]
 fn makes_no_directory() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory");

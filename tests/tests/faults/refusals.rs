@@ -30,6 +30,36 @@ async fn a_redis_out_of_memory_changes_nothing_still_reads_and_deletes_and_recov
 }
 
 #[tokio::test]
+async fn a_redis_out_of_memory_still_deletes_sessions_and_forgets_users() {
+    let server = servers::start();
+    let mut connection = raw(&server);
+    let mut node = Node::new(&store(options(server.port())), r#"{"conversation":true,"recall":"user"}"#).await;
+    for session in ["s1", "s2", "s3"] {
+        let metadata = format!(r#"{{"session_id":"{session}","user_id":"anna"}}"#);
+        let mut pipe = node.keepline.pipe();
+        assert_ne!(pipe.question("My secret?", &metadata).await.unwrap().effect, Effect::Failed);
+        assert_eq!(pipe.answer("A secret", &metadata).await.unwrap().effect, Effect::Stored);
+    }
+    send(&mut connection, "CONFIG SET maxmemory 1");
+    let lost = node.keepline.pipe().answer("x", r#"{"session_id":"s1","user_id":"anna"}"#).await.unwrap();
+    assert_forwarded(&lost, &["full"]);
+    node.sessions.delete("s1").await.unwrap();
+    let mut forgotten = 0;
+    loop {
+        let done = node.sessions.forget_user("anna").await.unwrap();
+        forgotten += done.sessions;
+        if done.remaining == 0 {
+            break;
+        }
+    }
+    assert_eq!(forgotten, 2);
+    let left: Vec<_> = dump(&mut connection).into_iter().filter(|(key, _)| !key.ends_with(":__writers__")).collect();
+    assert!(!left.iter().any(|(_, value)| String::from_utf8_lossy(value).contains("secret")), "{left:?}");
+    send(&mut connection, "CONFIG SET maxmemory 0");
+    assert_eq!(node.say("s1", "yes").await.effect, Effect::Stored);
+}
+
+#[tokio::test]
 async fn a_read_only_replica_is_told_as_one_and_works_once_it_is_the_master() {
     let server = servers::start();
     node(options(server.port())).await.say("s1", "yes").await;

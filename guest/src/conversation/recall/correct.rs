@@ -139,7 +139,11 @@ impl<H: Host> Sessions<H> {
             }
         }
         let text = after.write();
-        let operations = [CHANGED, Operation::Put { map: POSTED, key: session, text: &text }];
+        let put = Operation::Put { map: POSTED, key: session, text: &text };
+        let operations = match fate {
+            Fate::Deleted => vec![FOR_REMOVAL, CHANGED, put],
+            Fate::Changed(_) | Fate::Replaced => vec![CHANGED, put],
+        };
         let mut before = before.as_deref();
         loop {
             match copies.take_out(self.host(), &[same(POSTED, session, before)], &operations, None)? {
@@ -151,6 +155,10 @@ impl<H: Host> Sessions<H> {
         }
     }
 }
+
+/// A store that is full takes what removes something: so the mark of a session that is about to be deleted is written beside
+/// the removal of an entry that nobody has.
+const FOR_REMOVAL: Operation<'static> = Operation::Remove { map: "removal", keys: &["-"] };
 
 /// What is forgotten with a transcript that begins anew.
 pub(in super::super) const ONCE: &str = RECALLED;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use async_trait::async_trait;
 use keepline_stores::{
     BucketPage, Deletion, Failure, StoreCapabilities,
-    transfer::{Head, Incoming, Keyed, Mark, Piece, Stamp, Weighed, Weight},
+    transfer::{Head, Incoming, Keyed, Mark, Piece, Stamp, Taken, Weighed, Weight},
 };
 
 use super::*;
@@ -76,7 +76,7 @@ impl TransferStore for Meddled {
         self.store.stamps(bucket).await
     }
 
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<bool, Failure> {
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
         self.store.import(incoming, piece).await
     }
 
@@ -86,6 +86,10 @@ impl TransferStore for Meddled {
 
     async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
         self.store.remove_if(bucket, weight).await
+    }
+
+    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
+        self.store.has_moved(bucket, incarnation).await
     }
 
     async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {

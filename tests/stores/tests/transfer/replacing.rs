@@ -1,10 +1,7 @@
 //! What takes the place of a bucket that is there: nobody misses the old one before the new one is whole, whatever stops
 //! it, and what was written to the old one meanwhile is not lost to a version that was made without it.
 
-use keepline_stores::{
-    FailureCode,
-    transfer::{Head, Incoming, Keyed, Piece, Replaces, Weighed, Weight},
-};
+use keepline_stores::transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken, Weighed, Weight};
 use keepline_stores_tests::requests::{entries, existing};
 
 use super::*;
@@ -58,19 +55,20 @@ async fn one_that_is_there_is_there_until_the_whole_of_the_other_takes_its_place
                 Piece::Records { log: b"history", before: 0, records: &records },
             ];
             for piece in pieces {
-                assert!(to.import(incoming, piece).await.unwrap());
+                assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
                 assert_eq!(contents(&**to, &id).await, before);
                 assert_eq!(listed(&**to).await.unwrap(), std::slice::from_ref(&id));
             }
             // Nobody else goes on with it, and what is abandoned leaves everything as it was.
             let other = Incoming { id: "2", ..incoming };
             for piece in [pieces[1], pieces[3]] {
-                assert_eq!(to.import(other, piece).await.unwrap_err().code, FailureCode::Other);
+                assert_eq!(to.import(other, piece).await.unwrap(), Taken::Displaced);
             }
             to.import(other, Piece::Abandon).await.unwrap();
-            assert!(!to.import(incoming, Piece::End { replaces: Replaces::Nothing }).await.unwrap());
+            let end = Piece::End { replaces: Replaces::Nothing };
+            assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Exists);
             to.import(incoming, Piece::Abandon).await.unwrap();
-            assert!(to.import(incoming, pieces[1]).await.is_err());
+            assert_eq!(to.import(incoming, pieces[1]).await.unwrap(), Taken::Displaced);
             assert_eq!(contents(&**to, &id).await, before);
 
             assert!(is_copied(between(&from, to, true).bucket(&id).await.unwrap()));
@@ -118,10 +116,11 @@ async fn a_new_version_takes_the_place_of_the_one_that_it_was_made_of_and_no_oth
         let was = weight(&**to, &id).await;
         let head = aside.head(&id).await.unwrap().unwrap();
         let incoming = Incoming { bucket: &id, head: &head, id: "1" };
-        assert!(to.import(incoming, Piece::Begin { overwrite: true }).await.unwrap());
-        assert!(to.import(Incoming { id: "2", ..incoming }, Piece::Begin { overwrite: true }).await.unwrap());
+        for begun in [incoming, Incoming { id: "2", ..incoming }] {
+            assert_eq!(to.import(begun, Piece::Begin { overwrite: true }).await.unwrap(), Taken::Yes);
+        }
         let end = Piece::End { replaces: Replaces::Unchanged(&was) };
-        assert_eq!(to.import(incoming, end).await.unwrap_err().code, FailureCode::Other);
+        assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Displaced);
         assert_eq!(weight(&**to, &id).await, was);
 
         let mut writer = Writer::new();
@@ -153,7 +152,7 @@ async fn what_was_evicted_on_its_way_into_redis_is_missed() {
             Piece::Records { log: b"turns", before: 0, records: &one },
         ];
         for piece in before {
-            assert!(to.import(incoming, piece).await.unwrap());
+            assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
         }
         send(&server, &["DEL", &format!("rr:memory:~a:{evicted}")]);
         let after = [
@@ -167,12 +166,12 @@ async fn what_was_evicted_on_its_way_into_redis_is_missed() {
         let end = Piece::End { replaces: Replaces::Unchanged(&was) };
         let ended = to.import(incoming, end).await;
         if evicted.is_empty() {
-            assert!(ended.unwrap());
+            assert_eq!(ended.unwrap(), Taken::Yes);
             // Its answer was lost.
-            assert!(to.import(incoming, end).await.unwrap());
+            assert_eq!(to.import(incoming, end).await.unwrap(), Taken::Yes);
             assert_eq!(weight(&*to, &id).await.digest, is.digest);
         } else {
-            assert_eq!(ended.unwrap_err().code, FailureCode::Other);
+            assert_eq!(ended.unwrap(), Taken::Displaced);
             assert_eq!(weight(&*to, &id).await, was);
         }
     }
@@ -194,7 +193,7 @@ async fn what_was_broken_off_in_redis_goes_by_itself() {
         Piece::Records { log: b"turns", before: 0, records: &records },
     ];
     for piece in pieces {
-        assert!(to.import(incoming, piece).await.unwrap());
+        assert_eq!(to.import(incoming, piece).await.unwrap(), Taken::Yes);
     }
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let left = keys(&server);
@@ -205,6 +204,7 @@ async fn what_was_broken_off_in_redis_goes_by_itself() {
     }
     assert_eq!(to.scan_buckets().await.unwrap(), []);
     // The next try finds nothing of it.
-    assert!(to.import(Incoming { id: "2", ..incoming }, Piece::Begin { overwrite: false }).await.unwrap());
+    let next = Incoming { id: "2", ..incoming };
+    assert_eq!(to.import(next, Piece::Begin { overwrite: false }).await.unwrap(), Taken::Yes);
     assert_eq!(keys(&server).len(), 1);
 }

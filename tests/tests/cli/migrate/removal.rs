@@ -77,7 +77,10 @@ async fn what_was_written_after_it_was_compared_is_never_deleted_whoever_wrote_i
     assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Done);
     // A value of no key of the session's is not the session's.
     assert!(dump(&from).keys().all(|key| key == "rr:memory:s:new"), "{:?}", dump(&from));
-    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Gone);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Moved);
+    // Somebody else's deletion is told from that.
+    send(&from, &[b"DEL", b"rr:memory:s:__writers__"]);
+    assert_eq!(transfer.remove(&requests::session("s")).await.unwrap(), Removed::Deleted);
 }
 
 #[tokio::test]

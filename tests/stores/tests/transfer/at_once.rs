@@ -1,0 +1,285 @@
+//! Two transfers of one bucket at once, and deletions in the middle of one: whatever falls between two steps, the bucket is
+//! whole on one side, and no transfer reports more than it knows.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use keepline_stores::{
+    BucketPage, Deletion, Failure, StoreCapabilities,
+    transfer::{Head, Incoming, Keyed, Mark, Piece, Stamp, Taken, Weighed, Weight},
+};
+
+use super::*;
+
+type Interlude = BoxFuture<'static, ()>;
+
+/// Counts the calls of a transfer, and has something else done before one of them.
+struct Turns {
+    calls: AtomicU64,
+    before: u64,
+    interlude: Mutex<Option<Interlude>>,
+}
+
+impl Turns {
+    fn new(before: u64, interlude: Interlude) -> Arc<Self> {
+        Arc::new(Self { calls: AtomicU64::new(0), before, interlude: Mutex::new(Some(interlude)) })
+    }
+
+    async fn call(&self) {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == self.before {
+            let interlude = self.interlude.lock().unwrap().take();
+            interlude.unwrap().await;
+        }
+    }
+
+    fn has_come(&self) -> bool {
+        self.interlude.lock().unwrap().is_none()
+    }
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turns").field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+/// One of the two stores of a transfer.
+#[derive(Debug)]
+struct Interrupted {
+    store: Arc<dyn TransferStore>,
+    turns: Arc<Turns>,
+}
+
+#[async_trait]
+impl Store for Interrupted {
+    async fn transact(&self, writer: &Writer, what: &Transaction, deadline: Deadline) -> Result<Receipt, Failure> {
+        self.store.transact(writer, what, deadline).await
+    }
+
+    async fn list_buckets(
+        &self,
+        kind: BucketKind,
+        cursor: &str,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<BucketPage, Failure> {
+        self.store.list_buckets(kind, cursor, limit, deadline).await
+    }
+
+    async fn delete_bucket(
+        &self,
+        writer: &Writer,
+        bucket: &BucketId,
+        incarnation: Option<&str>,
+        max_keys: u32,
+        deadline: Deadline,
+    ) -> Result<Deletion, Failure> {
+        self.store.delete_bucket(writer, bucket, incarnation, max_keys, deadline).await
+    }
+
+    fn capabilities(&self) -> StoreCapabilities {
+        self.store.capabilities()
+    }
+}
+
+#[async_trait]
+impl TransferStore for Interrupted {
+    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
+        self.turns.call().await;
+        self.store.head(bucket).await
+    }
+
+    async fn entries(
+        &self,
+        bucket: &BucketId,
+        of: Keyed<'_>,
+        keys: &[Vec<u8>],
+    ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+        self.turns.call().await;
+        self.store.entries(bucket, of, keys).await
+    }
+
+    async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure> {
+        self.turns.call().await;
+        self.store.records(bucket, log, before).await
+    }
+
+    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure> {
+        self.turns.call().await;
+        self.store.stamps(bucket).await
+    }
+
+    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
+        self.turns.call().await;
+        self.store.import(incoming, piece).await
+    }
+
+    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
+        self.turns.call().await;
+        self.store.weigh(bucket).await
+    }
+
+    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
+        self.turns.call().await;
+        self.store.remove_if(bucket, weight).await
+    }
+
+    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
+        self.turns.call().await;
+        self.store.has_moved(bucket, incarnation).await
+    }
+
+    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
+        self.store.mark(what, name).await
+    }
+}
+
+/// Both stores of a transfer, interrupted before one of its calls.
+fn interrupted(transfer: &Transfer, turns: &Arc<Turns>) -> Transfer {
+    let interrupted = |store: &Arc<dyn TransferStore>| -> Arc<dyn TransferStore> {
+        Arc::new(Interrupted { store: store.clone(), turns: turns.clone() })
+    };
+    Transfer { from: interrupted(&transfer.from), to: interrupted(&transfer.to), overwrite: transfer.overwrite }
+}
+
+/// What `migrate --delete` does with a bucket.
+async fn moved(transfer: &Transfer, id: &BucketId) -> (Transferred, Option<Removed>) {
+    let transferred = transfer.bucket(id).await.unwrap();
+    let removed = match transferred {
+        Transferred::Copied { .. } | Transferred::AlreadyThere { .. } => Some(transfer.remove(id).await.unwrap()),
+        _ => None,
+    };
+    (transferred, removed)
+}
+
+fn small(id: &BucketId) -> Transaction {
+    let operations = [put("a", "1"), put_in("notes", &[("x", "1")]), append("turns", &["1", "2"])];
+    transaction(id, create(), operations)
+}
+
+async fn told(store: &dyn TransferStore, id: &BucketId) -> Option<(String, Vec<Outcome>)> {
+    let all = [get_all(), get_all_in("notes"), read_all("turns")];
+    let receipt = ask(store, &transaction(id, unused(), all)).await;
+    (receipt.status == Status::Applied).then_some((receipt.incarnation, receipt.outcomes))
+}
+
+async fn delete(store: &dyn TransferStore, id: &BucketId) {
+    store.delete_bucket(Writer::new().advance(), id, None, 0, Deadline::NEVER).await.unwrap();
+}
+
+/// Stores of each kind in pairs, and what keeps them.
+struct Pairs {
+    _servers: [RedisServer; 2],
+    _places: [TempDir; 2],
+    all: [(Arc<dyn TransferStore>, Arc<dyn TransferStore>); 3],
+}
+
+fn pairs() -> Pairs {
+    let servers = [(); 2].map(|()| RedisServer::start().unwrap());
+    let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [redis_a, redis_b] = servers.each_ref().map(redis);
+    let [directory_a, directory_b] = places.each_ref().map(|place| in_directory(place.path()));
+    let all = [(redis_a.clone(), redis_b), (directory_a.clone(), directory_b), (redis_a, directory_a)];
+    Pairs { _servers: servers, _places: places, all }
+}
+
+#[tokio::test]
+async fn two_transfers_that_delete_what_they_have_copied_lose_nothing_and_agree() {
+    let (pairs, id) = (pairs(), session("s"));
+    for (from, to) in &pairs.all {
+        for (ours, theirs) in [(false, false), (true, false), (false, true), (true, true)] {
+            for before in 0.. {
+                delete(&**from, &id).await;
+                delete(&**to, &id).await;
+                ask(&**from, &small(&id)).await;
+                let was = told(&**from, &id).await;
+                let (ours, theirs) = (between(from, to, ours), between(from, to, theirs));
+                let interlude = {
+                    let id = id.clone();
+                    async move { _ = moved(&theirs, &id).await }
+                };
+                let turns = Turns::new(before, Box::pin(interlude));
+                let outcome = moved(&interrupted(&ours, &turns), &id).await;
+                assert_eq!(told(&**to, &id).await, was, "before {before}: {outcome:?}");
+                assert_eq!(told(&**from, &id).await, None, "before {before}: {outcome:?}");
+                assert!(
+                    !matches!(outcome, (Transferred::Conflict | Transferred::Changing | Transferred::Deleted, _)),
+                    "before {before}: {outcome:?}"
+                );
+                if !turns.has_come() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_other_transfer_saw_later_is_not_overwritten_by_what_this_one_saw() {
+    let (pairs, id) = (pairs(), session("s"));
+    for (from, to) in &pairs.all {
+        for before in 0.. {
+            delete(&**from, &id).await;
+            delete(&**to, &id).await;
+            ask(&**from, &small(&id)).await;
+            let transfer = between(from, to, true);
+            let interlude = {
+                let (id, transfer) = (id.clone(), transfer.clone());
+                async move {
+                    ask(&*transfer.from, &transaction(&id, unused(), [put("later", "1"), append("turns", &["3"])]))
+                        .await;
+                    moved(&transfer, &id).await;
+                }
+            };
+            let turns = Turns::new(before, Box::pin(interlude));
+            let outcome = moved(&interrupted(&transfer, &turns), &id).await;
+            if !turns.has_come() {
+                break;
+            }
+            let sides = [told(&**from, &id).await, told(&**to, &id).await];
+            let is_whole = |side: &Option<(String, Vec<Outcome>)>| {
+                side.as_ref().is_some_and(|(_, outcomes)| format!("{outcomes:?}").contains("later"))
+            };
+            // It moved before the write came: that one found nothing to write to.
+            let is_early = outcome.1 == Some(Removed::Done) && sides[0].is_none();
+            assert!(is_early || sides.iter().any(is_whole), "before {before}: {outcome:?}, {sides:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_in_the_middle_leaves_no_shell_and_is_reported() {
+    let (pairs, id) = (pairs(), session("s"));
+    for (from, to) in &pairs.all {
+        for before in 0.. {
+            delete(&**from, &id).await;
+            delete(&**to, &id).await;
+            ask(&**from, &small(&id)).await;
+            let was = told(&**from, &id).await;
+            let transfer = between(from, to, false);
+            let interlude = {
+                let (id, from) = (id.clone(), from.clone());
+                async move { delete(&*from, &id).await }
+            };
+            let turns = Turns::new(before, Box::pin(interlude));
+            let outcome = moved(&interrupted(&transfer, &turns), &id).await;
+            if !turns.has_come() {
+                break;
+            }
+            match (outcome, told(&**to, &id).await) {
+                ((Transferred::Gone, None), None) => {}
+                (
+                    (Transferred::Deleted, None) | (Transferred::Copied { .. }, Some(Removed::Deleted | Removed::Done)),
+                    copy,
+                ) => {
+                    assert_eq!(copy, was, "before {before}: {outcome:?}");
+                }
+                (outcome, copy) => panic!("before {before}: {outcome:?}, {copy:?}"),
+            }
+        }
+    }
+}
