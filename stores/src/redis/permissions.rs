@@ -69,8 +69,9 @@ impl Permissions {
         self.0.load(Ordering::Relaxed) & needs as u8 != 0
     }
 
+    /// What needs more needs all that less does, too.
     fn note(&self, needs: Needs) {
-        self.0.fetch_or(needs as u8, Ordering::Relaxed);
+        self.0.fetch_or(needs as u8 | (needs as u8 - 1), Ordering::Relaxed);
     }
 
     /// Something was denied after all: somebody has changed the user's rules.
