@@ -97,6 +97,9 @@ impl<H: Host> Filter<H> {
     /// the life of it that the question saw, and to no other. Without a turn, or with that of a question that
     /// failed, nothing is known of a life: the session is opened, or created.
     pub fn answer(&self, entry: &AnswerEntry<'_>) -> AnswerReply {
+        if !self.config.memory_enabled {
+            return AnswerReply::of(Effect::Passed);
+        }
         let AnswerEntry { text, turn, .. } = *entry;
         let metadata = Metadata::parse(entry.metadata, false);
         if let Some(options) = &self.config.conversation {

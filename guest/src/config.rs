@@ -41,6 +41,8 @@ pub struct Config {
     pub max_history: u64,
     /// Whether they do.
     pub auto_summarize: bool,
+    /// Whether entries get and leave memory. Without it, nothing is stored, and what a client forged is taken away.
+    pub memory_enabled: bool,
     /// See [`UnboundContext`].
     pub unbound_context: UnboundContext,
     /// The longest value, as JSON.
@@ -61,6 +63,7 @@ impl Default for Config {
             session_ttl_mode: TtlMode::Fixed,
             max_history: 100,
             auto_summarize: true,
+            memory_enabled: true,
             unbound_context: UnboundContext::Keep,
             max_value_bytes: 1 << 20,
             max_context_bytes: 2 << 20,
@@ -95,7 +98,7 @@ pub(crate) const MAX_KEYS: u64 = 10_000;
 pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
-                       unbound_context, max_value_bytes, max_context_bytes, max_keys";
+                       memory_enabled, unbound_context, max_value_bytes, max_context_bytes, max_keys";
 
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
@@ -167,6 +170,7 @@ impl Config {
             ),
             "max_history" => reader.integer(&mut self.max_history, default.max_history, 0, MAX_HISTORY),
             "auto_summarize" => reader.boolean(&mut self.auto_summarize, default.auto_summarize),
+            "memory_enabled" => reader.boolean(&mut self.memory_enabled, default.memory_enabled),
             "unbound_context" => reader.choice(
                 &mut self.unbound_context,
                 default.unbound_context,
@@ -206,6 +210,9 @@ impl Config {
             self.max_context_bytes,
             self.max_keys,
         );
+        if !self.memory_enabled {
+            out.push_str(", \"memory_enabled\": false");
+        }
         if let Some(conversation) = &self.conversation {
             conversation.write(&mut out);
         }

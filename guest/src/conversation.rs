@@ -74,8 +74,8 @@
 //! nothing: no session is created (it is `failed` if there is none), no use of one counted, and `memory_trace` comes along;
 //! `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
 //!
-//! Attached to questions: `memory_messages`, the window, as chat messages (`role` `user`, `assistant` or `tool`, never
-//! `system`; `content`; `tool_calls`, `tool_call_id`), or as one text. `memory_summary`, a message of the user's role, to
+//! Attached to questions: `memory_messages`, the window, as chat messages (`role` `user`, `assistant` or `tool`, and
+//! `system` or `developer` of instructions that an operator has set; `content`; `tool_calls`, `tool_call_id`), or as one text. `memory_summary`, a message of the user's role, to
 //! come before them. `memory_recall`, an object: `text`, to stand directly before the question as a user's message, and
 //! `passages`, in order of time, each with `session`, `position`, `at`, `role`, `source`, `trust`, `text`, `score` (a share
 //! of the best one's) and `why` (`terms`, `speaker`, `date`, `time`). `memory_model`, the model that is set for the session
@@ -98,6 +98,7 @@
 pub mod activity;
 pub(crate) mod ask;
 mod attach;
+mod chat_form;
 pub(crate) mod commit;
 mod cuts;
 pub mod desk;

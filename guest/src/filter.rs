@@ -200,6 +200,9 @@ impl<H: Host> Filter<H> {
             }
         };
 
+        if !self.config.memory_enabled {
+            return QuestionReply { metadata: metadata.stripped(), ..QuestionReply::untouched(Effect::Passed) };
+        }
         let mut reply = QuestionReply::untouched(Effect::Resumed);
         let remembered = match &self.config.conversation {
             Some(options) => self.converse(options, session, entry, &metadata, &mut reply),

@@ -8,6 +8,8 @@ use crate::store::{Host, Level};
 pub(crate) const SESSION: &str = "keepline.session";
 /// Stored texts that could not be read.
 pub(crate) const VALUE: &str = "keepline.value";
+/// What of an operator's messages is not stored.
+pub(crate) const MESSAGES: &str = "keepline.messages";
 /// What was left out.
 pub(crate) const LIMIT: &str = "keepline.limit";
 /// The store failed, or can do less than others.

@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 pub use self::explain::explain;
 use crate::{
+    chat_messages::ChatMessage,
     cli::{ConversationCommand, TranscriptArguments, WindowArguments},
     error::{Coded, Usage},
     json_text::{self, Stored},
@@ -38,18 +39,25 @@ const SHOWN: usize = 200;
 /// The parent that stands for the newest message.
 const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Do what a command of `keepline session` asks for.
+/// Do what a command of `keepline session` asks for. `appended`: the messages that it adds.
 pub async fn serve(
     keepline: &Keepline,
     sessions: &mut Sessions,
     json: bool,
     command: &ConversationCommand,
+    appended: Option<&[ChatMessage]>,
 ) -> Result<()> {
-    let done = done(keepline, sessions, json, command).await;
+    let done = done(keepline, sessions, json, command, appended).await;
     done.map_err(|error| of_no_app(command.transcript(), error))
 }
 
-async fn done(keepline: &Keepline, sessions: &mut Sessions, json: bool, command: &ConversationCommand) -> Result<()> {
+async fn done(
+    keepline: &Keepline,
+    sessions: &mut Sessions,
+    json: bool,
+    command: &ConversationCommand,
+    appended: Option<&[ChatMessage]>,
+) -> Result<()> {
     match command {
         ConversationCommand::Describe { transcript } => describe(sessions, json, transcript).await,
         ConversationCommand::Messages { transcript, thread, id, role, search, limit, before } => {
@@ -83,7 +91,10 @@ async fn done(keepline: &Keepline, sessions: &mut Sessions, json: bool, command:
                 "",
             )
         }
-        ConversationCommand::Append(arguments) => append::append(keepline, sessions, json, arguments).await,
+        ConversationCommand::Append(arguments) => match appended {
+            Some(messages) => append::append_messages(keepline, json, arguments, messages).await,
+            None => append::append(keepline, sessions, json, arguments).await,
+        },
         ConversationCommand::Edit { transcript, position, text } => {
             let mut patient = patient(keepline, &transcript.session).await?;
             let changed = patient.rewrite(named(transcript), *position, Some(text)).await?;
@@ -264,7 +275,7 @@ struct ShownPage<'a> {
 
 /// A message for people.
 fn row(message: &Message) -> [String; 4] {
-    let record: Value = serde_json::from_str(&message.text).unwrap_or_default();
+    let record: Value = json_text::parsed(&message.text).unwrap_or_default();
     let text = |name: &str| text_of(&record, name);
     [message.position.to_string(), text("id"), text("role"), said(&record)]
 }

@@ -7,7 +7,8 @@ use std::{borrow::Cow, io::Read};
 
 use anyhow::{Context, Result};
 use keepline::lend::is_printable;
-use serde::{Serialize, Serializer};
+use keepline_json::mended;
+use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
 
 use crate::error::Usage;
@@ -54,6 +55,12 @@ impl Serialize for Stored<'_> {
     }
 }
 
+/// Reads JSON as other programs write it: with halves of surrogate pairs, `NaN` and a byte order mark.
+pub fn parsed<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    // What can't be mended says best itself what is wrong with it.
+    serde_json::from_str(&mended(text).unwrap_or(Cow::Borrowed(text)))
+}
+
 /// A value as it is given on the command line or, for `-`, on standard input.
 pub fn json_value(given: &str, is_text: bool) -> Result<String> {
     let mut read = String::new();
@@ -96,6 +103,13 @@ mod tests {
             assert_eq!(serde_json::to_string(&[Stored(stored)]).unwrap(), format!("[{stored}]"));
         }
         assert_eq!(serde_json::to_string(&Stored("NaN")).unwrap(), "\"NaN\"");
+    }
+
+    #[test]
+    fn json_of_other_programs_is_read() {
+        let found: Value = parsed("\u{feff}{\"a\":\"\\ud83e\",\"b\":NaN}").unwrap();
+        assert_eq!(found, serde_json::json!({"a": "\u{fffd}", "b": null}));
+        assert!(parsed::<Value>("{\"a\"").is_err());
     }
 
     #[test]

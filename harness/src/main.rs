@@ -5,6 +5,7 @@
 //! standard error.
 
 mod bench;
+mod chat_messages;
 mod cli;
 mod component;
 mod config;

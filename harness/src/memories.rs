@@ -3,9 +3,9 @@
 //! Promises what [`session`](crate::session) promises of its output, and that what was remembered is found by the next
 //! command: what is due after an answer is done before this one ends.
 
-use std::{collections::BTreeMap, io::Read, process::ExitCode};
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use keepline::{
     Keepline,
     maintenance::Outcome,
@@ -22,6 +22,7 @@ use serde_json::{
 };
 
 use crate::{
+    chat_messages::{self, ChatMessage},
     cli::{Global, MemoriesArguments, RememberArguments},
     error::{Coded, Usage},
     json_text::Stored,
@@ -90,21 +91,15 @@ fn metadata(arguments: &RememberArguments) -> Result<String> {
 }
 
 fn messages() -> Result<Vec<Value>> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("can't read the messages from standard input")?;
-    let read: Value = serde_json::from_str(text.trim_start_matches('\u{feff}'))
-        .map_err(|error| Usage(format!("standard input is not valid JSON: {error}")))?;
-    let messages = match read {
-        Value::Object(mut members) => members.remove("messages").unwrap_or_default(),
-        other => other,
-    };
-    match messages {
-        Value::Array(messages) => Ok(messages),
-        _ => {
-            let must = "standard input must be a JSON array of messages, or an object with \"messages\"";
-            Err(Usage(must.into()).into())
+    let wrong = |error: anyhow::Error| match error.downcast::<Coded>() {
+        Ok(Coded { message, .. }) => {
+            let forms = "JSON lines, a JSON array, or an object with \"messages\"";
+            Usage(format!("standard input must hold messages as {forms}: {message}")).into()
         }
-    }
+        Err(other) => other,
+    };
+    let messages = chat_messages::read(Path::new("-")).map_err(wrong)?;
+    messages.iter().map(ChatMessage::value).collect()
 }
 
 /// `keepline memories`.

@@ -26,7 +26,8 @@ use tokio::runtime::Runtime;
 
 use self::pages::{Pages, stuck};
 use crate::{
-    cli::{ConversationCommand, GRACE, Global, SessionArguments, SessionCommand},
+    chat_messages::{self, ChatMessage},
+    cli::{AppendArguments, ConversationCommand, GRACE, Global, SessionArguments, SessionCommand},
     conversation,
     ending::Ending,
     error::Coded,
@@ -53,10 +54,16 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         SessionCommand::Put { value, text, .. } => json_value(value, *text)?,
         _ => String::new(),
     };
+    let appended = match &arguments.command {
+        SessionCommand::Conversation(ConversationCommand::Append(AppendArguments { file: Some(file), .. })) => {
+            Some(chat_messages::read(file)?)
+        }
+        _ => None,
+    };
     watched(global, arguments.command.only_reads(), async |keepline, config, runtime| {
         let maintain = || setup::maintenance(&keepline, config, runtime);
         let sessions = keepline.sessions();
-        let mut desk = Desk { keepline: keepline.clone(), sessions, maintain, json: arguments.json, put };
+        let mut desk = Desk { keepline: keepline.clone(), sessions, maintain, json: arguments.json, put, appended };
         desk.serve(&arguments.command).await
     })
 }
@@ -118,6 +125,8 @@ struct Desk<M> {
     json: bool,
     /// The value to put.
     put: String,
+    /// The messages to append.
+    appended: Option<Vec<ChatMessage>>,
 }
 
 impl<M: Fn() -> Result<Maintenance>> Desk<M> {
@@ -170,7 +179,8 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
             // Served without the plugin.
             SessionCommand::Export(_) | SessionCommand::Import(_) => Ok(()),
             SessionCommand::Conversation(command) => {
-                conversation::serve(&self.keepline, &mut self.sessions, self.json, command).await
+                let appended = self.appended.as_deref();
+                conversation::serve(&self.keepline, &mut self.sessions, self.json, command, appended).await
             }
         }
     }

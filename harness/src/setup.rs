@@ -20,7 +20,7 @@ use crate::{
     error::{self, Usage},
     moving::archive,
     openai::{completions, embeddings},
-    terminal, tokens,
+    runtime, terminal, tokens,
 };
 
 /// The configuration that the flags, the environment and the file make together. Warnings are told.
@@ -57,7 +57,7 @@ pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Co
         sources.set.extend(directory_fields("--to-dir", directory, "--to", &arguments.to)?);
     }
     sources.set.extend(arguments.to.iter().cloned());
-    Ok(Config::resolve(sources)?)
+    settled(Config::resolve(sources)?)
 }
 
 fn sources(global: &Global) -> Result<Sources> {
@@ -107,6 +107,19 @@ fn resolve(sources: Sources) -> Result<Config> {
     }
     if let Some(place) = store_place(&config) {
         error::note_store_place(place);
+    }
+    settled(config)
+}
+
+/// With the key prefix under which there are sessions.
+fn settled(mut config: Config) -> Result<Config> {
+    if config.has_earlier_key_prefix() {
+        if let Err(failure) = runtime::single()?.block_on(config.settle_key_prefix()) {
+            terminal::warning(&format!(
+                "can't tell whether Redis holds sessions under the key prefix \"{}\", so it is used: {failure}",
+                config.host.key_prefix
+            ));
+        }
     }
     Ok(config)
 }

@@ -222,13 +222,13 @@ impl<'a> ShownFound<'a> {
 }
 
 fn found_row(found: &FoundMessage) -> [String; 5] {
-    let record: Value = serde_json::from_str(&found.text).unwrap_or_default();
+    let record: Value = json_text::parsed(&found.text).unwrap_or_default();
     let title = found.title.clone().unwrap_or_default();
     [found.session.clone(), title, found.position.to_string(), text_of(&record, "role"), said(&record)]
 }
 
 fn session_row(session: &str) -> [String; 6] {
-    let session: Value = serde_json::from_str(session).unwrap_or_default();
+    let session: Value = json_text::parsed(session).unwrap_or_default();
     let text = |name: &str| text_of(&session, name);
     let ago = |name: &str| {
         let seconds = session.get(name).and_then(Value::as_f64);

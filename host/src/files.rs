@@ -65,7 +65,7 @@ pub(crate) async fn resolved(metadata: &str, resolver: &dyn FileResolver, log: &
         }
     })?;
     let raw = found?;
-    let mut messages: Vec<Value> = serde_json::from_str(raw).ok()?;
+    let mut messages: Vec<Value> = serde_json::from_str(&json::mended(raw)?).ok()?;
     for message in &mut messages {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
         for part in std::mem::take(parts) {

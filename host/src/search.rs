@@ -4,6 +4,7 @@
 //! another owner's session is found. Put together from the component's lists and messages: words are literal, an index knows
 //! nothing of them.
 
+use keepline_json::mended;
 use serde_json::Value;
 
 use crate::{
@@ -184,7 +185,7 @@ struct ListedSession {
 
 impl ListedSession {
     fn parse(text: &str) -> Option<Self> {
-        let entry: Value = serde_json::from_str(text).ok()?;
+        let entry: Value = serde_json::from_str(&mended(text)?).ok()?;
         let text = |name: &str, max: usize| {
             entry.get(name).and_then(Value::as_str).filter(|text| text.len() <= max).map(ToOwned::to_owned)
         };
@@ -247,7 +248,7 @@ impl Words {
 
     /// Whether all of them are in a message: in what was said, in a tool's name or in what it was asked for.
     fn are_in(&self, record: &str) -> bool {
-        let record: Value = serde_json::from_str(record).unwrap_or_default();
+        let record: Value = mended(record).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
         let mut said = String::new();
         for pointer in ["/content", "/tool/name", "/tool/arguments"] {
             match record.pointer(pointer) {
@@ -294,7 +295,9 @@ mod tests {
 
     #[test]
     fn all_words_are_literal_and_in_either_case() {
-        let record = r#"{"content":"Größe (a+b)","tool":{"name":"Look","arguments":{"where":"Leipzig"}}}"#;
+        // Python writes half of a surrogate pair, and NaN.
+        let record =
+            r#"{"content":"Größe (a+b) \ud83e","n":NaN,"tool":{"name":"Look","arguments":{"where":"Leipzig"}}}"#;
         for (words, is_in) in [
             ("GRÖSSE", false),
             ("größe", true),

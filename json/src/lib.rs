@@ -6,8 +6,10 @@
 
 use std::borrow::Cow;
 
+mod mend;
 mod scan;
 
+pub use mend::mended;
 pub use scan::{Form, elements, is_value, members, named, object, rest_of_object};
 
 /// Whether the raw key (with quotes) spells `name`.

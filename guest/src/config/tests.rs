@@ -11,7 +11,7 @@ fn absent_and_null_options_have_their_defaults() {
 #[test]
 fn all_options_are_read_and_told() {
     let text = r#"{"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_history": 100.0,
-        "auto_summarize": false, "unbound_context": "strip", "max_value_bytes": 1e3,
+        "auto_summarize": false, "memory_enabled": false, "unbound_context": "strip", "max_value_bytes": 1e3,
         "max_context_bytes": 7, "max_keys": 3}"#;
     let config = Config::parse(text).unwrap();
     assert_eq!(
@@ -21,6 +21,7 @@ fn all_options_are_read_and_told() {
             session_ttl_mode: TtlMode::Sliding,
             max_history: 100,
             auto_summarize: false,
+            memory_enabled: false,
             unbound_context: UnboundContext::Strip,
             max_value_bytes: 1000,
             max_context_bytes: 7,

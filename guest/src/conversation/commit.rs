@@ -145,6 +145,7 @@ impl<H: Host> Filter<H> {
         let asked = entry.question_text.or(said.question.as_deref()).filter(|text| !text.trim().is_empty());
         // Of files alone there is a message without a text.
         let asked = asked.or(state.files.is_some().then_some(""));
+        let details = said.details().unwrap_or_default();
         let about = About {
             turn: &state.turn,
             question_id: &state.question,
@@ -157,6 +158,7 @@ impl<H: Host> Filter<H> {
             parent: state.parent.as_deref(),
             value_bytes: value.as_ref().map_or(0, String::len),
             budget,
+            details: &details,
         };
         let lacks_question = state.has_text && about.question.is_none_or(str::is_empty) && !state.is_unwritten;
         let step = Step::new(options, entry, &about);

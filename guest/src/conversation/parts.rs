@@ -69,6 +69,11 @@ pub(super) fn with_texts(parts: &str, mut changed: impl FnMut(Cow<'_, str>) -> O
     Some(out)
 }
 
+/// Whether a part is a text that says nothing.
+pub(super) fn is_blank(part: &str) -> bool {
+    raw_text(part).and_then(json::string).is_some_and(|text| text.trim().is_empty())
+}
+
 /// A part's text as it is written.
 fn raw_text(part: &str) -> Option<&str> {
     if part.starts_with('"') {

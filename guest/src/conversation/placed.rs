@@ -1,13 +1,16 @@
 //! Where messages go that are put in the place of a transcript: their turns, their branches, the keys that lead to them.
 //!
-//! Promises what the answers' lane promises of its records, whoever wrote them first. Refuses what
-//! `replace` refuses.
+//! Promises what the answers' lane promises of its records, whoever wrote them first. A result whose call is older belongs
+//! to the turn of that call. Refuses what `replace` refuses.
+
+use std::collections::HashSet;
 
 use keepline_json as json;
 
 use super::ask::{own_key, turn_id};
+use super::chat_form::Converter;
 use super::options::Options;
-use super::record::{Kind, Record, Role};
+use super::record::{Kind, Record, Role, integer};
 use super::step;
 use super::take_in::take_in;
 use super::thread::Branches;
@@ -15,6 +18,8 @@ use crate::history;
 use crate::names::{repr, token};
 use crate::sessions::{Answer, Code, SessionProblem};
 
+/// Of the name of a source.
+const SOURCE_BYTES: usize = 64;
 /// Of a record, in JSON.
 const RECORD_BYTES: usize = 2 << 20;
 
@@ -42,7 +47,7 @@ pub(super) struct Follows {
 pub(super) struct Given {
     /// As a record of this schema.
     text: String,
-    number: usize,
+    pub number: u64,
     pub role: Role,
     has_turn: bool,
     /// The key of the message that it is said to follow.
@@ -50,7 +55,24 @@ pub(super) struct Given {
 }
 
 impl Given {
-    pub(super) fn of(index: usize, text: &str, ids: &mut Vec<(String, usize)>) -> Answer<Self> {
+    /// A message becomes one record or several, or none. Their ids, and which they are, go into `ids`.
+    pub(super) fn add(
+        given: &mut Vec<Self>,
+        converter: &mut Converter,
+        number: u64,
+        text: &str,
+        ids: &mut Vec<(String, usize)>,
+    ) -> Answer<()> {
+        let number = numbered(text).unwrap_or(number);
+        let unknown = || bad(number, "it is not a JSON object");
+        let text = json::mended(text).ok_or_else(unknown)?;
+        for record in converter.records(&text, number).ok_or_else(unknown)? {
+            given.push(Self::of(given.len(), number, &record, ids)?);
+        }
+        Ok(())
+    }
+
+    fn of(index: usize, number: u64, text: &str, ids: &mut Vec<(String, usize)>) -> Answer<Self> {
         let (mut role, mut has_turn, mut id, mut parent, mut is_text) = (None, false, None, None, true);
         let string = |raw| json::string(raw).filter(|text| !text.is_empty());
         let is_read = json::members(text, |key, raw| match json::string(key).as_deref() {
@@ -62,15 +84,18 @@ impl Given {
             _ => {}
         });
         let parent = parent.map(|id| token(&id).into_owned());
-        let mut given = Self { text: String::new(), number: index + 1, role: Role::User, has_turn, parent };
+        let mut given = Self { text: String::new(), number, role: Role::User, has_turn, parent };
         let body = text.trim_end().strip_suffix('}').filter(|_| is_read.is_some());
         let Some(body) = body else { return Err(given.bad("it is not a JSON object")) };
         given.role = match role.as_deref() {
             Some("user") => Role::User,
             Some("assistant") => Role::Assistant,
             Some("tool") => Role::Tool,
+            Some("system") => Role::System,
+            Some("developer") => Role::Developer,
             Some(other) => {
-                return Err(given.bad(&["its role is ", &repr(other), ", not user, assistant or tool"].concat()));
+                let what = ["its role is ", &repr(other), ", not user, assistant, tool, system or developer"].concat();
+                return Err(given.bad(&what));
             }
             None => return Err(given.bad("it has no role")),
         };
@@ -86,8 +111,23 @@ impl Given {
     }
 
     pub(super) fn bad(&self, what: &str) -> SessionProblem {
-        SessionProblem::new(Code::InvalidValue, ["Message ", &*self.number.to_string(), ": ", what].concat())
+        bad(self.number, what)
     }
+}
+
+fn bad(number: u64, what: &str) -> SessionProblem {
+    SessionProblem::new(Code::InvalidValue, ["Message ", &*number.to_string(), ": ", what].concat())
+}
+
+/// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
+fn numbered(text: &str) -> Option<u64> {
+    let mut number = None;
+    json::members(text, |key, raw| {
+        if json::key_is(key, "line") {
+            number = integer(raw);
+        }
+    })?;
+    number
 }
 
 /// Messages as they are to be stored.
@@ -103,12 +143,33 @@ pub(super) struct Placed<'a> {
     pub branches: Vec<(String, String)>,
     /// Whole results.
     pub results: Vec<(String, String)>,
-    /// Calls that were made: their turns, and whether there is a result.
-    pub calls: Vec<(String, String, bool)>,
+    /// Calls that were made, of an earlier piece those of its end as well.
+    pub calls: Vec<Call>,
+    /// Results of calls that nobody made, or that have one already.
+    pub unpaired: Vec<u64>,
+    /// Turns that have begun.
+    pub turns: HashSet<String>,
+    /// The messages come after those that there are.
+    pub is_added_to: bool,
+    /// The newest is an answer.
+    pub is_answered: bool,
     /// What was said first.
     pub first: Option<String>,
     /// The key of the newest.
     pub head: Option<String>,
+}
+
+/// A call of a tool.
+pub(super) struct Call {
+    pub turn: String,
+    pub id: String,
+    pub has_result: bool,
+}
+
+impl Call {
+    pub(super) fn of(turn: &str, id: &str) -> Self {
+        Self { turn: turn.to_owned(), id: id.to_owned(), has_result: false }
+    }
 }
 
 /// What is known of a message that is placed.
@@ -134,6 +195,7 @@ impl Placed<'_> {
         record.role = given.role;
         record.kind = match (record.role, &record.tool, record.kind) {
             (Role::Tool, _, _) => Kind::ToolResult,
+            (Role::System | Role::Developer, _, _) => Kind::Instruction,
             (Role::Assistant, Some(tool), _) if tool.arguments.is_some() => Kind::ToolCall,
             (_, _, Kind::Other) => Kind::Other,
             _ => Kind::Message,
@@ -147,23 +209,39 @@ impl Placed<'_> {
             self.branches.push((position.to_string(), Branches::entry(after, before)));
         }
 
-        // A turn begins with what a user says, or where the message says so.
+        // A turn begins with what a user says, or where the message says so. A result belongs to the turn of its call, and an
+        // instruction that follows an answer to none before it.
         let of_other = follows.map(|follows| follows.turn).filter(|turn| !turn.is_empty());
-        let turn = match &of_other {
+        let of_call = self.pair(given, &record, of_other.as_deref())?;
+        let begins = is_asked(&record) || (record.kind == Kind::Instruction && self.is_answered);
+        let turn = match (&of_other, of_call) {
             _ if given.has_turn => token(&record.turn).into_owned(),
-            Some(turn) if !is_asked(&record) => turn.clone(),
+            (_, Some(turn)) => turn,
+            (Some(turn), None) if !begins => turn.clone(),
             _ => turn_id(base.micros, position, &record.content),
         };
-        record.begins = of_other.as_ref() != Some(&turn);
+        record.is_apart &= self.is_answered && record.kind == Kind::ToolCall;
+        self.is_answered = record.role == Role::Assistant && record.kind == Kind::Message;
+        if record.kind == Kind::ToolCall {
+            let id = record.tool.as_ref().map(|tool| tool.call_id.to_string()).unwrap_or_default();
+            self.calls.push(Call::of(&turn, &id));
+        }
+        record.begins = of_other.as_ref() != Some(&turn) && !self.turns.contains(&turn);
+        self.turns.insert(turn.clone());
         record.total = record.begins.then_some(before);
         record.turn = turn.clone().into();
         record.parent = given.parent.as_deref().map(Into::into);
-        record.source = Some("import".into());
-        record.trust = Some("low".into());
+        let source = record.source.take().filter(|source| !source.is_empty()).unwrap_or("import".into());
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if source.len() > SOURCE_BYTES || !source.bytes().all(is_name) {
+            return Err(given.bad("its source is not 1 to 64 letters, digits, hyphens, underscores and dots"));
+        }
+        let is_low = source == "import" || record.trust.as_deref() == Some("low");
+        record.trust = is_low.then_some("low".into());
+        record.source = Some(source);
         if record.at == "0" {
             record.at = history::timestamp(base.micros).into();
         }
-        self.pair(given, &record)?;
         if let Some(whole) = take_in(options, &mut record).map_err(|what| given.bad(what))? {
             let key = token(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
             if let Some(tool) = &mut record.tool {
@@ -174,7 +252,7 @@ impl Placed<'_> {
         if self.first.is_none() && is_asked(&record) {
             self.first = Some(record.content.to_string());
         }
-        let question = self.name(&mut record, index);
+        let question = self.name(&mut record, index, position);
         let record = step::weigh(record);
         let total = before.saturating_add(record.weight);
         self.spots.push(Spot { total, turn, end: index, question });
@@ -187,7 +265,7 @@ impl Placed<'_> {
     }
 
     /// Notes where the message is found. The one whose key leads to the end of its turn, so far.
-    fn name(&mut self, record: &mut Record<'_>, index: usize) -> Option<usize> {
+    fn name(&mut self, record: &mut Record<'_>, index: usize, position: u64) -> Option<usize> {
         let own = record.id.take().filter(|id| !id.is_empty()).map(|id| token(&id).into_owned());
         let last = self.spots.last().filter(|spot| record.after.is_none() && spot.turn == record.turn);
         let question = last.and_then(|spot| spot.question);
@@ -203,7 +281,7 @@ impl Placed<'_> {
                 return Some(question);
             }
             // One more branch of a turn, and nobody can name it.
-            (None, None) => [&*own_key(&record.turn), "-", &*index.to_string()].concat(),
+            (None, None) => [&*own_key(&record.turn), "-", &*position.to_string()].concat(),
         };
         // With an answer that has an id, a question is found where it stands.
         if let (false, Some(question)) = (is_question, question)
@@ -219,25 +297,33 @@ impl Placed<'_> {
         is_question.then_some(index)
     }
 
-    /// A result belongs to a call of its turn.
-    fn pair(&mut self, given: &Given, record: &Record<'_>) -> Answer<()> {
+    /// The turn of the call whose result it is: the oldest call of that id in this turn that has none, or the newest one
+    /// of an earlier turn.
+    fn pair(&mut self, given: &Given, record: &Record<'_>, turn: Option<&str>) -> Answer<Option<String>> {
         if !matches!(record.kind, Kind::ToolCall | Kind::ToolResult) {
-            return Ok(());
+            return Ok(None);
         }
         let call = record.tool.as_ref().map(|tool| &*tool.call_id).filter(|call| !call.is_empty());
-        let Some(call) = call else { return Err(given.bad("it has no tool.call_id")) };
+        let Some(id) = call else { return Err(given.bad("it has no tool.call_id")) };
         if record.kind == Kind::ToolCall {
-            self.calls.push((record.turn.to_string(), call.to_owned(), false));
-            return Ok(());
+            return Ok(None);
         }
-        let known = self.calls.iter_mut().rev().find(|(turn, known, _)| *turn == record.turn && known == call);
-        match known {
-            Some((_, _, has_result)) if !*has_result => {
-                *has_result = true;
-                Ok(())
+        let is_open = |call: &Call| call.id == id && !call.has_result;
+        let own = given.has_turn.then_some(&*record.turn).or(turn);
+        let found = self.calls.iter().position(|call| is_open(call) && own == Some(&*call.turn));
+        let found = found.or_else(|| self.calls.iter().rposition(is_open));
+        match found.and_then(|index| self.calls.get_mut(index)) {
+            Some(call) => {
+                call.has_result = true;
+                Ok(Some(call.turn.clone()))
             }
-            Some(_) => Err(given.bad(&["call ", &repr(call), " has a result already"].concat())),
-            None => Err(given.bad(&["no earlier message of its turn makes the call ", &repr(call)].concat())),
+            None => {
+                // Of an earlier piece, only the newest calls are known.
+                if !self.is_added_to {
+                    self.unpaired.push(given.number);
+                }
+                Ok(None)
+            }
         }
     }
 }

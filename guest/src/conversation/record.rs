@@ -1,15 +1,16 @@
 //! The transcript's records: one JSON object each, of one schema with a version.
 //!
-//! Promises that what is written is read, that members which a reader does not know do no harm, and that nothing is
-//! ever read as a system's message. Refuses records of another version, and what is no record: the place of such a one
+//! Promises that what is written is read, that members which a reader does not know do no harm, and that only a record of
+//! the kind `instruction` is read as a system's or developer's message: operators set those, no entry does. Refuses records of another version, and what is no record: the place of such a one
 //! is kept, and nothing is made of it.
 //!
 //! Schema 1: `{"v": 1, "turn": …, "role": "user" | "assistant" | "tool", "content": …, "at": seconds, "weight": tokens}`
 //! and where they apply `id`, `parent` (a message's id), `begins` (whether a turn begins here), `total` (what the thread
 //! weighed before this turn), `after` (of the first record of a branch: the position that it goes on from), `kind`
-//! (`tool_call`, `tool_result`, `reasoning`, `compaction`, `other`; a message otherwise), `status` (`incomplete`),
-//! `tokens` (the host's count), `tool`, `files`, `truncated`, `model`, `metadata`, `source` (`import`, `summary`; else as
-//! the role says), `trust` (`low`), `raw`.
+//! (`tool_call`, `tool_result`, `instruction`, `reasoning`, `compaction`, `other`; a message otherwise), `status`
+//! (`incomplete`), `tokens` (the host's count), `tool`, `files`, `truncated`, `model`, `metadata`, `apart` (of a call that
+//! is not made with the text before it), `chat` (members that a chat message has beside its content, such as `name`),
+//! `source` (`import`, `summary`, or what an operator named; else as the role says), `trust` (`low`), `raw`. Readers that don't know `instruction` keep it and don't show it.
 
 mod removed;
 
@@ -32,6 +33,10 @@ pub enum Role {
     Assistant,
     /// What a tool gave.
     Tool,
+    /// The author of the pipeline; only of an [instruction](Kind::Instruction).
+    System,
+    /// The same, under the newer name.
+    Developer,
 }
 
 /// What a record is.
@@ -43,6 +48,8 @@ pub enum Kind {
     ToolCall,
     /// What it gave.
     ToolResult,
+    /// What an operator has set as the author's instruction.
+    Instruction,
     /// Anything else: it is kept, and not shown to models.
     Other,
 }
@@ -103,6 +110,10 @@ pub struct Record<'a> {
     pub model: Option<Cow<'a, str>>,
     /// More: a JSON object.
     pub metadata: Option<Cow<'a, str>>,
+    /// A call that is a message of its own, not one with the text before it.
+    pub is_apart: bool,
+    /// Members that a chat message has beside its content: a JSON object.
+    pub chat: Option<Cow<'a, str>>,
     /// A foreign item, as it came: JSON.
     pub raw: Option<Cow<'a, str>>,
     /// Where it is from, if not from whom the role says.
@@ -112,7 +123,7 @@ pub struct Record<'a> {
 }
 
 /// The members of a record, in the order in which they are written.
-const MEMBERS: [(&str, Member); 22] = [
+const MEMBERS: [(&str, Member); 24] = [
     ("v", Member::Version),
     ("id", Member::Id),
     ("parent", Member::Parent),
@@ -132,6 +143,8 @@ const MEMBERS: [(&str, Member); 22] = [
     ("truncated", Member::Truncated),
     ("model", Member::Model),
     ("metadata", Member::Metadata),
+    ("apart", Member::Apart),
+    ("chat", Member::Chat),
     ("raw", Member::Raw),
     ("source", Member::Source),
     ("trust", Member::Trust),
@@ -158,6 +171,8 @@ enum Member {
     Truncated,
     Model,
     Metadata,
+    Apart,
+    Chat,
     Raw,
     Source,
     Trust,
@@ -186,6 +201,8 @@ impl<'a> Record<'a> {
             truncated: false,
             model: None,
             metadata: None,
+            is_apart: false,
+            chat: None,
             raw: None,
             source: None,
             trust: None,
@@ -246,6 +263,8 @@ impl<'a> Record<'a> {
                 Member::Truncated => record.truncated = raw == "true",
                 Member::Model => record.model = Some(raw.into()),
                 Member::Metadata => record.metadata = container(raw, '{'),
+                Member::Apart => record.is_apart = raw == "true",
+                Member::Chat => record.chat = container(raw, '{'),
                 Member::Raw => record.raw = Some(raw.into()),
                 Member::Source => record.source = string(),
                 Member::Trust => record.trust = string(),
@@ -255,6 +274,8 @@ impl<'a> Record<'a> {
         record.role = match &*role? {
             "assistant" => Role::Assistant,
             "tool" => Role::Tool,
+            "system" if record.kind == Kind::Instruction => Role::System,
+            "developer" if record.kind == Kind::Instruction => Role::Developer,
             _ => Role::User,
         };
         (version == Some(VERSION) && !record.turn.is_empty()).then_some(record)
@@ -297,6 +318,8 @@ impl<'a> Record<'a> {
         push_flag(&mut out, "truncated", self.truncated);
         push_json(&mut out, "model", self.model.as_deref());
         push_json(&mut out, "metadata", self.metadata.as_deref());
+        push_flag(&mut out, "apart", self.is_apart);
+        push_json(&mut out, "chat", self.chat.as_deref());
         push_json(&mut out, "raw", self.raw.as_deref());
         push_text(&mut out, "source", self.source.as_deref());
         push_text(&mut out, "trust", self.trust.as_deref());
@@ -310,6 +333,8 @@ pub(super) fn role_name(role: Role) -> &'static str {
         Role::User => "user",
         Role::Assistant => "assistant",
         Role::Tool => "tool",
+        Role::System => "system",
+        Role::Developer => "developer",
     }
 }
 
@@ -319,6 +344,7 @@ fn kind_name(kind: Kind) -> Option<&'static str> {
         Kind::Message => None,
         Kind::ToolCall => Some("tool_call"),
         Kind::ToolResult => Some("tool_result"),
+        Kind::Instruction => Some("instruction"),
         Kind::Other => Some("other"),
     }
 }
@@ -328,6 +354,7 @@ fn kind(name: Option<&str>) -> Kind {
         Some("message") => Kind::Message,
         Some("tool_call") => Kind::ToolCall,
         Some("tool_result") => Kind::ToolResult,
+        Some("instruction") => Kind::Instruction,
         _ => Kind::Other,
     }
 }

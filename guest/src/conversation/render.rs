@@ -1,12 +1,13 @@
 //! The forms in which a window is attached: chat messages as chat APIs take them, or one text.
 //!
-//! Promises that nothing speaks as the system. A call and its result keep their id; a message's files come before its
+//! Promises that nothing speaks as the system but an operator's instruction. A call and its result keep their id; a message's files come before its
 //! text, in order, as they were given. Refuses nothing: a window is rendered whole.
 
 use std::borrow::Cow;
 
 use keepline_json::{self as json, push_string};
 
+use super::chat_form::BESIDE;
 use super::options::Options;
 use super::record::{Kind, Role, role_name};
 use super::window::Item;
@@ -37,11 +38,12 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
         } else {
             push_content(out, item);
         }
+        push_beside(out, item);
         // What a model says and the calls that it makes with it are one message. A turn need not begin with its user's.
         if item.role == Role::Assistant {
             let mut calls = is_call.then_some(item).into_iter().collect::<Vec<_>>();
             let is_with = |next: &&Item<'_, '_>| next.kind == Kind::ToolCall && next.record.turn == item.record.turn;
-            while let Some(call) = rest.next_if(is_with) {
+            while let Some(call) = rest.next_if(|next| is_with(next) && !(calls.is_empty() && next.record.is_apart)) {
                 calls.push(call);
             }
             push_calls(out, &calls);
@@ -49,6 +51,20 @@ pub(super) fn push_messages(out: &mut String, items: &[Item<'_, '_>]) {
         out.push('}');
     }
     out.push(']');
+}
+
+/// What a chat message has beside its content.
+fn push_beside(out: &mut String, item: &Item<'_, '_>) {
+    let Some(chat) = item.record.chat.as_deref().filter(|_| !item.is_made) else { return };
+    // Whatever else is stored there must not pass for what a message is.
+    let _ = json::members(chat, |key, raw| {
+        if BESIDE.iter().any(|name| json::key_is(key, name)) {
+            out.push(',');
+            for text in [key, ":", raw] {
+                out.push_str(text);
+            }
+        }
+    });
 }
 
 fn push_content(out: &mut String, item: &Item<'_, '_>) {
@@ -106,7 +122,7 @@ pub(super) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> St
     for item in items.iter().filter(|item| item.kind == Kind::Message) {
         let prefix = match item.role {
             Role::User => &options.human_prefix,
-            Role::Assistant | Role::Tool => &options.assistant_prefix,
+            Role::Assistant | Role::Tool | Role::System | Role::Developer => &options.assistant_prefix,
         };
         if !history.is_empty() {
             history.push('\n');

@@ -1,22 +1,25 @@
 //! Messages in the place of a transcript: repaired ones, or those that another program has kept.
 //!
 //! Promises that all of them are stored or none, by the rules of those that come as entries, and that they are known for
-//! what they are: imported, and of low trust. Refuses what would not be found again: roles that nobody has, ids that come
-//! twice, parents that are not there, results of calls that nobody made.
+//! what they are: of the source that they name, or else imported and of low trust. What is not stored of them is logged
+//! with their numbers. Refuses what would not be found again: roles that nobody has, ids that come twice, parents that are
+//! not there.
 
+use super::chat_form::Converter;
 use super::desk::{Address, Transcript, WHERE_IT_STANDS};
 use super::locate::Located;
 use super::omissions::COUNTERS;
 use super::options::Options;
-use super::placed::{Base, Follows, Given, Placed, is_asked};
+use super::placed::{Base, Call, Follows, Given, Placed, is_asked};
 use super::recall::correct::Fate;
-use super::record::{Record, Role, integer};
+use super::record::{Kind, Record, Role, integer};
 use super::rewrite::number;
 use super::upkeep::unchanged;
 use super::{
     BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
     recall, scope, title,
 };
+use crate::log;
 use crate::names::repr;
 use crate::reply::{self, Outcomes};
 use crate::sessions::{Answer, SessionProblem, Sessions, check_status, conflict, store_problem};
@@ -46,8 +49,9 @@ impl<H: Host> Sessions<H> {
         let default = Options::default();
         let options = options.unwrap_or(&default);
         let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
-        for text in messages {
-            given.push(Given::of(given.len(), text, &mut ids)?);
+        let mut converter = Converter::default();
+        for (number, text) in (1..).zip(messages) {
+            Given::add(&mut given, &mut converter, number, text, &mut ids)?;
         }
         let ids = reply::sorted(ids);
         for pair in ids.windows(2) {
@@ -61,7 +65,10 @@ impl<H: Host> Sessions<H> {
         for _ in 0..TRIES {
             let basis = self.basis(&at, options, next)?;
             let base = Base { next: basis.next, micros: self.host().now_micros() };
-            let mut placed = Placed { ids: &ids, ..Placed::default() };
+            let mut placed = Placed { ids: &ids, is_added_to: basis.is_added_to, ..Placed::default() };
+            placed.calls.extend(basis.calls.iter().map(|(turn, id)| Call::of(turn, id)));
+            placed.turns.extend(basis.turns.iter().cloned());
+            placed.is_answered = basis.is_answered;
             for given in &given {
                 let follows = self.follows(&at, &placed, &basis, given)?;
                 placed.add(options, base, given, follows)?;
@@ -74,7 +81,15 @@ impl<H: Host> Sessions<H> {
                     if next.is_none() {
                         self.told(at.session, recall::remove::drop_orphans(self.host(), at.bucket()))?;
                     }
-                    return Ok(messages.len() as u64);
+                    for number in &placed.unpaired {
+                        converter
+                            .notes
+                            .add("results that no call waits for are stored, but not shown to models", *number);
+                    }
+                    if let Some(told) = converter.notes.told() {
+                        log::warn(self.host(), log::MESSAGES, &["Session ", &repr(at.session), ": ", &told]);
+                    }
+                    return Ok(given.len() as u64);
                 }
             }
         }
@@ -92,7 +107,15 @@ impl<H: Host> Sessions<H> {
         let operations = [
             WHERE_IT_STANDS,
             Operation::GetSome { map: SESSION, keys: &[HEAD, TITLE, TOTAL, REVISION, OWNER], max_bytes: SESSION_BYTES },
-            Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES },
+            // What a title was made of; where messages are added, the calls that may still have no result.
+            match next {
+                None => {
+                    Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES }
+                }
+                Some(_) => {
+                    Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 2048, max_bytes: FIRST_BYTES }
+                }
+            },
         ];
         let (bucket, opening) = (at.bucket(), Opening::LOOK);
         let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
@@ -106,8 +129,11 @@ impl<H: Host> Sessions<H> {
             (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
             basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
             basis.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
-            let oldest = self.told(at.session, outcomes.records())?.records;
-            let mut said = oldest.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
+            let read = self.told(at.session, outcomes.records())?.records;
+            if next.is_some() {
+                basis.read_open(&read);
+            }
+            let mut said = read.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
             let first = said.next().map(|record| title::of_message(&record.content, options.title_max_length));
             basis.has_title_of_its_own = basis.title.is_some() && basis.title != first;
         } else if bucket.kind == BucketKind::Session || next.is_some() {
@@ -127,7 +153,8 @@ impl<H: Host> Sessions<H> {
         let newest = match placed.spots.last() {
             Some(spot) => Some(spot.follows(basis.next + here as u64 - 1)),
             None if basis.is_added_to && basis.next > 0 => {
-                Some(Follows { after: basis.next - 1, total: basis.total, turn: String::new() })
+                let turn = basis.turns.last().cloned().unwrap_or_default();
+                Some(Follows { after: basis.next - 1, total: basis.total, turn })
             }
             None => None,
         };
@@ -260,4 +287,27 @@ struct Basis {
     life: String,
     /// The messages come after those that there are.
     is_added_to: bool,
+    /// Of the newest records: turns, and the calls without a result, with their turns.
+    turns: Vec<String>,
+    calls: Vec<(String, String)>,
+    /// The newest is an answer.
+    is_answered: bool,
+}
+
+impl Basis {
+    fn read_open(&mut self, records: &[String]) {
+        for record in records.iter().filter_map(|text| Record::parse(text)) {
+            if self.turns.last().is_none_or(|turn| *turn != record.turn) {
+                self.turns.push(record.turn.to_string());
+            }
+            self.is_answered = record.kind == Kind::Message && record.role == Role::Assistant;
+            let Some(tool) = &record.tool else { continue };
+            let found = self.calls.iter().position(|(turn, id)| *turn == record.turn && *id == tool.call_id);
+            match (record.kind, found) {
+                (Kind::ToolCall, _) => self.calls.push((record.turn.to_string(), tool.call_id.to_string())),
+                (Kind::ToolResult, Some(index)) => drop(self.calls.remove(index)),
+                _ => {}
+            }
+        }
+    }
 }

@@ -49,6 +49,10 @@ pub(crate) struct Said<'a> {
     pub has_window: Option<bool>,
     /// For this entry.
     pub settings: Settings,
+    /// Of an answer: who gave it, what it took, and what else is stored with it.
+    model: Option<&'a str>,
+    usage: Option<&'a str>,
+    metadata: Option<&'a str>,
     /// Members that have no effect, and what they must be.
     wrong: Vec<(String, &'static str)>,
 }
@@ -88,10 +92,43 @@ impl<'a> Said<'a> {
                     }
                 }
                 "memory" => said.switch(raw),
+                "model" => said.model = Some(raw).filter(|raw| raw.len() > 2 && raw.starts_with(['"', '{'])),
+                "usage" => said.usage = container(raw, '{').map(|_| raw),
+                "metadata" => said.metadata = container(raw, '{').map(|_| raw),
                 _ => {}
             }
         });
         if read.is_some() { said } else { Self::default() }
+    }
+
+    /// Of an answer: what is stored with it, as its details would have it. None: nothing.
+    pub(crate) fn details(&self) -> Option<String> {
+        if self.model.is_none() && self.usage.is_none() && self.metadata.is_none() {
+            return None;
+        }
+        let mut out = String::from("{");
+        match (self.model, self.usage) {
+            (Some(model), None) if model.starts_with('{') => out.push_str(&["\"model\":", model].concat()),
+            (None, None) => {}
+            (model, usage) => {
+                let object = model.filter(|model| model.starts_with('{'));
+                let own = object.and_then(|model| model.trim_end().strip_suffix('}')).unwrap_or("{");
+                out.push_str(&["\"model\":", own].concat());
+                let members = [("name", model.filter(|model| model.starts_with('"'))), ("usage", usage)];
+                for (name, raw) in members {
+                    let Some(raw) = raw else { continue };
+                    out.push_str(if out.trim_end().ends_with('{') { "\"" } else { ",\"" });
+                    out.push_str(&[name, "\":", raw].concat());
+                }
+                out.push('}');
+            }
+        }
+        if let Some(metadata) = self.metadata {
+            out.push_str(if out.len() > 1 { "," } else { "" });
+            out.push_str(&["\"metadata\":", metadata].concat());
+        }
+        out.push('}');
+        json::mended(&out).map(Cow::into_owned)
     }
 
     fn switch(&mut self, raw: &str) {
@@ -232,6 +269,21 @@ mod tests {
         assert!(said.is_read.is_none() && said.is_written.is_none() && said.settings == Settings::default());
         assert_eq!(said.node(&Options::default(), "s"), Ok(None));
         assert!(Said::of("[1]").user_id.is_none());
+    }
+
+    #[test]
+    fn an_answer_s_model_usage_and_metadata_become_its_details() {
+        for (metadata, details) in [
+            (r#"{"model": "m1"}"#, Some(r#"{"model":{"name":"m1"}}"#)),
+            (r#"{"usage": {"input": 1}, "model": "m1"}"#, Some(r#"{"model":{"name":"m1","usage":{"input": 1}}}"#)),
+            (r#"{"usage": {"input": NaN}}"#, Some(r#"{"model":{"usage":{"input": null}}}"#)),
+            (r#"{"model": {"name": "m1"}}"#, Some(r#"{"model":{"name": "m1"}}"#)),
+            (r#"{"model": {"name": "m1"}, "usage": {}}"#, Some(r#"{"model":{"name": "m1","usage":{}}}"#)),
+            (r#"{"metadata": {"a": 1}, "model": ""}"#, Some(r#"{"metadata":{"a": 1}}"#)),
+            (r#"{"metadata": 7, "usage": [], "model": null}"#, None),
+        ] {
+            assert_eq!(Said::of(metadata).details().as_deref(), details, "{metadata}");
+        }
     }
 
     #[test]

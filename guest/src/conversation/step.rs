@@ -75,6 +75,8 @@ pub(super) struct About<'a> {
     pub value_bytes: usize,
     /// Tokens that the session's questions get: of longer results there is a preview.
     pub budget: u64,
+    /// What the answer's metadata say of it, where the host tells no details.
+    pub details: &'a str,
 }
 
 impl<'a> Step<'a> {
@@ -128,7 +130,8 @@ impl<'a> Step<'a> {
         if record.files.is_none() && about.answer_files.is_some() {
             self.leave_out("references to files of more than 64 KiB");
         }
-        self.add_details(options, &mut record, entry.details, DETAILS_MAX);
+        let details = if entry.details.is_empty() { about.details } else { entry.details };
+        self.add_details(options, &mut record, details, DETAILS_MAX);
         self.rest.push(weigh(record));
     }
 
@@ -339,7 +342,8 @@ pub(super) fn weigh(mut record: Record<'_>) -> Record<'_> {
         let _ = json::elements(files, |_| count += 1);
         count * tokens::IMAGE
     });
-    record.weight = tokens::of(record.body()) + tool + files + tokens::MESSAGE;
+    let chat = record.chat.as_ref().map_or(0, |chat| tokens::of(chat));
+    record.weight = tokens::of(record.body()) + tool + files + chat + tokens::MESSAGE;
     record
 }
 

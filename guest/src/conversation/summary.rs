@@ -197,6 +197,7 @@ fn input(earlier: Option<&str>, records: &[&Record<'_>]) -> String {
         let title = match (record.kind, record.role) {
             (Kind::ToolCall, _) => "Call of a tool:",
             (Kind::ToolResult, _) => "Result of a tool:",
+            (Kind::Instruction, _) => "Instruction:",
             (_, Role::User) => "User:",
             _ => "Assistant:",
         };
@@ -231,6 +232,7 @@ fn digest(earlier: Option<&str>, records: &[&Record<'_>], bytes: usize) -> Strin
             (Kind::ToolCall, _) => format!("- Called {name}: {first}"),
             (Kind::ToolResult, _) if error.is_empty() => continue,
             (Kind::ToolResult, _) => format!("- {name} failed: {}", up_to(error, LINE, 0)),
+            (Kind::Instruction, _) => format!("- Instruction: {first}"),
             (_, Role::User) => format!("- The user asked: {first}"),
             _ if record.is_incomplete => format!("- Left open, answered in part: {first}"),
             _ => format!("- Answered: {first}"),

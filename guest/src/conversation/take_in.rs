@@ -12,7 +12,7 @@ use super::record::{Kind, Record, Role};
 use super::step::{self, DETAILS_MAX, MESSAGE_BYTES, NAME_BYTES, TOOL_BYTES};
 use super::{cuts, intake, parts};
 
-const NO_JSON: &str = "its content, files, model, metadata or raw is no JSON, or none after redact";
+const NO_JSON: &str = "its content, files, model, metadata, chat or raw is no JSON, or none after redact";
 
 /// A record of another program, by the rules of what comes as an entry. The whole of a tool's result, if the record holds a
 /// part of it. `Err`: what can't be kept.
@@ -52,7 +52,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
             None => text.into(),
         };
     } else {
-        let is_answer = record.role != Role::User;
+        let is_answer = record.role == Role::Assistant;
         let is_cut = if record.parts.is_some() {
             take_parts(options, record, is_answer)?
         } else {
@@ -69,13 +69,14 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
         (&mut record.files, DETAILS_MAX),
         (&mut record.model, DETAILS_MAX),
         (&mut record.metadata, DETAILS_MAX),
+        (&mut record.chat, DETAILS_MAX),
         (&mut record.raw, DETAILS_MAX),
     ];
     for (part, limit) in parts {
         let Some(json) = part else { continue };
         let kept = intake::redacted_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
         if kept.len() > limit {
-            return Err("its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB");
+            return Err("its files, model, metadata, chat or raw is longer than 64 KiB, or its content than 1 MiB");
         }
         if json::value(&kept).is_none() {
             return Err(NO_JSON);

@@ -81,9 +81,10 @@ impl<'r, 'a> Turn<'r, 'a> {
         said + u64::from(self.lacks_question())
     }
 
-    /// Whether what is shown of it does not begin with a user's message.
+    /// Whether what is shown of it does not begin with a user's message, instructions aside.
     pub fn lacks_question(&self) -> bool {
-        self.records.first().is_some_and(|(_, record)| record.kind != Kind::Message || record.role != Role::User)
+        let mut said = self.records.iter().filter(|(_, record)| record.kind != Kind::Instruction);
+        said.next().is_some_and(|(_, record)| record.kind != Kind::Message || record.role != Role::User)
     }
 }
 
@@ -175,7 +176,9 @@ fn arrange(turn: &mut Turn<'_, '_>) {
     for (index, &(position, record)) in all.iter().enumerate() {
         let id = record.tool.as_ref().map_or("", |tool| &*tool.call_id);
         match record.kind {
-            Kind::Message if says(record) || carries(record, all.get(index + 1..).unwrap_or_default()) => {
+            Kind::Message | Kind::Instruction
+                if says(record) || carries(record, all.get(index + 1..).unwrap_or_default()) =>
+            {
                 turn.records.push((position, record));
                 joins = false;
             }
@@ -200,7 +203,7 @@ fn arrange(turn: &mut Turn<'_, '_>) {
                 turn.records.insert(ends.get(message).copied().unwrap_or(turn.records.len()), (position, record));
                 ends.iter_mut().skip(message).for_each(|end| *end += 1);
             }
-            Kind::Message | Kind::Other => turn.hidden.push((position, record)),
+            Kind::Message | Kind::Instruction | Kind::Other => turn.hidden.push((position, record)),
         }
     }
     turn.missing = open.into_iter().map(|(_, position, _)| position).collect();
@@ -208,7 +211,8 @@ fn arrange(turn: &mut Turn<'_, '_>) {
 
 /// Whether a message has content.
 fn says(record: &Record<'_>) -> bool {
-    record.kind == Kind::Message && record.role != Role::Tool && record.has_content()
+    let is_said = record.kind == Kind::Message && record.role != Role::Tool;
+    (is_said || record.kind == Kind::Instruction) && record.has_content()
 }
 
 /// Whether an assistant's message is what its calls come with, given what follows it in the log.

@@ -79,7 +79,7 @@ impl<'r, 'a> Item<'r, 'a> {
         let role = match record.kind {
             Kind::ToolCall => Role::Assistant,
             Kind::ToolResult => Role::Tool,
-            Kind::Message | Kind::Other => record.role,
+            Kind::Message | Kind::Instruction | Kind::Other => record.role,
         };
         let (call_id, instead, is_bare, is_made) = (None, None, false, false);
         Self { position, record, role, kind: record.kind, call_id, instead, is_bare, is_made }
@@ -449,11 +449,13 @@ fn distinct_ids(calls: &[(u64, &Record<'_>)]) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Put a user's message before what does not begin with one.
+/// Put a user's message before what does not begin with one, instructions aside.
 pub(super) fn begin_with_user(items: &mut Vec<Item<'_, '_>>) {
-    if let Some(first) = items.first().filter(|first| first.role != Role::User) {
+    let said = items.iter().position(|item| item.kind != Kind::Instruction);
+    let first = said.and_then(|at| Some((at, items.get(at)?)));
+    if let Some((at, first)) = first.filter(|(_, first)| first.role != Role::User) {
         let unasked = Item::made((first.position, first.record), Role::User, Kind::Message, UNASKED);
-        items.insert(0, unasked);
+        items.insert(at, unasked);
     }
 }
 

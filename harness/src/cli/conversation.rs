@@ -36,17 +36,20 @@ pub struct WindowArguments {
     pub user: Option<String>,
 }
 
-/// A whole turn.
+/// A whole turn, or messages.
 #[derive(Debug, Args)]
 pub struct AppendArguments {
     #[command(flatten)]
     pub transcript: TranscriptArguments,
+    /// File with messages to add at the end, in the forms that set-messages reads, or - for standard input
+    #[arg(value_name = "FILE", conflicts_with_all = ["question", "answer", "id", "parent"])]
+    pub file: Option<std::path::PathBuf>,
     /// What was asked
     #[arg(long, default_value = "", hide_default_value = true)]
     pub question: String,
     /// What was answered
-    #[arg(long)]
-    pub answer: String,
+    #[arg(long, required_unless_present = "file")]
+    pub answer: Option<String>,
     /// The answer's id: a turn with the same id is stored only once
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
@@ -154,7 +157,7 @@ pub enum ConversationCommand {
     /// Show the lines of one message that contain a text, with line numbers; for a tool result that was cut when stored,
     /// searches the full result
     Grep(GrepArguments),
-    /// Store a whole turn, a question and its answer; needs conversation: true
+    /// Store a whole turn, a question and its answer, or add messages at the end; needs conversation: true
     Append(AppendArguments),
     /// Replace the text of a message
     Edit {
@@ -189,8 +192,8 @@ pub enum ConversationCommand {
     SetMessages {
         #[command(flatten)]
         transcript: TranscriptArguments,
-        /// File with one message per line, each a JSON object with `role` and `content`, as `session messages --json`
-        /// prints under `message`
+        /// File with messages, or - for standard input: chat messages with `role` and `content`, as JSON lines, as an
+        /// array, or as `session messages --json` prints them
         #[arg(value_name = "FILE")]
         file: std::path::PathBuf,
     },

@@ -73,7 +73,7 @@ pub const IMPORT_HELP: &str = r#"Sessions come back as they were exported: value
 Sessions of other programs are read from their Redis, or from a dump of it with a line for each key: {"key":"message_store:anna","value":[…]}. First see what would come of them:
   keepline session import --from-redis redis://old:6379 --format langchain --dry-run --dir ./memory
   keepline session import node_memory/ --format dify --dir ./memory
-Their messages are marked as imported. What has no place here, such as what the system says, is reported. docs/export.md describes each layout.
+ChatGPT's conversations.json, conversations in ShareGPT's form and messages of chat APIs come in as well, as files. Imported messages are marked as such. What has no place here is reported, with its place in the file. --rename gives a session another id, --user an owner if it has none. docs/export.md describes each layout.
 
 What is wrong is reported with its line or key, and its session is left out.
 

@@ -58,7 +58,7 @@ pub struct MemoriesArguments {
 }
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
-pub const REMEMBER_HELP: &str = r#"Standard input holds the messages of a conversation, oldest first, as a JSON array or as an object with "messages":
+pub const REMEMBER_HELP: &str = r#"Standard input holds the messages of a conversation, oldest first, as a JSON array, as JSON lines, as an object with "messages", or as `session messages --json` prints them; tools may be in OpenAI's or Anthropic's form:
   [{"role":"user","content":"My dog is called Bruno."},{"role":"assistant","content":"A fine name."}]
 
 The newest message of a user with its answer is stored, whatever tools did between them. Sent again, it is stored once. It prints what was done: "stored" or "repeated" and the session, or "skipped" and the reason: no-user, too-few-messages, no-pair, empty, no-session, invalid-session, foreign, ended, and the filter's own, such as too-short. What is due after an answer (its title, recall's index) is done as well.

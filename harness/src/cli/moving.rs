@@ -58,12 +58,31 @@ pub struct ImportArguments {
     /// Replace sessions that already exist
     #[arg(long)]
     pub replace: bool,
+    /// Import another program's session under another id; can be repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
+    pub rename: Vec<(String, String)>,
+    /// The user to whom another program's sessions belong if they name none
+    #[arg(long, value_name = "ID")]
+    pub user: Option<String>,
+}
+
+impl ImportArguments {
+    /// Whether sessions come under other ids or to a user.
+    pub fn changes_sessions(&self) -> bool {
+        !self.rename.is_empty() || self.user.is_some()
+    }
+}
+
+/// An id can hold any character, a new one no equals sign.
+fn renaming(text: &str) -> Result<(String, String), String> {
+    let (old, new) = text.rsplit_once('=').ok_or("it must be OLD=NEW")?;
+    Ok((old.to_owned(), new.to_owned()))
 }
 
 /// Whose sessions are imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
-    /// Detect it from the first line
+    /// Detect it from the first line, or the beginning of a JSON document
     Auto,
     /// Output of `session export`
     Keepline,
@@ -75,4 +94,10 @@ pub enum ImportFormat {
     Rocketride,
     /// Dify node memory
     Dify,
+    /// ChatGPT's data export: conversations.json
+    Chatgpt,
+    /// Conversations in ShareGPT's form
+    Sharegpt,
+    /// Messages of chat APIs, or objects with `messages`, as JSON lines or as an array
+    Openai,
 }

@@ -1,15 +1,25 @@
-//! `keepline session append`: a whole turn, as the lanes store it.
+//! `keepline session append`: a whole turn, as the lanes store it, or messages at the end of all that there are.
 
 use anyhow::Result;
 use keepline::{
     Keepline, Sessions,
     pipe::{Answer, Effect},
+    sessions::{SessionError, SessionErrorCode},
     store::names::is_bucket,
 };
 use serde_json::{Value, json};
 
-use super::{are_kept, can_be_user, is_there, metadata};
-use crate::{cli::AppendArguments, error::Coded, session::answer, terminal};
+use super::{are_kept, can_be_user, is_there, metadata, named};
+use crate::{
+    chat_messages::ChatMessage,
+    cli::AppendArguments,
+    error::Coded,
+    session::{answer, patient},
+    terminal,
+};
+
+/// How often messages are added again when others were stored meanwhile.
+const TRIES: u32 = 8;
 
 /// Store a question and its answer.
 pub async fn append(
@@ -19,7 +29,7 @@ pub async fn append(
     arguments: &AppendArguments,
 ) -> Result<()> {
     are_kept(keepline)?;
-    let AppendArguments { transcript, question, answer: said, id, parent, user } = arguments;
+    let AppendArguments { transcript, file: _, question, answer: said, id, parent, user } = arguments;
     if !is_bucket(&transcript.session) {
         let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores";
         return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
@@ -33,6 +43,7 @@ pub async fn append(
     }
     let metadata = Value::from(metadata).to_string();
     let question_text = Some(question.as_str()).filter(|question| !question.is_empty());
+    let said = said.as_deref().unwrap_or_default();
     let told = Answer { text: said, metadata: &metadata, question_text, ..Answer::default() };
     let passed = keepline.pipe().reply(told, None).await?;
     let told = passed.problem.map(|problem| problem.message);
@@ -50,6 +61,47 @@ pub async fn append(
         }
         _ => Err(refused(told.unwrap_or_else(|| "the turn was not stored".into()))),
     }
+}
+
+/// Add messages at the end, all or none; the session is created if there is none.
+pub async fn append_messages(
+    keepline: &Keepline,
+    json: bool,
+    arguments: &AppendArguments,
+    messages: &[ChatMessage],
+) -> Result<()> {
+    are_kept(keepline)?;
+    let AppendArguments { transcript, user, .. } = arguments;
+    let texts: Vec<String> = messages.iter().map(ChatMessage::numbered).collect();
+    let mut sessions = patient(keepline, &transcript.session).await?;
+    can_be_user(&mut sessions, user.as_deref()).await?;
+    match sessions.describe((&*transcript.session).into()).await {
+        Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
+            sessions.create(&transcript.session).await?;
+        }
+        described => drop(described?),
+    }
+    if let Some(user) = user {
+        sessions.register((&*transcript.session).into(), Some(user)).await?;
+    }
+    let mut tries = 0;
+    let count = loop {
+        let next = match sessions.describe(named(transcript)).await {
+            Ok(state) => Some(state.next),
+            // A node's transcript is made by what is written to it.
+            Err(error) if error.code == SessionErrorCode::NotFound && transcript.node.is_some() => None,
+            Err(error) => return Err(error.into()),
+        };
+        tries += 1;
+        match sessions.set_messages(named(transcript), &texts, next).await {
+            Err(error) if error.code == SessionErrorCode::Conflict && tries < TRIES => {}
+            changed => break changed?.count,
+        }
+    };
+    if transcript.node.is_some() {
+        sessions.register(named(transcript), None).await?;
+    }
+    answer(json, &json!({"session": transcript.session, "count": count}), &count.to_string())
 }
 
 fn refused(message: String) -> anyhow::Error {

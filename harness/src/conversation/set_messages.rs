@@ -5,7 +5,7 @@
 
 use std::{cell::Cell, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use keepline::{
     Keepline,
     sessions::{SessionError, SessionErrorCode},
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::{named, of_no_app};
 use crate::{
+    chat_messages::{self, ChatMessage},
     cli::{Global, TranscriptArguments},
     moving,
     session::{answer, patient, watched},
@@ -24,10 +25,10 @@ use crate::{
 const MOST_AT_ONCE: usize = 10_000;
 const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Put a file's messages, a JSON object a line, in the place of all that there are.
+/// Put a file's messages in the place of all that there are.
 pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
-    let messages: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    // Before signals are heard: whoever waits for standard input can be ended by one.
+    let messages: Vec<String> = chat_messages::read(file)?.iter().map(ChatMessage::numbered).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
     if !is_large.get() {

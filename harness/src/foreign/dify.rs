@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{Conversation, Item, Stored, message, seconds, set};
+use crate::json_text;
 
 /// What a document says that no message came before.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
@@ -18,7 +19,7 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
         place(&item.key).ok_or("the path of a node's document is node_memory/APP/CONVERSATION/NODE.json".to_owned())?;
     let Stored::Text(text) = &item.value else { return Err("it is not a document".to_owned()) };
     let document: Map<String, Value> =
-        serde_json::from_str(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
+        json_text::parsed(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
     if document.get("version") != Some(&json!(1)) {
         return Err(format!(
             "its version is {}, and only version 1 can be read",
@@ -41,7 +42,7 @@ pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
             }
         });
         let _ = members(&turns, |key, raw| {
-            let (run, turn) = (serde_json::from_str::<String>(key), serde_json::from_str::<Value>(raw));
+            let (run, turn) = (json_text::parsed::<String>(key), json_text::parsed::<Value>(raw));
             if let (Ok(run), Ok(turn)) = (run, turn) {
                 of_turn(&mut conversation, &run, &turn);
             }
@@ -99,17 +100,18 @@ fn of_messages(conversation: &mut Conversation, messages: &[Value]) {
         if let Some(at) = row.get("created_at").and_then(Value::as_str).and_then(seconds) {
             set(&mut said, "at", at);
         }
-        conversation.messages.push(said);
+        conversation.push(number, said);
     }
 }
 
 fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
+    let place = conversation.messages.len();
     let part = |name: &str| turn.get(name).unwrap_or(&Value::Null);
     if let Some(said) = message("user", part("user_content"), None) {
-        conversation.messages.push(with_files(said, turn.get("user_files")));
+        conversation.push(place, with_files(said, turn.get("user_files")));
     }
     match message("assistant", part("assistant_content"), Some(&run.into())) {
-        Some(said) => conversation.messages.push(with_files(said, turn.get("assistant_files"))),
+        Some(said) => conversation.push(place, with_files(said, turn.get("assistant_files"))),
         None => conversation.left_out.push(format!("the answer of the run {run}: it is empty")),
     }
 }
@@ -162,7 +164,7 @@ pub struct Document {
 impl Document {
     /// The next record of the transcript.
     pub fn add(&mut self, record: &str) {
-        let Ok(kept) = serde_json::from_str::<Kept>(record) else { return };
+        let Ok(kept) = json_text::parsed::<Kept>(record) else { return };
         let Kept { id, parent, role, kind: None, content: Value::String(content), at, weight, tokens, files } = kept
         else {
             return;

@@ -1,14 +1,18 @@
 //! Conversation memory of NeuroLink: a JSON document for each session, `{prefix}{userId}:{sessionId}`.
 //!
-//! Its rows of tools have no ids that pair them: a result belongs to the first call of that tool in its turn that has none.
+//! Its rows of tools have no ids that pair them: a result belongs to the first call of that tool that has none. What it
+//! keeps of a message beside its text stays as the message's metadata.
 
 use serde_json::{Map, Value, json};
 
 use super::{Conversation, Item, Stored, message, seconds, set};
+use crate::json_text;
 
 /// What it calls nobody, and a conversation without a title.
 const NOBODY: &str = "randomUser";
 const UNTITLED: &str = "New Conversation";
+/// The longest metadata of a message.
+const METADATA_MAX: usize = 64 << 10;
 /// What it stores of an answer that was cut off.
 const INTERRUPTED: &str = "[generation was interrupted]";
 
@@ -17,7 +21,7 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
         // The sets of users' sessions.
         return if matches!(item.value, Stored::Other(_)) { Ok(None) } else { Err(bad("is not a string")) };
     };
-    let document: Map<String, Value> = serde_json::from_str(text).map_err(|_| bad("is not a JSON object"))?;
+    let document: Map<String, Value> = json_text::parsed(text).map_err(|_| bad("is not a JSON object"))?;
     let string = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let session = string("sessionId").ok_or_else(|| bad("has no sessionId"))?.to_owned();
     let rows = document.get("messages").and_then(Value::as_array).ok_or_else(|| bad("has no messages"))?;
@@ -27,6 +31,13 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
         title: string("title").filter(|title| *title != UNTITLED).map(str::to_owned),
         ..Conversation::default()
     };
+    for name in ["tokenThreshold", "lastApiTokenCount", "additionalMetadata"] {
+        if document.get(name).is_some_and(|value| !value.is_null()) {
+            conversation.left_out.push(format!("its {name}, which has no place here"));
+        }
+    }
+    // Rows without a time are as old as the one before them, the first as the conversation.
+    let mut time = string("createdAt").and_then(seconds);
     // Calls of the turn that have no result yet: names and ids.
     let mut open: Vec<(String, String)> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
@@ -39,9 +50,6 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
                 continue;
             }
             Some(role @ ("user" | "assistant")) => {
-                if role == "user" {
-                    open.clear();
-                }
                 let said = message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
                 let Some(said) = said else {
                     conversation.leave_out(number, "it is empty");
@@ -68,16 +76,32 @@ pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> 
                 let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
                 json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
             }
-            Some("system") => {
-                conversation.leave_out(number, "system messages are not part of memory");
-                continue;
-            }
+            Some("system") => match message("system", content, row.get("id")) {
+                Some(said) => said,
+                None => {
+                    conversation.leave_out(number, "it is empty");
+                    continue;
+                }
+            },
             _ => return Err(bad(&format!("has a message {} of a role that NeuroLink does not have", number + 1))),
         };
-        if let Some(at) = text("timestamp").and_then(seconds) {
-            set(&mut found, "at", at);
+        time = text("timestamp").and_then(seconds).or(time);
+        if let Some(at) = &time {
+            set(&mut found, "at", at.clone());
         }
-        conversation.messages.push(found);
+        let mut metadata = row.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        if let Some(events) = row.get("events").filter(|events| events.as_array().is_some_and(|all| !all.is_empty())) {
+            metadata.insert("events".to_owned(), events.clone());
+        }
+        if !metadata.is_empty() {
+            let metadata = Value::Object(metadata);
+            if metadata.to_string().len() <= METADATA_MAX {
+                set(&mut found, "metadata", metadata);
+            } else {
+                conversation.leave_out(number, "its metadata and events, which are longer than 64 KiB");
+            }
+        }
+        conversation.push(number, found);
     }
     if document.get("summarizedMessage").is_some_and(Value::is_string) {
         conversation.left_out.push("its summary, which will be made anew".to_owned());

@@ -41,7 +41,7 @@ pub fn add(sessions: &mut BTreeMap<String, Session>, item: Item, prefix: &str) -
         ("__keys__", _) => {}
         ("__meta__", Stored::Text(text)) => {
             let fields: BTreeMap<String, Value> =
-                serde_json::from_str(&text).map_err(|_| "its metadata is not an object".to_owned())?;
+                crate::json_text::parsed(&text).map_err(|_| "its metadata is not an object".to_owned())?;
             let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             session.metadata = Some(fields.into_iter().map(|(name, value)| (name, text(value))).collect());
         }

@@ -33,7 +33,7 @@ impl Item {
     /// Of a line of a dump.
     pub fn of(line: &str) -> Result<Self, String> {
         let document: Map<String, Value> =
-            serde_json::from_str(line).map_err(|error| format!("it is not a JSON object: {error}"))?;
+            crate::json_text::parsed(line).map_err(|error| format!("it is not a JSON object: {error}"))?;
         if let (Some(Value::String(session)), true) = (document.get("session_id"), document.contains_key("data")) {
             return Ok(Self { key: session.clone(), value: Stored::Documents(vec![Value::Object(document)]) });
         }

@@ -18,6 +18,7 @@ use keepline::{
     sessions::{SessionError, Transcript},
     store::{DirectoryError, Failure, TransferStore},
 };
+use keepline_json::elements;
 
 use super::{
     copies_for_users,
@@ -31,13 +32,14 @@ use super::{
 use crate::{
     cli::{Global, ImportArguments, ImportFormat},
     error::Usage,
-    foreign::{self, Program, dify},
-    runtime, setup,
+    foreign::{self, Item, Program, dify},
+    runtime, setup, terminal,
 };
 
 /// Run it.
 pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
-    if arguments.from_redis.is_some() && program(arguments.format).is_none_or(|program| program == Program::Dify) {
+    let has_keys = |program| matches!(program, Program::LangChain | Program::NeuroLink | Program::RocketRide);
+    if arguments.from_redis.is_some() && !program(arguments.format).is_some_and(has_keys) {
         let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
         return Err(Usage(message.to_owned()).into());
     }
@@ -57,10 +59,59 @@ pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Resu
         }
         let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
         let delivery = Delivery { target, staging: Staging::new(&config)?, replaces, is_dry_run };
-        let mut import = Import { delivery, keepline, came: HashMap::new(), tally: Tally::default() };
+        let ids = Ids::of(arguments);
+        let mut import = Import { delivery, keepline, ids, came: HashMap::new(), tally: Tally::default() };
         import.all(arguments, plugin, &config).await?;
+        for id in import.ids.unused() {
+            terminal::warning(&format!("--rename: no session {id:?} was imported"));
+        }
         import.tally.tell(arguments.dry_run, as_json)
     })
+}
+
+/// Said of a document of Dify's that is not where its path would name it.
+const NO_NODE: &str = "the path of a node's document is node_memory/APP/CONVERSATION/NODE.json: it names the session";
+
+fn unknown(path: &Path) -> anyhow::Error {
+    let message = format!(
+        "{} has no known format: it is neither an export of Keepline, nor a dump of LangChain, NeuroLink or RocketRide, nor \
+         node memory of Dify, nor a ChatGPT export, nor conversations in ShareGPT's or OpenAI's form; --format names one",
+        path.display()
+    );
+    Usage(message).into()
+}
+
+/// What other programs' sessions are called here, and whose they are.
+#[derive(Debug, Default)]
+pub struct Ids {
+    renamed: HashMap<String, (String, bool)>,
+    /// Of sessions that name no user.
+    pub user: Option<String>,
+}
+
+impl Ids {
+    fn of(arguments: &ImportArguments) -> Self {
+        let renamed = arguments.rename.iter().map(|(old, new)| (old.clone(), (new.clone(), false))).collect();
+        Self { renamed, user: arguments.user.clone() }
+    }
+
+    /// The session's id here.
+    pub fn renamed(&mut self, id: String) -> String {
+        match self.renamed.get_mut(&id) {
+            Some((new, is_used)) => {
+                *is_used = true;
+                new.clone()
+            }
+            None => id,
+        }
+    }
+
+    fn unused(&self) -> Vec<String> {
+        let unused = self.renamed.iter().filter(|(_, (_, is_used))| !is_used);
+        let mut unused: Vec<String> = unused.map(|(old, _)| old.clone()).collect();
+        unused.sort();
+        unused
+    }
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -75,6 +126,9 @@ fn program(format: ImportFormat) -> Option<Program> {
         ImportFormat::Neurolink => Some(Program::NeuroLink),
         ImportFormat::Rocketride => Some(Program::RocketRide),
         ImportFormat::Dify => Some(Program::Dify),
+        ImportFormat::Chatgpt => Some(Program::ChatGpt),
+        ImportFormat::Sharegpt => Some(Program::ShareGpt),
+        ImportFormat::Openai => Some(Program::OpenAi),
     }
 }
 
@@ -82,6 +136,8 @@ pub struct Import {
     pub delivery: Delivery,
     /// The target's; none: there is none yet.
     keepline: Option<Keepline>,
+    /// What other programs' sessions are called here, and whose they are.
+    pub ids: Ids,
     /// What has come in this run: sessions, and nodes that come by themselves.
     came: HashMap<String, Came>,
     pub tally: Tally,
@@ -148,8 +204,10 @@ impl Import {
             return self.read_redis(url, program, &prefix(program), plugin, config).await;
         }
         let path = arguments.file.as_deref().unwrap_or(Path::new("-"));
-        let is_document = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
-        if is_document && matches!(arguments.format, ImportFormat::Dify | ImportFormat::Auto) {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        let is_node = || path.components().any(|part| part.as_os_str() == "node_memory");
+        let is_documents = path.is_dir() || (is_json && (arguments.format == ImportFormat::Dify || is_node()));
+        if is_documents && matches!(arguments.format, ImportFormat::Dify | ImportFormat::Auto) {
             let found = if path.is_dir() { dify::documents(path) } else { dify::document(path).map(|one| vec![one]) };
             let found = found.with_context(|| format!("can't read {}", path.display()))?;
             if found.is_empty() {
@@ -163,6 +221,27 @@ impl Import {
             return self.items(found, Program::Dify, plugin, config).await;
         }
         let mut lines = Lines::open(path)?;
+        let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");
+        if let Some(document) = lines.document()? {
+            let mut items = Vec::new();
+            if elements(&document, |element| items.push((items.len() as u64 + 1, element))).is_none() {
+                items.push((1, document.as_str()));
+            }
+            let asked = program(arguments.format);
+            let found = asked.or_else(|| items.first().and_then(|(_, text)| foreign::written_by(text)));
+            return match found {
+                _ if items.is_empty() => Ok(()),
+                Some(program @ (Program::ChatGpt | Program::ShareGpt | Program::OpenAi)) => {
+                    self.conversations(foreign::conversations(program, &items, file), plugin, config).await
+                }
+                Some(program @ (Program::NeuroLink | Program::LangChain)) => {
+                    let items = items.iter().map(|(_, text)| Item::of(text)).collect::<Result<_, String>>();
+                    self.items(items.map_err(Usage)?, program, plugin, config).await
+                }
+                Some(Program::Dify) => Err(Usage(NO_NODE.to_owned()).into()),
+                _ => Err(unknown(path)),
+            };
+        }
         let program = match arguments.format {
             ImportFormat::Auto => match lines.next()? {
                 Some(Ok(line)) => {
@@ -178,8 +257,27 @@ impl Import {
             },
             format => program(format),
         };
+        if arguments.format == ImportFormat::Auto && is_json && program.is_none() && !lines.is_own()? {
+            return Err(unknown(path));
+        }
         match program {
+            Some(program @ (Program::ChatGpt | Program::ShareGpt | Program::OpenAi)) => {
+                let mut all = Vec::new();
+                while let Some(line) = lines.next()? {
+                    let line = line.map(str::to_owned);
+                    match line {
+                        Ok(line) => all.push((lines.number, line)),
+                        Err(what) => self.leave_out("", &format!("line {}", lines.number), Wrong::Input(what))?,
+                    }
+                }
+                let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
+                self.conversations(foreign::conversations(program, &items, file), plugin, config).await
+            }
             Some(program) => self.dump(lines, program, &prefix(program), plugin, config).await,
+            None if arguments.changes_sessions() => {
+                let message = "--rename and --user are for sessions of other programs: an export comes back as it was";
+                Err(Usage(message.to_owned()).into())
+            }
             None => self.lines(lines).await,
         }
     }

@@ -4,12 +4,13 @@
 
 use std::{
     fs::File,
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read},
     path::Path,
 };
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
+use keepline_json::{is_value, members};
 
 use crate::migrate::bar;
 
@@ -17,6 +18,8 @@ use crate::migrate::bar;
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// The longest line: a text of 8 MiB, of which each byte is spelt by its number.
 const LINE_BYTES: usize = 64 << 20;
+/// The longest document that is not lines.
+const DOCUMENT_BYTES: usize = 1 << 30;
 
 /// Lines of a file, numbered from 1.
 pub struct Lines {
@@ -44,6 +47,48 @@ impl Lines {
     /// Have the line that was read last read once more.
     pub fn hold(&mut self) {
         self.is_held = true;
+    }
+
+    /// Whether the line that comes next is one of an export.
+    pub fn is_own(&mut self) -> Result<bool> {
+        let is_own = match self.next()? {
+            None => return Ok(true),
+            Some(line) => line.is_ok_and(|line| {
+                let mut is_own = false;
+                members(line, |key, _| is_own |= key == "\"keepline\"").is_some() && is_own
+            }),
+        };
+        self.hold();
+        Ok(is_own)
+    }
+
+    /// The whole file, if it is one JSON document that begins with an array, or does not end with its first line.
+    pub fn document(&mut self) -> Result<Option<String>> {
+        let is_document = match self.next()? {
+            None => return Ok(None),
+            Some(line) => line.is_ok_and(|line| line.starts_with('[') || (line.starts_with('{') && !is_value(line))),
+        };
+        if !is_document {
+            self.hold();
+            return Ok(None);
+        }
+        let mut bytes = std::mem::take(&mut self.line);
+        let limit = DOCUMENT_BYTES.saturating_sub(bytes.len()) as u64;
+        self.from.by_ref().take(limit).read_to_end(&mut bytes).context("can't read the file")?;
+        if let Ok(text) = std::str::from_utf8(&bytes)
+            && is_value(text)
+        {
+            let text = text.trim().to_owned();
+            if let Some(bar) = &self.bar {
+                bar.finish_and_clear();
+            }
+            return Ok(Some(text));
+        }
+        // It is lines after all, of which the first is wrong.
+        let rest = std::mem::replace(&mut self.from, Box::new(io::empty()));
+        self.from = Box::new(BufReader::new(io::Read::chain(io::Cursor::new(bytes), rest)));
+        self.number -= 1;
+        Ok(None)
     }
 
     /// The next line that is not blank. `Err` inside: why it can't be read.

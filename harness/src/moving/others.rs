@@ -19,6 +19,7 @@ use keepline::{
         transfer::{Head, listed},
     },
 };
+use keepline_json::members;
 use serde_json::Value;
 
 use super::{
@@ -118,6 +119,27 @@ impl Import {
         staging.finish(self).await
     }
 
+    /// Conversations that were read from a file, and where each comes from.
+    pub(super) async fn conversations(
+        &mut self,
+        found: Vec<(String, Result<Vec<Conversation>, String>)>,
+        plugin: Plugin,
+        config: &Config,
+    ) -> Result<()> {
+        let mut staging = Others::new(self, plugin, config).await?;
+        for (place, conversations) in found {
+            match conversations {
+                Ok(conversations) => {
+                    for conversation in conversations {
+                        staging.add(self, conversation, place.clone()).await?;
+                    }
+                }
+                Err(what) => self.leave_out("", &place, Wrong::Input(what))?,
+            }
+        }
+        staging.finish(self).await
+    }
+
     /// Keys of a server.
     pub(super) async fn read_redis(
         &mut self,
@@ -208,7 +230,10 @@ impl Import {
 }
 
 fn no_name(name: &str) -> String {
-    format!("{name:?} can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores")
+    format!(
+        "{name:?} can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores: give it another \
+         one with --rename"
+    )
 }
 
 /// Conversations on their way to the staging store.
@@ -225,7 +250,11 @@ impl Others {
     }
 
     /// The next one, and where it comes from. Those of another session are complete then.
-    async fn add(&mut self, import: &mut Import, conversation: Conversation, source: String) -> Result<()> {
+    async fn add(&mut self, import: &mut Import, mut conversation: Conversation, source: String) -> Result<()> {
+        conversation.session = import.ids.renamed(conversation.session);
+        if conversation.node.is_none() && conversation.user.is_none() {
+            conversation.user.clone_from(&import.ids.user);
+        }
         let id = match &conversation.node {
             None => conversation.session.clone(),
             Some((app, node)) => format!("{}/{}/{node}", conversation.session, app.as_deref().unwrap_or_default()),
@@ -274,11 +303,11 @@ impl Others {
             let app_id = node.and_then(|(app, _)| app.as_deref());
             let transcript = Transcript { session: name, app_id, node_id: node.map(|(_, node)| &**node) };
             let mut next = None;
-            for piece in pieces(&conversation.messages) {
-                let texts: Vec<String> = piece.iter().map(Value::to_string).collect();
-                sessions.set_messages(transcript, &texts, next).await?;
-                about.messages += piece.len() as u64;
-                next = Some(next.unwrap_or(0) + piece.len() as u64);
+            let texts: Vec<String> = conversation.messages.iter().map(Value::to_string).collect();
+            for piece in pieces(&texts) {
+                let count = sessions.set_messages(transcript, piece, next).await?.count;
+                about.messages += count;
+                next = Some(next.unwrap_or(0) + count);
             }
             if let Some((app, node)) = node {
                 if conversation.messages.is_empty() {
@@ -301,18 +330,18 @@ impl Others {
     }
 }
 
-/// Messages in pieces that begin with what a user says, as far as that is possible.
-pub fn pieces(messages: &[Value]) -> Vec<&[Value]> {
+/// Messages, JSON objects, in pieces that begin with what a user says, as far as that is possible.
+pub fn pieces(messages: &[String]) -> Vec<&[String]> {
     let (mut pieces, mut rest) = (Vec::new(), messages);
     while !rest.is_empty() {
         let (mut bytes, mut end, mut last) = (0, 0, 0);
         for (index, message) in rest.iter().enumerate().take(PIECE) {
-            bytes += message.to_string().len();
+            bytes += message.len();
             if index > 0 && bytes > PIECE_BYTES {
                 break;
             }
             end = index + 1;
-            if rest.get(end).is_some_and(|next| next.get("role").and_then(Value::as_str) == Some("user")) {
+            if rest.get(end).is_some_and(|next| is_asked(next)) {
                 last = end;
             }
         }
@@ -324,6 +353,16 @@ pub fn pieces(messages: &[Value]) -> Vec<&[Value]> {
     pieces
 }
 
+fn is_asked(message: &str) -> bool {
+    let mut is_asked = false;
+    let _ = members(message, |key, raw| {
+        if key == "\"role\"" {
+            is_asked = raw == "\"user\"";
+        }
+    });
+    is_asked
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -332,15 +371,15 @@ mod tests {
 
     #[test]
     fn pieces_begin_with_what_a_user_says() {
-        let message = |number: usize| json!({"role": if number.is_multiple_of(3) { "user" } else { "assistant" }});
-        let messages: Vec<Value> = (0..5000).map(message).collect();
+        let role = |number: usize| if number.is_multiple_of(3) { "user" } else { "assistant" };
+        let messages: Vec<String> = (0..5000).map(|number| json!({"role": role(number)}).to_string()).collect();
         let found = pieces(&messages);
         assert_eq!(found.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [1998, 1998, 1004]);
-        assert!(found.iter().all(|piece| piece[0]["role"] == "user"));
+        assert!(found.iter().all(|piece| is_asked(&piece[0])));
         // One turn that is longer than a piece, and one message that is.
-        let long = vec![json!({"role": "tool"}); 4500];
+        let long = vec![json!({"role": "tool"}).to_string(); 4500];
         assert_eq!(pieces(&long).iter().map(|piece| piece.len()).collect::<Vec<_>>(), [2000, 2000, 500]);
-        let large = vec![json!({"role": "tool", "content": "x".repeat(5 << 20)}); 2];
+        let large = vec![json!({"role": "tool", "content": "x".repeat(5 << 20)}).to_string(); 2];
         assert_eq!(pieces(&large).len(), 2);
     }
 }

@@ -6,7 +6,10 @@
 //! among those that are replaced, as where one transaction does it. Refuses what the component refuses of messages that are
 //! set at once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use anyhow::{Context, Result};
 use keepline::{
@@ -15,7 +18,7 @@ use keepline::{
     sessions::SessionErrorCode,
     store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::Weighed},
 };
-use serde_json::Value;
+use keepline_json::{members, string};
 
 use super::{
     copies_for_users, deliver::nodes_of, import::patient, others::pieces, staging::Staging, store, withdraw_copies,
@@ -33,17 +36,17 @@ const TRIES: u32 = 3;
 
 /// Put messages, each a JSON object, in the place of all that there are. How many.
 pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[String]) -> Result<u64> {
-    let messages = parsed(messages)?;
+    has_no_id_twice(messages)?;
     let config = setup::config(global)?;
     let target = store(&config, "set-messages", false)?;
     let plugin = setup::plugin(global, &config)?;
     runtime::single()?.block_on(async {
         target.check().await.context("the store can't be used")?;
         let keepline = setup::keepline_on(target.clone(), plugin.clone(), &config).await?;
-        let replacing = Replacing { target, keepline, plugin, config: &config, transcript, messages: &messages };
+        let replacing = Replacing { target, keepline, plugin, config: &config, transcript, messages };
         for _ in 0..TRIES {
-            if replacing.is_done().await? {
-                return Ok(messages.len() as u64);
+            if let Some(count) = replacing.done().await? {
+                return Ok(count);
             }
         }
         let message = format!(
@@ -55,19 +58,24 @@ pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[S
 }
 
 /// The component sees only a piece at a time: what it can't tell of all of them is told here, in its words.
-fn parsed(messages: &[String]) -> Result<Vec<Value>> {
-    let (mut parsed, mut ids) = (Vec::with_capacity(messages.len()), HashMap::new());
-    for (number, text) in (1_usize..).zip(messages) {
-        let bad = |what: &str| Coded { code: "invalid-value", message: format!("Message {number}: {what}") };
-        let message: Value = serde_json::from_str(text).map_err(|error| bad(&format!("not JSON: {error}")))?;
-        if let Some(id) = message.get("id").and_then(Value::as_str)
-            && ids.insert(id.to_owned(), number).is_some()
+fn has_no_id_twice(messages: &[String]) -> Result<()> {
+    let mut ids = HashSet::new();
+    for (number, text) in (1_u64..).zip(messages) {
+        let (mut id, mut line) = (None, None);
+        let _ = members(text, |key, raw| match key {
+            r#""id""# => id = string(raw).filter(|id| !id.is_empty()),
+            r#""line""# => line = raw.parse().ok(),
+            _ => {}
+        });
+        if let Some(id) = id
+            && !ids.insert(id.clone().into_owned())
         {
-            return Err(bad(&format!("an earlier message has its id '{id}', too")).into());
+            let number = line.unwrap_or(number);
+            let message = format!("Message {number}: an earlier message has its id '{id}', too");
+            return Err(Coded { code: "invalid-value", message }.into());
         }
-        parsed.push(message);
     }
-    Ok(parsed)
+    Ok(())
 }
 
 struct Replacing<'a> {
@@ -76,12 +84,12 @@ struct Replacing<'a> {
     plugin: Plugin,
     config: &'a Config,
     transcript: &'a TranscriptArguments,
-    messages: &'a [Value],
+    messages: &'a [String],
 }
 
 impl Replacing<'_> {
-    /// Whether nobody came in between.
-    async fn is_done(&self) -> Result<bool> {
+    /// How many messages there are then. None: others came in between.
+    async fn done(&self) -> Result<Option<u64>> {
         let session = BucketId { kind: BucketKind::Session, name: self.transcript.session.clone() };
         // It tells best what is wrong with a name.
         patient(&self.keepline).describe((&*session.name).into()).await?;
@@ -100,11 +108,11 @@ impl Replacing<'_> {
             let copy = Transfer { from: self.target.clone(), to: aside.clone(), overwrite: true };
             match copy.bucket(bucket).await? {
                 Transferred::Copied { .. } => _ = weights.insert(bucket.clone(), weight),
-                _ => return Ok(false),
+                _ => return Ok(None),
             }
         }
 
-        self.set(&staging).await?;
+        let count = self.set(&staging).await?;
         if self.transcript.node.is_none() && copies_for_users(&self.keepline)? {
             withdraw_copies(&self.keepline, &session.name).await?;
         }
@@ -122,26 +130,22 @@ impl Replacing<'_> {
                 None => back.bucket(&bucket).await,
             };
             if !matches!(transferred?, Transferred::Copied { .. }) {
-                return Ok(false);
+                return Ok(None);
             }
         }
-        Ok(true)
+        Ok(Some(count))
     }
 
     /// In the copy.
-    async fn set(&self, staging: &Staging) -> Result<()> {
+    async fn set(&self, staging: &Staging) -> Result<u64> {
         let transcript = named(self.transcript);
         let keepline = setup::keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
         let mut sessions = patient(&keepline);
         let bar = bar(self.messages.len() as u64);
-        let (mut done, mut next) = (0_u64, None);
+        let (mut done, mut count, mut next) = (0_u64, 0, None);
         for piece in pieces(self.messages) {
-            let texts: Vec<String> = piece.iter().map(Value::to_string).collect();
-            match sessions.set_messages(transcript, &texts, next).await {
-                Ok(_) => {}
-                Err(error) if error.code == SessionErrorCode::InvalidValue => {
-                    return Err(Coded { code: "invalid-value", message: renumbered(&error.message, done) }.into());
-                }
+            match sessions.set_messages(transcript, piece, next).await {
+                Ok(changed) => count += changed.count,
                 Err(error) if error.code == SessionErrorCode::Limit => {
                     let (first, last) = (done + 1, done + piece.len() as u64);
                     let message =
@@ -158,16 +162,7 @@ impl Replacing<'_> {
         if self.transcript.node.is_some() {
             sessions.register(transcript, None).await?;
         }
-        Ok(())
-    }
-}
-
-/// What is said of a message by its number in a piece, by its number in all.
-fn renumbered(message: &str, before: u64) -> String {
-    let parts = message.strip_prefix("Message ").and_then(|rest| rest.split_once(':'));
-    match parts.and_then(|(number, what)| Some((number.parse::<u64>().ok()?, what))) {
-        Some((number, what)) => format!("Message {}:{what}", number + before),
-        None => message.to_owned(),
+        Ok(count)
     }
 }
 
@@ -176,21 +171,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_by_their_number_in_all_pieces() {
-        assert_eq!(renumbered("Message 3: its role: x", 2000), "Message 2003: its role: x");
-        assert_eq!(renumbered("anything else", 2000), "anything else");
-    }
-
-    #[test]
     fn what_a_piece_can_not_tell_is_told_before() {
         let told = |lines: &[&str]| {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            parsed(&lines).unwrap_err().to_string()
+            has_no_id_twice(&lines).unwrap_err().to_string()
         };
-        assert!(told(&["{}", "{"]).starts_with("Message 2: not JSON"));
         assert_eq!(
             told(&[r#"{"id": "a"}"#, "{}", r#"{"id": "a"}"#]),
             "Message 3: an earlier message has its id 'a', too"
+        );
+        assert_eq!(
+            told(&[r#"{"id": "a"}"#, r#"{"id": "a","line":9}"#]),
+            "Message 9: an earlier message has its id 'a', too"
         );
     }
 }

@@ -6,15 +6,15 @@ use std::{
     time::Duration,
 };
 
-use super::Config;
+use super::{Config, Setting, neurolink};
 use crate::{
     maintenance::MaintenanceOptions,
     options::{OnStoreError, Options},
     plugin::{Compiler, PluginLimits},
     sandbox::{CodeCache, Isolation, Sandbox},
     store::{
-        BreakerOptions, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, MemoryLimits, MemoryStore,
-        RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,
+        BreakerOptions, BucketKind, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
+        MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,
     },
 };
 
@@ -198,6 +198,41 @@ impl Config {
             "directory" => Arc::new(DirectoryStore::open(&self.host.directory, self.directory_options())?),
             _ => Arc::new(MemoryStore::new(self.memory_limits())),
         })
+    }
+
+    /// Whether earlier versions would have used another key prefix: that of `REDIS_KEY_PREFIX` itself. Then
+    /// [`Self::settle_key_prefix`] decides.
+    pub fn has_earlier_key_prefix(&self) -> bool {
+        self.is_redis() && self.earlier_key_prefix().is_some()
+    }
+
+    fn earlier_key_prefix(&self) -> Option<String> {
+        neurolink::earlier_key_prefix(&self.host.key_prefix, &self.origin("key_prefix")).map(str::to_owned)
+    }
+
+    /// Goes on with the key prefix that earlier versions made of `REDIS_KEY_PREFIX`, if sessions lie there: so they stay
+    /// where they are, and new deployments keep clear of NeuroLink's own keys.
+    ///
+    /// # Errors
+    /// When Redis can't be asked. The earlier prefix is used then, so that no memory seems lost.
+    pub async fn settle_key_prefix(&mut self) -> Result<(), Failure> {
+        let Some(earlier) = self.earlier_key_prefix().filter(|_| self.is_redis()) else { return Ok(()) };
+        let options = RedisOptions { key_prefix: earlier.clone(), ..self.redis_options() };
+        let deadline = Deadline::after(options.store_timeout);
+        // Options that make no sense together are told of where the store is made.
+        let Ok(store) = RedisStore::new(options) else { return Ok(()) };
+        let mut cursor = String::new();
+        let found = loop {
+            match store.list_buckets(BucketKind::Session, &cursor, 100, deadline).await {
+                Ok(page) if page.names.is_empty() && !page.cursor.is_empty() => cursor = page.cursor,
+                found => break found.map(|page| !page.names.is_empty()),
+            }
+        };
+        if *found.as_ref().unwrap_or(&true) {
+            self.settings.insert("key_prefix", (Setting::Text(earlier.clone()), self.origin("key_prefix")));
+            self.host.key_prefix = earlier;
+        }
+        found.map(drop)
     }
 
     /// The directory that sessions are kept in; none: another backend is chosen.

@@ -157,6 +157,11 @@ impl Layers {
         of_host.or_else(|| self.filter.get(name).map(|(_, origin)| origin)).is_some_and(Origin::is_chosen)
     }
 
+    /// Whether a filter's option is on, whoever set it.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.filter.get(name).is_some_and(|(value, _)| *value == Value::Bool(true))
+    }
+
     pub(super) fn set_text(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), ConfigError> {
         match field(name) {
             Some(row) => {

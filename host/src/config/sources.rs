@@ -120,6 +120,10 @@ impl Sources {
                 let text = value.into_string().map_err(|_| not_text(name.clone()))?;
                 self.neurolink.insert(name, text);
             }
+        } else {
+            // What can be nobody else's is told of, and not read.
+            let own = foreign.into_keys().filter(|name| neurolink::is_own(name));
+            self.neurolink.extend(own.map(|name| (name, String::new())));
         }
         Ok(self)
     }

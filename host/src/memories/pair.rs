@@ -74,6 +74,12 @@ fn turns(messages: &[Value]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for message in messages {
         let Some(speaker) = speaker(message) else { continue };
+        if speaker == Speaker::User && is_only_results(message) {
+            if let Some(turn) = turns.last_mut() {
+                (turn.answer, turn.has_tools) = (None, true);
+            }
+            continue;
+        }
         if speaker == Speaker::User {
             turns.push(Turn { user: said(message), answer: None, has_tools: false });
             continue;
@@ -102,7 +108,18 @@ fn speaker(message: &Value) -> Option<Speaker> {
 
 fn calls_tools(message: &Value) -> bool {
     let has_calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
-    has_calls || message.get("function_call").is_some_and(Value::is_object)
+    has_calls || message.get("function_call").is_some_and(Value::is_object) || has_part(message, "tool_use")
+}
+
+/// Whether a user's message says nothing: in Anthropic's form it brings the results of tools.
+fn is_only_results(message: &Value) -> bool {
+    has_part(message, "tool_result") && said(message).trim().is_empty()
+}
+
+/// Whether a part of the content is of this type.
+fn has_part(message: &Value, kind: &str) -> bool {
+    let parts = message.get("content").and_then(Value::as_array);
+    parts.is_some_and(|parts| parts.iter().any(|part| part.get("type").is_some_and(|named| named == kind)))
 }
 
 /// A message's `content`.
@@ -185,6 +202,26 @@ mod tests {
         assert_eq!((&*pair.user, &*pair.assistant), ("a\nb", "c"));
         let none = [json!({"role": "user", "content": "q"}), json!({"role": "assistant", "content": null})];
         assert_eq!(Pair::newest(&none), Err(MemorySkip::Empty));
+    }
+
+    #[test]
+    fn anthropic_s_results_of_tools_are_no_question() {
+        let rows = json!([
+            {"role": "user", "content": "Which berth has shore power?"},
+            {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, {"type": "tool_use", "id": "a", "name": "berths", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "berth 7"}]}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "Berth 7 has it."}]},
+        ]);
+        let rows = rows.as_array().unwrap();
+        let pair = Pair::newest(rows).unwrap();
+        assert_eq!((&*pair.user, &*pair.assistant), ("Which berth has shore power?", "Berth 7 has it."));
+        // Until there is an answer, there is none.
+        assert_eq!(Pair::newest(&rows[..3]), Err(MemorySkip::NoPair));
+        assert_eq!(Pair::newest(&rows[..2]), Err(MemorySkip::NoPair));
+        // Who says something with the results asks.
+        let mut with_words = rows.clone();
+        with_words[2]["content"].as_array_mut().unwrap().push(json!({"type": "text", "text": "And the price?"}));
+        assert_eq!(Pair::newest(&with_words).unwrap().user, "And the price?");
     }
 
     #[test]

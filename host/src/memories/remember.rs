@@ -32,7 +32,8 @@ pub struct Remember<'a> {
     /// scope is the user.
     pub session: Option<&'a str>,
     /// Chat messages, oldest first: objects with `role` (`user` or `human`, `assistant` or `ai`, `tool`; or LangChain's
-    /// `type`), `content` (a text, or parts with texts) and, where tools are called, `tool_calls`.
+    /// `type`), `content` (a text, or parts with texts) and, where tools are called, `tool_calls`; or Anthropic's form, in
+    /// which calls and results are parts of the content.
     pub messages: &'a [Value],
     /// None: one that is derived from the pair, so that the same messages are stored once.
     pub message_id: Option<&'a str>,

@@ -87,7 +87,7 @@ impl Keepline {
         let listed = Listed::of_user(search.user);
         let list = sessions.list_of(&listed, search.user, None, 1).await?;
         let latest = list.sessions.first().and_then(|text| {
-            let entry: Value = serde_json::from_str(text).ok()?;
+            let entry: Value = serde_json::from_str(&keepline_json::mended(text)?).ok()?;
             entry.get("session")?.as_str().map(str::to_owned)
         });
         let none = |query: &str| {

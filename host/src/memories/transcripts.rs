@@ -44,7 +44,8 @@ impl Message {
             r#""metadata""# => metadata = Some(raw.to_owned()),
             r#""content""# => {
                 text = string(raw).unwrap_or_else(|| {
-                    serde_json::from_str::<Value>(raw).map_or_else(|_| String::new(), |parts| text_of(&parts))
+                    let parts = json::mended(raw).and_then(|json| serde_json::from_str::<Value>(&json).ok());
+                    parts.map_or_else(String::new, |parts| text_of(&parts))
                 });
             }
             _ => {}

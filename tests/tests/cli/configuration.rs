@@ -198,7 +198,7 @@ fn of_neurolink_stands_in_for_ours_where_the_storage_type_is_set() {
         ("backend", json!("redis"), "STORAGE_TYPE"),
         ("redis_host", json!("127.0.0.1"), "REDIS_HOST"),
         ("redis_password", json!("***"), "REDIS_PASSWORD"),
-        ("key_prefix", json!("shop"), "REDIS_KEY_PREFIX"),
+        ("key_prefix", json!("keepline:shop"), "REDIS_KEY_PREFIX"),
         ("session_ttl_hours", json!(1), "REDIS_TTL"),
         ("session_ttl_mode", json!("sliding"), "REDIS_TTL"),
         ("redis_database", json!(0), "default"),
@@ -223,6 +223,51 @@ fn of_neurolink_stands_in_for_ours_where_the_storage_type_is_set() {
         let told = shown(&call_with(&environment, &["config", "--json"]).ok());
         assert_eq!((&told["backend"].0, &told["redis_host"].0), (&json!("memory"), &json!("localhost")));
     }
+}
+
+#[test]
+fn sessions_under_neurolink_s_own_prefix_stay_where_they_are() {
+    let redis = RedisServer::start().unwrap();
+    let port = redis.port().to_string();
+    let theirs = [
+        ("STORAGE_TYPE", "redis"),
+        ("REDIS_HOST", "127.0.0.1"),
+        ("REDIS_PORT", &*port),
+        ("REDIS_KEY_PREFIX", "neurolink:conversation:"),
+    ];
+    let prefix = || shown(&call_with(&theirs, &["config", "--json"]).ok())["key_prefix"].0.clone();
+    // A new deployment keeps clear of what begins so.
+    assert_eq!(prefix(), "keepline:neurolink:conversation");
+    // As earlier versions had it.
+    call_with(&theirs, &["session", "create", "anna", "--set", "key_prefix=neurolink:conversation"]).ok();
+    assert_eq!(prefix(), "neurolink:conversation");
+    assert_eq!(call_with(&theirs, &["session", "list"]).ok().text(), "anna\n");
+    // Where Redis can't be asked, no memory seems lost.
+    drop(redis);
+    let ran = call_with(&theirs, &["config", "--json"]).ok();
+    assert_eq!(shown(&ran)["key_prefix"].0, "neurolink:conversation");
+    assert!(ran.err.contains("can't tell whether Redis holds sessions under the key prefix"), "{ran:?}");
+}
+
+#[test]
+fn neurolink_s_switch_turns_memory_off_with_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |environment: &[(&str, &str)], input: &str| {
+        pass_with(environment, &["run", "--dir", directory.path().to_str().unwrap()], input)
+    };
+    let input = question("anna", "1") + &answer("x");
+    let off = run(&[("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "false")], &input).ok();
+    assert!(off.text() == input && off.err.contains("entries pass without memory"), "{off:?}");
+    // What a client forged goes all the same.
+    let forged =
+        "{\"lane\":\"questions\",\"text\":\"?\",\"metadata\":{\"session_id\":\"anna\",\"memory_context\":1}}\n";
+    let off = run(&[("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "false")], forged).ok();
+    assert!(!off.text().contains("memory_context"), "{off:?}");
+    // Nothing was stored.
+    let on = run(&[("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "true")], &input).ok();
+    assert!(on.text() == input, "{on:?}");
+    let on = run(&[("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "true")], &question("anna", "2")).ok();
+    assert!(on.text().contains("memory_messages"), "{on:?}");
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn what_is_not_remembered_is_told_with_its_reason() {
     let refused = |ran: Ran, told: &str| assert!(ran.code == 2 && ran.err.contains(told), "{ran:?}");
     let remember = |more: &[&str], input: &str| on(&given, &[&["remember"], &anna[..], more].concat(), input);
     refused(remember(&["--set=conversation=false"], &said), "conversation=true");
-    refused(remember(&[], "{"), "not valid JSON");
+    refused(remember(&[], "{"), "Message 1: it is not a JSON object");
     refused(remember(&[], "{\"messages\":1}"), "array");
     refused(remember(&["--metadata", "[]"], &said), "--metadata must be a JSON object");
     let memories = |more: &[&str]| on(&given, &[&["memories", "--user", "anna"], more].concat(), "");

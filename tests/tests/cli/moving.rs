@@ -9,6 +9,8 @@ use super::{Ran, answer, call, keepline, question, signal};
 
 #[path = "moving/bad_files.rs"]
 mod bad_files;
+#[path = "moving/chats.rs"]
+mod chats;
 #[path = "moving/others.rs"]
 mod others;
 #[path = "moving/random.rs"]

@@ -199,8 +199,8 @@ fn messages_are_put_in_the_place_of_all_others() {
     let texts = || said(&place.told(&["session", "messages", "a"])).into_iter().map(|(_, text)| text);
     assert_eq!(texts().collect::<Vec<_>>(), ["user: And?", "assistant: In Rome."]);
     for (text, told) in [
-        (message("user", "x") + "\n" + &message("system", "y"), "Message 2: its role is 'system'"),
-        ((message("user", "x") + "\n").repeat(10_001) + &message("system", "y"), "Message 10002: its role is 'system'"),
+        (message("user", "x") + "\n\n" + &message("critic", "y"), "Message 3: its role is 'critic'"),
+        ((message("user", "x") + "\n").repeat(10_001) + &message("critic", "y"), "Message 10002: its role is 'critic'"),
         (
             (json!({"role": "user", "content": "x", "id": "m"}).to_string() + "\n").repeat(10_001),
             "Message 2: an earlier message has its id 'm'",

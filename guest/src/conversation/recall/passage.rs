@@ -114,6 +114,8 @@ impl Cut<'_> {
             Role::User => "user",
             Role::Assistant => "assistant",
             Role::Tool => "tool",
+            // Only messages and results are cut into passages.
+            Role::System | Role::Developer => return,
         };
         let named = speaker(content);
         let speaker = named.unwrap_or(role);

@@ -1,5 +1,6 @@
 //! Conversations, over the fake store.
 
+mod chat_form;
 mod desk;
 mod failed_questions;
 mod further_answers;

@@ -86,23 +86,25 @@ fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored(
         (vec!["[]".into()], "Message 1: it is not a JSON object"),
         (vec![String::new()], "Message 1: it is not a JSON object"),
         (vec!["{}".into()], "Message 1: it has no role"),
-        (vec![with("role", "system".into())], "Message 1: its role is 'system', not user, assistant or tool"),
+        (
+            vec![with("role", "critic".into())],
+            "Message 1: its role is 'critic', not user, assistant, tool, system or developer",
+        ),
+        (vec![with("source", "a b".into())], "Message 1: its source is not 1 to 64 letters"),
+        (vec![with("line", 40.into()).replace("user", "critic")], "Message 40: its role is 'critic'"),
         (vec![with("role", 7.into())], "Message 1: it has no role"),
         (vec![with("content", 7.into())], "Message 1: its content is neither a string nor an array"),
         (vec![user_text.clone(), user_text.clone()], "Message 2: an earlier message has its id 'm', too"),
         (vec![with("parent", "who".into())], "Message 1: its parent 'who' is not the id of an earlier message"),
         (vec![user_text.clone(), no_call], "Message 2: it has no tool.call_id"),
-        (vec![user_text.clone(), result.clone()], "Message 2: no earlier message of its turn makes the call 'c'"),
-        (vec![call.clone(), result.clone(), result.clone()], "Message 3: call 'c' has a result already"),
-        (
-            vec![call.clone(), user_text.clone(), result.clone()],
-            "Message 3: no earlier message of its turn makes the call 'c'",
-        ),
         (
             vec![with("metadata", json!({"x": "y".repeat(65_536)}))],
-            "Message 1: its files, model, metadata or raw is longer than 64 KiB, or its content than 1 MiB",
+            "Message 1: its files, model, metadata, chat or raw is longer than 64 KiB, or its content than 1 MiB",
         ),
-        (vec![result.replace("\"c\"", &format!("\"{}\"", "c".repeat(300)))], "Message 1: no earlier message"),
+        (
+            vec![call, result.replace("\"c\"", &format!("\"{}\"", "c".repeat(300)))],
+            "Message 2: the name or the call_id",
+        ),
     ];
     for (given, told) in cases {
         let fake = Fake::new();

@@ -46,7 +46,7 @@ fn where_the_storage_type_is_redis_its_variables_are_fallbacks_of_ours() {
     let config = with_variables(&variables, Sources::default()).unwrap();
     let options = config.redis_options();
     assert_eq!((&*options.host, options.port, options.database, options.tls), ("theirs", 6380, 3, true));
-    assert_eq!((options.password.unwrap().expose(), &*options.key_prefix), ("hunter2", "shop:memory"));
+    assert_eq!((options.password.unwrap().expose(), &*options.key_prefix), ("hunter2", "keepline:shop:memory"));
     assert_eq!(
         (option(&config, "session_ttl_hours"), option(&config, "session_ttl_mode")),
         (json!(1.5), json!("sliding"))
@@ -123,4 +123,63 @@ fn a_storage_type_that_can_not_be_had_is_told() {
         with_variables(&[("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_MAX_SESSIONS", "50")], Sources::default());
     let limits = config.unwrap().memory_limits();
     assert_eq!((limits.max_sessions, limits.session_limit_policy), (50, SessionLimitPolicy::Evict));
+}
+
+#[test]
+fn neurolink_s_switches_do_what_they_say_or_warn() {
+    let set = |more: &[(&str, &str)]| {
+        with_variables(&[&[("STORAGE_TYPE", "memory")], more].concat(), Sources::default()).unwrap()
+    };
+    // As before.
+    let plain = set(&[]);
+    assert_eq!((option(&plain, "conversation"), option(&plain, "memory_enabled")), (Value::Null, Value::Null));
+    let on = set(&[
+        ("NEUROLINK_MEMORY_ENABLED", "true"),
+        ("NEUROLINK_SUMMARIZATION_ENABLED", "false"),
+        ("NEUROLINK_TOKEN_THRESHOLD", "8000"),
+        ("NEUROLINK_TITLE_PROMPT", "A title for: ${userMessage}"),
+    ]);
+    for (name, value) in [
+        ("conversation", json!(true)),
+        ("summaries", json!(false)),
+        ("max_context_tokens", json!(8000)),
+        ("title_prompt", json!("A title for: the message below")),
+        ("memory_enabled", Value::Null),
+    ] {
+        assert_eq!(option(&on, name), value, "{name}");
+    }
+    assert!(on.warnings.is_empty() && on.origin("summaries").to_string() == "NEUROLINK_SUMMARIZATION_ENABLED");
+    for off in ["false", "True", "1"] {
+        let off = set(&[("NEUROLINK_MEMORY_ENABLED", off)]);
+        assert_eq!(option(&off, "memory_enabled"), false);
+        assert!(off.warnings[0].contains("not \"true\": entries pass without memory"), "{:?}", off.warnings);
+    }
+    let warned = set(&[
+        ("NEUROLINK_SUMMARIZATION_PROVIDER", "vertex"),
+        ("NEUROLINK_SUMMARIZATION_MODEL", "m"),
+        ("NEUROLINK_TOKEN_THRESHOLD", "8000"),
+    ]);
+    assert_eq!((warned.warnings.len(), option(&warned, "max_context_tokens")), (3, Value::Null));
+    assert!(warned.warnings[2].contains("NEUROLINK_TOKEN_THRESHOLD has no effect without"), "{:?}", warned.warnings);
+    // Ours are stronger.
+    let ours = Sources { set: pairs(&[("memory_enabled", "true"), ("summaries", "true")]), ..Sources::default() };
+    let variables =
+        [("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "no"), ("NEUROLINK_SUMMARIZATION_ENABLED", "false")];
+    let config = with_variables(&variables, ours).unwrap();
+    assert_eq!((option(&config, "memory_enabled"), option(&config, "summaries")), (json!(true), json!(true)));
+    let bad = [("STORAGE_TYPE", "memory"), ("NEUROLINK_MEMORY_ENABLED", "true"), ("NEUROLINK_TOKEN_THRESHOLD", "50k")];
+    let told = with_variables(&bad, Sources::default()).unwrap_err().to_string();
+    assert!(
+        told.contains("max_context_tokens must be a whole number of tokens")
+            && told.contains("NEUROLINK_TOKEN_THRESHOLD"),
+        "{told}"
+    );
+    // Without the storage type they are not read, and that is said.
+    let stray =
+        with_variables(&[("NEUROLINK_MEMORY_ENABLED", "true"), ("REDIS_URL", "x")], Sources::default()).unwrap();
+    assert_eq!(option(&stray, "conversation"), Value::Null);
+    assert_eq!(
+        stray.warnings,
+        ["STORAGE_TYPE is not set, so NeuroLink's variables are not read: NEUROLINK_MEMORY_ENABLED"]
+    );
 }
