@@ -113,13 +113,13 @@ fn resolve(sources: Sources) -> Result<Config> {
 
 /// With the key prefix under which there are sessions.
 fn settled(mut config: Config) -> Result<Config> {
-    if config.has_earlier_key_prefix() {
-        if let Err(failure) = runtime::single()?.block_on(config.settle_key_prefix()) {
-            terminal::warning(&format!(
-                "can't tell whether Redis holds sessions under the key prefix \"{}\", so it is used: {failure}",
-                config.host.key_prefix
-            ));
-        }
+    if config.has_earlier_key_prefix()
+        && let Err(failure) = runtime::single()?.block_on(config.settle_key_prefix())
+    {
+        terminal::warning(&format!(
+            "can't tell whether Redis holds sessions under the key prefix \"{}\", so it is used: {failure}",
+            config.host.key_prefix
+        ));
     }
     Ok(config)
 }
