@@ -19,7 +19,7 @@ pub fn tokens(text: &str) -> usize {
 
 /// Cut a text into passages of at most [`PASSAGE_TOKENS`], at the ends of sentences and lines, the last of which may have up
 /// to [`WHOLE_TOKENS`]. Short sentences are glued; a sentence that is too long is cut at a space, or else between two
-/// characters.
+/// characters; and where so many of them belong together, such as marks on one letter, within those.
 ///
 /// The passages are parts of the text in its order, trimmed, none of them blank; nothing but white space is left out.
 /// Cost: linear in the text.
@@ -54,12 +54,13 @@ fn end(text: &str) -> usize {
         return text.len();
     }
     // The last chance of each kind.
-    let (mut sentence, mut space, mut any) = (0, 0, 0);
+    let (mut sentence, mut space, mut any, mut last) = (0, 0, 0, 0);
     let (mut after_stop, mut first_half, mut joined) = (false, false, false);
     for (at, character) in text.char_indices() {
         if at > PASSAGE_BYTES {
             break;
         }
+        last = at;
         let second_half = half_a_flag(character) && first_half;
         if at > 0 && !joins(character) && !second_half && !joined {
             any = at;
@@ -88,8 +89,10 @@ fn end(text: &str) -> usize {
         sentence
     } else if space > 0 {
         space
-    } else {
+    } else if any > 0 {
         any
+    } else {
+        last
     };
     if end > 0 { end } else { text.len() }
 }

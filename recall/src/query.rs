@@ -53,6 +53,8 @@ pub struct Row {
 /// A question, as an index understands it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
+    /// Whether a passage is scored by its own words alone, and not also by those of its neighbours.
+    pub is_own_only: bool,
     /// At most [`MAX_TERMS`], each term once. A speaker's follows the row of the same word; where speakers are many,
     /// the two are scored as one term.
     pub rows: Vec<Row>,

@@ -1,7 +1,8 @@
 //! Which documents a question is about.
 //!
 //! BM25 on sets: a document has a term or has it not. What its neighbours in the session have counts as well, the less
-//! the farther away they are: people name a thing once and then talk about "it".
+//! the farther away they are: people name a thing once and then talk about "it"; unless the query asks for documents
+//! scored on their own.
 //!
 //! The steps are never inlined: as a part of one large function, an engine for WebAssembly keeps their loops' numbers in
 //! memory instead of in registers.
@@ -117,7 +118,7 @@ pub fn rank<Offsets: AsRef<[u32]>>(
 /// The same of one type of rows, so that it is compiled here: for speed, whatever the caller is compiled for.
 #[inline(never)]
 fn rank_rows(query: &Query, found: Found<'_, &[u32]>, excluded: &[Range<u64>], most: usize) -> Vec<Candidate> {
-    let mut ranking = Ranking::new(found.marks);
+    let mut ranking = Ranking::new(found.marks, if query.is_own_only { 0 } else { RADIUS });
     // Where all that is asked about is what everything is about, that is all there is to go by.
     let words = query.rows.iter().zip(found.rows).filter(|(row, _)| row.kind == Kind::Word);
     ranking.counts_all = words.map(|(_, offsets)| offsets).all(|word| word.is_empty() || ranking.everywhere(word));
@@ -144,6 +145,8 @@ fn rank_rows(query: &Query, found: Found<'_, &[u32]>, excluded: &[Range<u64>], m
 /// on at a time.
 struct Ranking<'a> {
     marks: &'a [u16],
+    /// How far away neighbours count.
+    radius: usize,
     documents: usize,
     /// Whether terms count that are in very many documents.
     counts_all: bool,
@@ -162,10 +165,11 @@ struct Ranking<'a> {
 
 impl<'a> Ranking<'a> {
     #[inline(never)]
-    fn new(marks: &'a [u16]) -> Self {
+    fn new(marks: &'a [u16], radius: usize) -> Self {
         let count = marks.len();
         let mut ranking = Self {
             marks,
+            radius,
             documents: 0,
             counts_all: false,
             sessions: sessions(marks),
@@ -190,7 +194,10 @@ impl<'a> Ranking<'a> {
             terms.extend([0.0; RADIUS]);
             terms.extend(marks.iter().map(|mark| f32::from(*mark >> 8)));
         }
-        let smoothed = smoothed(terms);
+        let smoothed = match self.radius {
+            0 => terms.split_off(RADIUS.min(terms.len())),
+            _ => smoothed(terms),
+        };
         let mut rest = &smoothed[..];
         for session in &self.sessions {
             let lengths = self.lengths.get_mut(session.start as usize..session.end as usize).unwrap_or_default();
@@ -244,7 +251,8 @@ impl<'a> Ranking<'a> {
                 continue;
             }
             done = at + 1;
-            let reached = at.saturating_sub(RADIUS as u32).max(session.start)..(done + RADIUS as u32).min(session.end);
+            let radius = self.radius as u32;
+            let reached = at.saturating_sub(radius).max(session.start)..(done + radius).min(session.end);
             spread(&mut self.weights, at as usize, reached.start as usize..reached.end as usize);
             if reached.start > touched.end {
                 having += touched.len();

@@ -107,3 +107,14 @@ fn what_has_no_end_is_cut_at_spaces_or_between_characters() {
         assert!(passages(&text).iter().all(|passage| passage.len() % whole.len() == 0), "{whole}");
     }
 }
+
+#[test]
+fn what_belongs_together_for_too_long_is_cut_all_the_same() {
+    let marks = format!("e{}", "\u{301}".repeat(4000));
+    let flags = "\u{1F469}\u{200D}".repeat(500);
+    for text in [&marks, &flags] {
+        let found = passages(text);
+        assert!(found.len() > 10 && found.iter().all(|passage| tokens(passage) <= WHOLE_TOKENS), "{}", found.len());
+        assert_eq!(found.concat(), **text);
+    }
+}

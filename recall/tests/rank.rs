@@ -153,3 +153,13 @@ fn hints_multiply_the_score() {
     // A hint alone finds nothing.
     assert_eq!(two("what happened in July 2023?"), []);
 }
+
+#[test]
+fn a_document_scored_on_its_own_gains_nothing_from_its_neighbours() {
+    let texts = ["The capital of France is Paris.", "My dog is called Bruno.", "I like tea.", "The capital, again."];
+    let index = reference::index(&texts);
+    let mut query = Query::new("capital of France", 0, Hints::default());
+    assert_eq!(index.ask(&query).len(), 4);
+    query.is_own_only = true;
+    assert_eq!(index.ask(&query), [0, 3]);
+}
