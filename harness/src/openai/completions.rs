@@ -17,6 +17,8 @@ use super::{Client, Failed, Left, Settings};
 
 /// The longest reply that is read.
 const MAX_REPLY: u64 = 1 << 20;
+/// Tokens beside the answer's, for a model that thinks before it answers.
+const THOUGHTS: u32 = 8192;
 /// The limit of tokens: as all servers know it, and as OpenAI's newer models insist on.
 const LIMIT: &str = "max_tokens";
 const NEWER_LIMIT: &str = "max_completion_tokens";
@@ -38,7 +40,11 @@ pub fn configured(config: &Config) -> Result<Arc<dyn Model>> {
         retries: host.model_retries,
         max_reply: MAX_REPLY,
     })?;
-    Ok(Arc::new(Completions(Arc::new(Inner { client, is_newer: AtomicBool::new(false) }))))
+    Ok(Arc::new(Completions(Arc::new(Inner {
+        client,
+        is_newer: AtomicBool::new(false),
+        thinks: AtomicBool::new(false),
+    }))))
 }
 
 struct Completions(Arc<Inner>);
@@ -47,39 +53,57 @@ struct Inner {
     client: Client,
     /// Whether the server has asked for the limit by its newer name.
     is_newer: AtomicBool,
+    /// Whether the limit has cut the model off before it had answered: then it gets [`THOUGHTS`] more.
+    thinks: AtomicBool,
 }
 
 #[async_trait::async_trait]
 impl Model for Completions {
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError> {
         let (inner, need) = (self.0.clone(), Arc::new(need.clone()));
-        let ask = move |left: Left| inner.ask(&need, left);
+        let ask = move |left: Left| inner.ask_with_room(&need, left);
         self.0.client.patiently(ask).await.map(Some).map_err(|failed| ModelError(failed.message))
     }
 }
 
 impl Inner {
-    /// One try; of two requests, if the server turns out to want the limit by its other name.
-    fn ask(&self, need: &CompletionNeed, left: Left) -> Result<String, Failed> {
-        let was_newer = self.is_newer.load(Ordering::Relaxed);
-        let replied = self.request(need, was_newer, left);
+    /// One try; of one more, if the limit cuts the model off in its thoughts.
+    fn ask_with_room(&self, need: &CompletionNeed, left: Left) -> Result<String, Failed> {
+        let thought = self.thinks.load(Ordering::Relaxed);
+        let replied = self.ask(need, thought, left);
         match replied {
-            Err(failed) if !was_newer && failed.message.contains(NEWER_LIMIT) => {
-                self.is_newer.store(true, Ordering::Relaxed);
-                self.request(need, true, left)
+            Err(failed) if !thought && failed.message == CUT_OFF => {
+                let replied = self.ask(need, true, left);
+                // A server whose context has no room for that is asked for less again.
+                self.thinks.store(replied.is_ok(), Ordering::Relaxed);
+                replied
             }
             replied => replied,
         }
     }
 
-    fn request(&self, need: &CompletionNeed, is_newer: bool, left: Left) -> Result<String, Failed> {
+    /// One try; of two requests, if the server turns out to want the limit by its other name.
+    fn ask(&self, need: &CompletionNeed, thinks: bool, left: Left) -> Result<String, Failed> {
+        let was_newer = self.is_newer.load(Ordering::Relaxed);
+        let replied = self.request(need, thinks, was_newer, left);
+        match replied {
+            Err(failed) if !was_newer && failed.message.contains(NEWER_LIMIT) => {
+                self.is_newer.store(true, Ordering::Relaxed);
+                self.request(need, thinks, true, left)
+            }
+            replied => replied,
+        }
+    }
+
+    fn request(&self, need: &CompletionNeed, thinks: bool, is_newer: bool, left: Left) -> Result<String, Failed> {
+        let room = if thinks { THOUGHTS } else { 0 };
         let body = json!({
             "model": self.client.name,
             "messages": [
                 {"role": "system", "content": need.instructions},
                 {"role": "user", "content": need.input},
             ],
-            (if is_newer { NEWER_LIMIT } else { LIMIT }): need.max_tokens,
+            (if is_newer { NEWER_LIMIT } else { LIMIT }): need.max_tokens.saturating_add(room),
         });
         completion(&self.client.post(&body, left)?).map_err(Failed::lasting)
     }
@@ -93,12 +117,17 @@ struct Reply {
 #[derive(Deserialize)]
 struct Choice {
     message: Message,
+    #[serde(default)]
+    finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Message {
     content: Option<String>,
 }
+
+/// Why there is no answer, if the limit of tokens has ended the response.
+const CUT_OFF: &str = "the model's answer is blank: its thoughts took up max_tokens";
 
 /// The text of the first choice, without what the model thought before.
 fn completion(body: &[u8]) -> Result<String, &'static str> {
@@ -110,6 +139,7 @@ fn completion(body: &[u8]) -> Result<String, &'static str> {
         None => &text,
     };
     match said.trim() {
+        "" if choice.finish_reason.as_deref() == Some("length") => Err(CUT_OFF),
         "" => Err("the model's answer is blank"),
         said => Ok(said.to_owned()),
     }
@@ -128,6 +158,8 @@ mod tests {
             assert_eq!(completion(body(blank).as_bytes()), Err("the model's answer is blank"));
         }
         assert_eq!(completion(br#"{"choices":[]}"#), Err("the model's response has no choices"));
+        let cut = br#"{"choices":[{"message":{"content":"<think>hm"},"finish_reason":"length"}]}"#;
+        assert_eq!(completion(cut), Err(CUT_OFF));
         for none in
             [&b""[..], b"\xff", b"{}", b"[]", br#"{"choices":[{}]}"#, br#"{"choices":[{"message":{"content":7}}]}"#]
         {
