@@ -34,6 +34,7 @@
 //! ```
 
 mod archive;
+mod backoff;
 mod counters;
 mod model;
 mod options;

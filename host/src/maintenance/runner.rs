@@ -11,7 +11,7 @@ use std::{
     mem,
     sync::{Arc, Weak},
     task::{Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use tokio::{
 use super::{
     Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
     ModelError, Need, NeedResult, Step, Task, VectorsNeed, VectorsResult,
+    backoff::Backoff,
     counters::Tally,
     queue::{Added, Key, Queue},
 };
@@ -47,6 +48,8 @@ const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
 /// The bundled filter's task that removes what was said, from its second step on.
 const RETENTION: &str = "retention";
+/// The code of a model's failures.
+const MODEL: &str = "model";
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +88,7 @@ struct State {
     is_closed: bool,
     tasks: JoinSet<()>,
     queue: Queue,
+    backoff: Backoff,
     /// Of each subject that somebody is at work on, or waits for.
     gates: HashMap<String, Weak<Gate<()>>>,
 }
@@ -98,7 +102,8 @@ impl Maintenance {
         Self { inner: Arc::new(Inner { keepline, model, options, runtime, places, state, tally }) }
     }
 
-    /// Has these tasks done in the background, and returns at once. One that waits already is done once, as it was named
+    /// Has these tasks done in the background, and returns at once. One that the model has failed more than once in a row
+    /// is not taken before its time has come, which grows to an hour. One that waits already is done once, as it was named
     /// last; one that is too many, or comes after the [end](Self::shutdown), is dropped and counted.
     pub fn submit(&self, due: impl IntoIterator<Item = Task>) {
         for task in due {
@@ -214,6 +219,9 @@ impl Inner {
     fn submit(self: &Arc<Self>, task: Task) {
         let mut state = self.state.lock();
         state.reap();
+        if state.backoff.holds(&(task.subject.clone(), task.name.clone()), Instant::now()) {
+            return;
+        }
         let most = if state.is_closed { 0 } else { self.options.max_tasks };
         let key = match state.queue.add(task, most) {
             Added::First(key) => key,
@@ -227,7 +235,8 @@ impl Inner {
                 let subject = inner.subject(&key.0);
                 let _turn = inner.turn(&subject).await;
                 let Some(task) = worker.begin() else { break };
-                inner.work_counted(task).await;
+                let outcome = inner.work_counted(task).await;
+                inner.remember_failure(&key, &outcome);
                 if !worker.goes_on() {
                     break;
                 }
@@ -248,6 +257,28 @@ impl Inner {
         let outcome = self.work(task).await;
         self.tally.count(&name, &outcome);
         outcome
+    }
+
+    /// A task that the model has failed again waits before it is tried once more: what comes of it may be paid for.
+    fn remember_failure(&self, key: &Key, outcome: &Outcome) {
+        let is_of_model = |problem: &Problem| matches!(&problem.code, ProblemCode::Other(code) if code == MODEL);
+        let mut state = self.state.lock();
+        match outcome {
+            Outcome::Failed(problem) if is_of_model(problem) => {
+                let pause = state.backoff.fail(key, Instant::now());
+                drop(state);
+                if !pause.is_zero() {
+                    let (subject, name) = key;
+                    let message = format!(
+                        "deferred task {name} of {subject} has failed again: it waits for {} s",
+                        pause.as_secs()
+                    );
+                    self.keepline.report(LogLevel::Info, "keepline.maintenance", &message);
+                }
+            }
+            Outcome::Done => state.backoff.forget(key),
+            _ => {}
+        }
     }
 
     fn subject(&self, name: &str) -> Subject<'_> {
@@ -390,7 +421,7 @@ fn nobody(id: u32, message: &str) -> NeedResult {
 }
 
 fn of_model(message: String) -> Problem {
-    told(ProblemCode::Other("model".to_owned()), message)
+    told(ProblemCode::Other(MODEL.to_owned()), message)
 }
 
 fn over(message: String) -> Problem {

@@ -1,0 +1,89 @@
+//! Tasks that wait because the model has failed them more than once in a row.
+//!
+//! Promises that a task is tried again with the next answer after its first failure, and then in growing intervals, up to an
+//! hour. Refuses to remember more than so many: others are tried with each answer.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::queue::Key;
+
+const FIRST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3600);
+const MOST: usize = 4096;
+
+/// The failures of each task in a row.
+#[derive(Default)]
+pub(super) struct Backoff(HashMap<Key, Failures>);
+
+struct Failures {
+    count: u32,
+    until: Instant,
+}
+
+impl Backoff {
+    /// Whether a task has to wait.
+    pub fn holds(&self, key: &Key, now: Instant) -> bool {
+        self.0.get(key).is_some_and(|failures| now < failures.until)
+    }
+
+    /// It failed; how long it has to wait.
+    pub fn fail(&mut self, key: &Key, now: Instant) -> Duration {
+        if self.0.len() >= MOST && !self.0.contains_key(key) {
+            self.0.retain(|_, failures| now < failures.until);
+            if self.0.len() >= MOST {
+                return Duration::ZERO;
+            }
+        }
+        let failures = self.0.entry(key.clone()).or_insert(Failures { count: 0, until: now });
+        let pause = match failures.count {
+            0 => Duration::ZERO,
+            count => FIRST.saturating_mul(1 << (count - 1).min(6)).min(LONGEST),
+        };
+        failures.count = failures.count.saturating_add(1);
+        failures.until = now + pause;
+        pause
+    }
+
+    /// It went well.
+    pub fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(subject: &str) -> Key {
+        (subject.to_owned(), "title".to_owned())
+    }
+
+    #[test]
+    fn what_fails_again_and_again_is_tried_less_and_less_often() {
+        let (mut backoff, now) = (Backoff::default(), Instant::now());
+        let pauses: Vec<u64> = (0..10).map(|_| backoff.fail(&key("s"), now).as_secs()).collect();
+        assert_eq!(pauses, [0, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+        assert!(backoff.holds(&key("s"), now + LONGEST - Duration::from_secs(1)));
+        assert!(!backoff.holds(&key("s"), now + LONGEST) && !backoff.holds(&key("t"), now));
+        backoff.forget(&key("s"));
+        assert!(!backoff.holds(&key("s"), now));
+        assert_eq!(backoff.fail(&key("s"), now), Duration::ZERO);
+        assert!(!backoff.holds(&key("s"), now), "the next answer tries it again");
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_remembered() {
+        let (mut backoff, now) = (Backoff::default(), Instant::now());
+        for number in 0..MOST + 10 {
+            for _ in 0..2 {
+                backoff.fail(&key(&number.to_string()), now);
+            }
+        }
+        assert_eq!(backoff.0.len(), MOST);
+        backoff.fail(&key("new"), now + LONGEST);
+        assert_eq!(backoff.0.len(), 1);
+    }
+}
