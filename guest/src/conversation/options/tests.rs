@@ -36,7 +36,7 @@ fn mistakes_name_what_is_allowed() {
     for (text, allowed) in [
         (r#""max_context_tokens": 63"#, "0 or an integer from 64 to 2000000"),
         (r#""window_keep": 0.5"#, "an integer from 10 to 90"),
-        (r#""human_prefix": 1"#, "a text of at most 64 bytes"),
+        (r#""human_prefix": [1]"#, "a text of at most 64 bytes"),
         (r#""skip_markers": "x""#, "a JSON list of at most 64 texts"),
         (r#""redact": ["{"]"#, "redact must be"),
         (r#""query_prompt_template": "{{query}}{{history}}{{query}}""#, "once each"),

@@ -59,7 +59,8 @@ fn answers_after_a_change_of_the_transcript_are_stored() {
     let remove = |sessions: &Sessions<&Fake>, transcript: &Transcript<'_>| {
         sessions.rewrite(transcript, 0, None).unwrap();
     };
-    let changes: [&dyn Fn(&Sessions<&Fake>, &Transcript<'_>); 3] = [&set, &clear, &remove];
+    type Change<'a> = &'a dyn Fn(&Sessions<&Fake>, &Transcript<'_>);
+    let changes: [Change<'_>; 3] = [&set, &clear, &remove];
     for (number, change) in changes.into_iter().enumerate() {
         for has_ids in [true, false] {
             let fake = Fake::new();
