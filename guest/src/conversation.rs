@@ -43,7 +43,7 @@
 //! | `query_prompt_template` | text with `{{history}}` and `{{query}}`, each once at most | empty: the history alone |
 //! | `memory_trace` | boolean | false |
 //! | `min_message_length` | integer, 0 to 8388608: characters; shorter answers are `skipped` | 1 |
-//! | `max_message_length` | integer, 0 to 8388608: characters; longer texts are cut, and in any case those of more than 1 MiB in JSON; 0: only those | 10000 |
+//! | `max_message_length` | integer, 0 to 8388608: characters; longer texts are cut and end with a note of it, and in any case those of more than 1 MiB in JSON; 0: only those | 400000 |
 //! | `strip_thinking` | boolean: `<think>…</think>` is not stored | false |
 //! | `skip_markers` | list of texts: answers that are `skipped` | `["[generation was interrupted]"]` |
 //! | `redact` | list of patterns, replaced in what is stored: text and classes `{d}` digit, `{h}` hexadecimal, `{w}` letter, digit or `_`, `{t}` also `-.~+/=`, `{n}` no blank; `{d4}`, `{d4+}`, `{d+}`; `\{` for a brace | `[]` |
@@ -69,7 +69,7 @@
 //!
 //! # Metadata
 //! Read: `memory` is for this entry, `{"read": bool, "write": bool, "summarize": bool, "look": bool, "recall": bool,
-//! "asked", "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; `asked` is the position of
+//! "neighbors": bool, "asked", "max_context_tokens", "context_window", "reserve_tokens": integer, "model": text}`; `asked` is the position of
 //! the message that the question is, if it is asked once more, and recall leaves that out; with `look` a question writes
 //! nothing: no session is created (it is `failed` if there is none), no use of one counted, and `memory_trace` comes along;
 //! `files` are references to files of the message, an array. For the others see `wit/filter.wit`.
@@ -86,7 +86,8 @@
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
 //! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `settings`,
-//! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `untitled`, until
+//! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `title_of`, what
+//! that was made of; `untitled`, until
 //! deferred work has settled the title; `revision`; `skipped-…` for each reason, and `truncated`, where there were any: how
 //! many answers were skipped, and how many texts cut; `recalled` and `embedded`, how far recall has read and has had
 //! embedded; for the rest see `recall`),
@@ -159,6 +160,9 @@ pub(crate) const HEAD: &str = "head";
 pub(crate) const TOTAL: &str = "total";
 /// Its title.
 pub(crate) const TITLE: &str = "title";
+/// What that was made of: the key of a message, a blank and the title; without a key, it was given. Absent, or with another
+/// title: not known.
+pub(crate) const TITLE_OF: &str = "title_of";
 /// Whether a title is still to come: `1` until a model has refined the first one, `0` once none will come. Absent: as soon
 /// as there is a question, if there is no title.
 pub(crate) const UNTITLED: &str = "untitled";

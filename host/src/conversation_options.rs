@@ -152,7 +152,7 @@ conversation_options! {
     memory_trace: bool;
     /// Characters below which an answer is not stored, 0 to 8,388,608. Default 1.
     min_message_length: u64;
-    /// Characters to which a message is cut, 0 to 8,388,608. Default 10,000; 0: only one of more than 1 MiB in JSON is.
+    /// Characters to which a message is cut, 0 to 8,388,608. Default 400,000; 0: only one of more than 1 MiB in JSON is.
     max_message_length: u64;
     /// Whether `<think>…</think>` is left out of what is stored. Default false.
     strip_thinking: bool;

@@ -37,6 +37,8 @@ impl Shared {
     /// How many tokens a text is, for this model if one is set, if anybody counts them and they are wanted.
     pub(crate) fn count_tokens(&self, model: Option<&str>, text: &str) -> Option<u32> {
         let counter = self.counter()?;
+        // Images are weighed by the filter.
+        let text = &json::spoken(text);
         Some(model.map_or_else(|| counter.count(text), |model| counter.count_for(model, text)))
     }
 
@@ -64,7 +66,7 @@ impl Shared {
         if text.trim().is_empty() || !self.pool.told().wants_vectors {
             return None;
         }
-        desk.of_question(owner.user.as_ref().unwrap_or(session), text, due.deadline.left()).await
+        desk.of_question(owner.user.as_ref().unwrap_or(session), &json::spoken(text), due.deadline.left()).await
     }
 
     /// What a question gets, with what its files are. When that takes too long, as it is.

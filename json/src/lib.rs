@@ -6,9 +6,11 @@
 
 use std::borrow::Cow;
 
+mod content;
 mod mend;
 mod scan;
 
+pub use content::{is_content, part_text, spoken, texts};
 pub use mend::mended;
 pub use scan::{Form, elements, is_value, members, named, object, rest_of_object};
 

@@ -67,6 +67,9 @@ impl<H: Host> Filter<H> {
         metadata: &Metadata<'_>,
         reply: &mut QuestionReply,
     ) -> Result<(), Failure> {
+        // What is looked for, and quoted, is what was said.
+        let spoken = json::spoken(entry.text);
+        let entry = &QuestionEntry { text: &spoken, ..*entry };
         let said = Said::of(entry.metadata);
         said.warn(&self.host, session);
         if said.is_user_bad {
@@ -98,8 +101,8 @@ impl<H: Host> Filter<H> {
             said.is_read != Some(false) && said.recalls != Some(false) && self.host.capabilities().indexes;
         let now = || self.host.now_micros() / 1000;
         let is_of_user = options.recall.scope == Recall::User && user.is_some() && node.is_none();
-        let recall = recall::find::Wanted::of(options, entry, is_of_user.then_some(session), said.asked, now)
-            .filter(|_| is_recalled);
+        let recall =
+            recall::find::Wanted::of(options, entry, is_of_user.then_some(session), &said, now).filter(|_| is_recalled);
         let wanted = Wanted {
             session,
             user: user.as_deref(),
@@ -276,14 +279,15 @@ impl<H: Host> Filter<H> {
                     is_first_long,
                 }),
             };
-            source.attach(options, budget).unwrap_or_else(|| {
+            let (attached, left_out) = source.attach(options, budget);
+            for what in left_out {
                 let most = options.max_window_bytes;
                 let message =
-                    format!("Conversation left out of a question of session {session}: over max_window_bytes ({most})");
+                    format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
                 log::warn(&self.host, log::LIMIT, &[&message]);
                 reply.problem.get_or_insert_with(|| Problem::limit(message));
-                Attached::default()
-            })
+            }
+            attached
         };
         if let Some(model) = said.settings.model.as_ref().or(settings.model.as_ref()) {
             push_member(&mut members, "memory_model", &render::quoted(model));

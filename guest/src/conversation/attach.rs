@@ -1,7 +1,7 @@
 //! What of a conversation is attached to a question: its window, its summary and the trace, as members of the metadata.
 //!
 //! Promises no more bytes than `max_window_bytes`: JSON can be longer than tokens tell, and then the window is made for
-//! half of the tokens. Refuses what is too long even so.
+//! half of the tokens. What is too long even so is left out, the summary first, then the trace, and said.
 
 use super::ask::Summary;
 use super::options::{BUDGET_MIN, Form, Options};
@@ -52,8 +52,29 @@ pub(super) struct Attached {
 }
 
 impl Source<'_, '_> {
+    /// What fits, and what was left out for it: a summary or a trace that alone takes up most of the bytes.
+    pub(super) fn attach(mut self, options: &Options, budget: u64) -> (Attached, Vec<&'static str>) {
+        let mut left_out = Vec::new();
+        let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
+        if self.summary.is_some_and(|summary| render::summary(&summary.text).len() > most / 2) {
+            self.summary = None;
+            left_out.push("summary");
+        }
+        if let Some(attached) = self.attach_whole(options, budget) {
+            return (attached, left_out);
+        }
+        if self.told.take().is_some() {
+            left_out.push("trace");
+            if let Some(attached) = self.attach_whole(options, budget) {
+                return (attached, left_out);
+            }
+        }
+        left_out.push("conversation");
+        (Attached::default(), left_out)
+    }
+
     /// None: it is too long.
-    pub(super) fn attach(&self, options: &Options, budget: u64) -> Option<Attached> {
+    fn attach_whole(&self, options: &Options, budget: u64) -> Option<Attached> {
         let summary = self.summary.map_or(0, |summary| render::summary_weight(&summary.text));
         let mut limits = Limits {
             budget: budget - summary - self.pinned.as_ref().map_or(0, Turn::cost),

@@ -377,7 +377,7 @@ impl<'a> Tool<'a> {
             out.push_str(",\"error\":");
             match json::string(&self.content) {
                 Some(text) => push_string(out, &text),
-                None => push_string(out, &parts::text(&self.content)),
+                None => push_string(out, &json::texts(&self.content)),
             }
         }
         out.push('}');

@@ -5,11 +5,14 @@
 //! to store what was stored already, and to put a turn on a branch that it does not belong to. Here is what an answer
 //! comes with; its transaction is in [`write`](super::write).
 
+use keepline_json as json;
+
 use super::activity;
 use super::ask::{self, own_key, turn_id};
 use super::intake::{self, Skip};
 use super::options::Options;
 use super::owner::{self, Registered};
+use super::parts;
 use super::recall::options::Recall;
 use super::scope::{self, Said};
 use super::state::{self, State};
@@ -93,16 +96,18 @@ impl<H: Host> Filter<H> {
         // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
         let text = intake::cleaned(options, entry.text.into(), true);
         let entry = &AnswerEntry { text: &text, ..*entry };
+        let spoken = json::spoken(entry.text);
         let has_activity = !entry.activity.is_empty();
         let answer_files = step::files(said.files.as_deref());
-        let skip = intake::skip(options, entry.text, has_activity, answer_files.is_some());
+        let has_files = answer_files.is_some() || parts::have_files(entry.text);
+        let skip = intake::skip(options, &spoken, has_activity, has_files);
         let skip = if said.is_written == Some(false) { Some(Skip::SwitchedOff) } else { skip };
         let named = said.user_id.as_deref().map(owner::name);
         if let Some(skip) = skip {
             return self.skipped(&state, named.as_deref(), skip);
         }
-        let is_said = !entry.text.trim().is_empty();
-        let value = if is_said { self.encode(entry.text) } else { None };
+        let is_said = !spoken.trim().is_empty();
+        let value = if is_said { self.encode(&spoken) } else { None };
 
         // Without a question the turn is the answer's own.
         let is_paired = !state.turn.is_empty();
@@ -193,8 +198,10 @@ impl<H: Host> Filter<H> {
             _ => None,
         };
         // Of a node, nobody reads a title.
-        let is_titled = options.auto_generate_titles && state.wants_title && state.node.is_none();
-        let asked = about.question.filter(|text| is_titled && !text.is_empty());
+        let may_title = options.auto_generate_titles && state.node.is_none();
+        let is_titled = may_title && state.wants_title;
+        let question = about.question.filter(|text| !text.is_empty());
+        let asked = question.filter(|_| is_titled);
         let recalls = options.recall.scope != Recall::Off && self.host.capabilities().indexes;
         let due = Due {
             summarized: Some(state.summarized).filter(|_| is_seen),
@@ -213,8 +220,9 @@ impl<H: Host> Filter<H> {
             vectors: options.recall.vectors,
             activity,
         };
-        let is_untitled = asked.is_some() && state.is_new;
-        let title = asked
+        let is_title_late = may_title && !is_paired && question.is_some();
+        let is_untitled = is_title_late || (asked.is_some() && state.is_new);
+        let title = question
             .filter(|_| is_untitled && options.title_from_first_message)
             .map(|text| title::of_message(&intake::take(options, text, false).text, options.title_max_length));
         // A node that is registered is nobody's yet, or this user's.
@@ -235,6 +243,7 @@ impl<H: Host> Filter<H> {
                 is_first,
                 is_untitled,
                 title,
+                is_title_late,
                 due,
             },
             place,

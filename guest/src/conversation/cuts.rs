@@ -13,6 +13,11 @@ const PREVIEW_BYTES: usize = 50 << 10;
 const PREVIEW_LINES: usize = 2000;
 /// Room for the note between the two.
 const NOTE: usize = 64;
+/// Room for the note at the end of a text that is cut: characters, and bytes in JSON.
+pub(super) const CUT_NOTE: usize = 48;
+const CUT_NOTE_BYTES: usize = 64;
+/// Where fewer characters are kept, there is no room for it.
+pub(super) const NOTED: usize = 256;
 
 /// What of a tool's result is stored in the transcript: all of it, if it is no longer than an eighth of the window's
 /// budget, 50 KiB and 2,000 lines; else its first quarter and the rest from its end. None: all of it.
@@ -59,6 +64,47 @@ fn encoded_up_to(text: &str, bytes: usize) -> Option<&str> {
         left.is_none().then_some(at)
     })?;
     text.get(..end)
+}
+
+/// Leave no more than so many characters, and bytes in a JSON string, with a note of what is missing among them; whether
+/// there was more.
+pub(super) fn shorten(text: &mut Cow<'_, str>, mut characters: usize, mut bytes: usize) -> bool {
+    let is_long = text.len() > characters && text.chars().nth(characters).is_some();
+    if !is_long && encoded_up_to(text, bytes).is_none() {
+        return false;
+    }
+    if characters.min(bytes) < NOTED {
+        up_to_characters(text, characters);
+        bound(text, bytes);
+        return true;
+    }
+    (characters, bytes) = (characters - CUT_NOTE, bytes - CUT_NOTE_BYTES);
+    let all = text.chars().count();
+    up_to_characters(text, characters);
+    bound(text, bytes);
+    let note = note(all.saturating_sub(text.chars().count()));
+    let text = text.to_mut();
+    text.push('\n');
+    text.push_str(&note);
+    true
+}
+
+/// What says that so many characters are missing.
+pub(super) fn note(count: usize) -> String {
+    format!("[… {count} characters left out …]")
+}
+
+/// Leave as many characters; whether there were more.
+pub(super) fn up_to_characters(text: &mut Cow<'_, str>, limit: usize) -> bool {
+    if text.len() <= limit {
+        return false;
+    }
+    let Some((at, _)) = text.char_indices().nth(limit) else { return false };
+    match text {
+        Cow::Borrowed(whole) => *whole = whole.get(..at).unwrap_or_default(),
+        Cow::Owned(whole) => whole.truncate(at),
+    }
+    true
 }
 
 /// Leave what has at most so many bytes in a JSON string; whether there was more.
@@ -140,6 +186,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_says_so_and_is_not_cut_again() {
+        for (text, characters, bytes) in [("é".repeat(1000), 400, 1 << 20), ("\u{1}".repeat(1000), 1000, 3000)] {
+            let mut kept = Cow::Borrowed(&*text);
+            assert!(shorten(&mut kept, characters, bytes));
+            let (begin, note) = kept.split_once('\n').unwrap_or_default();
+            assert!(text.starts_with(begin) && begin.len() > 100, "{kept}");
+            assert_eq!(note, super::note(1000 - begin.chars().count()));
+            assert!(kept.chars().count() <= characters, "{kept}");
+            let before = kept.clone();
+            assert!(!shorten(&mut kept, characters, bytes) && kept == before);
+        }
+        // Where there is no room for a note.
+        let mut kept = Cow::Borrowed("0123456789");
+        assert!(shorten(&mut kept, 5, 1000) && kept == "01234");
     }
 
     #[test]

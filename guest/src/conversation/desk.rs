@@ -5,7 +5,7 @@
 use super::record::{Record, integer};
 use super::scope;
 use super::settings::Settings;
-use super::{BYTES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, ask::Summary, title};
+use super::{BYTES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, ask::Summary, title};
 use crate::history::milliseconds_of;
 use crate::names::{ANSWER_COUNT, repr};
 use crate::sessions::{Answer, Code, SessionProblem, Sessions, valid_session};
@@ -134,9 +134,11 @@ impl<H: Host> Sessions<H> {
         if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
             return Err(SessionProblem::new(Code::Limit, format!("A title has at most {TITLE_MAX} characters")));
         }
+        let given = title.as_deref().map(|title| title::recorded("", title)).unwrap_or_default();
+        let entries = [(TITLE, title.as_deref().unwrap_or_default()), (TITLE_OF, &*given)];
         let write = match &title {
-            Some(text) => Operation::Put { map: SESSION, key: TITLE, text },
-            None => Operation::Remove { map: SESSION, keys: &[TITLE] },
+            Some(_) => Operation::PutSome { map: SESSION, entries: &entries },
+            None => Operation::Remove { map: SESSION, keys: &[TITLE, TITLE_OF] },
         };
         self.look(at.session, at.bucket(), Opening::ANY, &[write])?;
         Ok(title)

@@ -1,14 +1,18 @@
 //! What of a text is stored, and what is not worth it.
 //!
 //! Promises that only what is stored is changed, never what passes: thoughts are cut out, patterns replaced, and what is
-//! too long is cut, in this order. Refuses to cut a character in two.
+//! too long is cut, in this order, and says so. A message of parts stays one. Refuses to cut a character in two.
 
 use std::borrow::Cow;
 
 use keepline_json as json;
 
 use super::options::Options;
+use super::{cuts, parts};
 use crate::names;
+
+/// A message's text, or its parts, in JSON. A record may have 2 MiB.
+pub(super) const MESSAGE_BYTES: usize = 1 << 20;
 
 /// Why an answer is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +35,13 @@ impl Skip {
     }
 }
 
-/// A text as it is stored.
+/// A message as it is stored.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Taken<'a> {
+    /// Of parts, the texts in them.
     pub text: Cow<'a, str>,
+    /// JSON; none: it is a text alone.
+    pub parts: Option<String>,
     pub is_cut: bool,
 }
 
@@ -61,11 +68,21 @@ fn length_below(text: &str, characters: u64) -> bool {
     text.len() < limit.saturating_mul(4) && text.chars().count() < limit
 }
 
-/// A message's text as it is stored.
+/// A message as it is stored.
 pub(crate) fn take<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
-    let mut text = cleaned(options, text.into(), is_answer);
-    let is_cut = cut(&mut text, longest(options));
-    Taken { text, is_cut }
+    take_cleaned(options, cleaned(options, text.into(), is_answer))
+}
+
+/// The same of one that is clean: no longer than it may be.
+pub(crate) fn take_cleaned<'a>(options: &Options, mut text: Cow<'a, str>) -> Taken<'a> {
+    if json::is_content(&text) {
+        let kept = parts::bounded(&text, longest(options), MESSAGE_BYTES);
+        let is_cut = kept.is_some();
+        let content = kept.unwrap_or_else(|| text.into_owned());
+        return Taken { text: json::texts(&content).into(), parts: Some(content), is_cut };
+    }
+    let is_cut = cuts::shorten(&mut text, longest(options), MESSAGE_BYTES);
+    Taken { text, parts: None, is_cut }
 }
 
 /// The most characters of a message.
@@ -73,8 +90,16 @@ pub(crate) fn longest(options: &Options) -> usize {
     usize::try_from(options.max_message_length).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
 }
 
-/// A message's text without what is not stored, however long.
-pub(crate) fn cleaned<'a>(options: &Options, mut text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
+/// A message without what is not stored, however long. Content that is parts stays so.
+pub(crate) fn cleaned<'a>(options: &Options, text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
+    if json::is_content(&text) {
+        return parts::cleaned(options, &text, is_answer).into();
+    }
+    cleaned_text(options, text, is_answer)
+}
+
+/// The same of a text, whatever it spells.
+pub(crate) fn cleaned_text<'a>(options: &Options, mut text: Cow<'a, str>, is_answer: bool) -> Cow<'a, str> {
     if is_answer
         && options.strip_thinking
         && let Some(without) = without_thoughts(&text)
@@ -173,19 +198,6 @@ fn replaced<'a>(options: &Options, mut text: Cow<'a, str>) -> Cow<'a, str> {
         }
     }
     text
-}
-
-/// Leave as many characters; whether there were more.
-pub(crate) fn cut(text: &mut Cow<'_, str>, limit: usize) -> bool {
-    if text.len() <= limit {
-        return false;
-    }
-    let Some((at, _)) = text.char_indices().nth(limit) else { return false };
-    match text {
-        Cow::Borrowed(whole) => *whole = whole.get(..at).unwrap_or_default(),
-        Cow::Owned(whole) => whole.truncate(at),
-    }
-    true
 }
 
 /// Without `<think>…</think>`; one that doesn't end goes to the end of the text. None: there is none.

@@ -116,7 +116,7 @@ impl Default for Options {
             query_prompt_template: String::new(),
             memory_trace: false,
             min_message_length: 1,
-            max_message_length: 10_000,
+            max_message_length: 400_000,
             strip_thinking: false,
             skip_markers: vec!["[generation was interrupted]".to_owned()],
             redact: Vec::new(),

@@ -153,8 +153,8 @@ pub(super) struct Placed<'a> {
     pub is_added_to: bool,
     /// The newest is an answer.
     pub is_answered: bool,
-    /// What was said first.
-    pub first: Option<String>,
+    /// What a user said first, and which message it is.
+    pub first: Option<(usize, String)>,
     /// The key of the newest.
     pub head: Option<String>,
 }
@@ -250,7 +250,7 @@ impl Placed<'_> {
             self.results.push((key, whole));
         }
         if self.first.is_none() && is_asked(&record) {
-            self.first = Some(record.content.to_string());
+            self.first = Some((index, record.content.to_string()));
         }
         let question = self.name(&mut record, index, position);
         let record = step::weigh(record);

@@ -18,8 +18,9 @@ use std::borrow::Cow;
 
 use keepline_json::{self as json, push_number, push_string};
 
+use super::parts::{self, Parts};
 pub use super::text::Text;
-use super::{parts, tokens};
+use super::tokens;
 
 /// The schema's version.
 const VERSION: &str = "1";
@@ -93,7 +94,7 @@ pub struct Record<'a> {
     /// The text; of content that is more than that, the texts in it.
     pub content: Text<'a>,
     /// Such content: a JSON array.
-    pub parts: Option<Cow<'a, str>>,
+    pub parts: Option<Parts<'a>>,
     /// Seconds since 1970, as JSON.
     pub at: Cow<'a, str>,
     /// Tokens, by [`super::tokens`]: for ever.
@@ -209,11 +210,14 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// What it counts for against a limit: the host's count, where there is one. Parts count for what they are, even if
-    /// they were stored when they had no weight.
+    /// What it counts for against a limit: the host's count of its text, where there is one. Images and files count beside
+    /// that, wherever they stand; and parts count for what they are, even if they were stored with another weight.
     pub fn cost(&self) -> u64 {
-        let parts = self.parts.as_deref().map_or(0, |parts| tokens::of(parts) + tokens::MESSAGE);
-        self.tokens.unwrap_or(self.weight).max(parts)
+        match (self.tokens, &self.parts) {
+            (Some(tokens), _) => tokens + self.attached(),
+            (None, Some(_)) => self.frame() + self.body_weight(),
+            (None, None) => self.weight,
+        }
     }
 
     /// Whether there is anything to show of a message: a text, a part that is more than thoughts, a file.
@@ -225,7 +229,37 @@ impl<'a> Record<'a> {
         says || self.files.as_deref().is_some_and(parts::are_there)
     }
 
-    /// What is weighed as its text.
+    /// Tokens of what is no text: its files, and such parts.
+    pub(super) fn attached(&self) -> u64 {
+        self.file_weight() + self.parts.as_ref().map_or(0, |parts| parts.weight().others)
+    }
+
+    /// Tokens of its text, or of its parts.
+    pub(super) fn body_weight(&self) -> u64 {
+        match &self.parts {
+            Some(parts) => parts.weight().texts + parts.weight().others,
+            None => tokens::of(&self.content),
+        }
+    }
+
+    /// Tokens of all but that.
+    pub(super) fn frame(&self) -> u64 {
+        let tool = self.tool.as_ref().map_or(0, |Tool { name, call_id, arguments, .. }| {
+            tokens::of_bytes(name.len() + call_id.len() + arguments.as_ref().map_or(0, |text| text.len()))
+        });
+        let chat = self.chat.as_ref().map_or(0, |chat| tokens::of(chat));
+        tool + self.file_weight() + chat + tokens::MESSAGE
+    }
+
+    fn file_weight(&self) -> u64 {
+        let mut count = 0;
+        if let Some(files) = self.files.as_deref() {
+            let _ = json::elements(files, |_| count += 1);
+        }
+        count * tokens::IMAGE
+    }
+
+    /// What is shown as its content.
     pub fn body(&self) -> &str {
         self.parts.as_deref().unwrap_or(&self.content)
     }
@@ -250,8 +284,8 @@ impl<'a> Record<'a> {
                 Member::Content => match Text::stored(raw) {
                     Some(text) => record.content = text,
                     None => {
-                        record.parts = container(raw, '[');
-                        record.content = record.parts.as_deref().map(parts::text).unwrap_or_default().into();
+                        record.parts = container(raw, '[').map(Into::into);
+                        record.content = record.parts.as_deref().map(json::texts).unwrap_or_default().into();
                     }
                 },
                 Member::At if is_number(raw) => record.at = raw.into(),

@@ -1,6 +1,7 @@
 //! The forms in which a window is attached: chat messages as chat APIs take them, or one text.
 //!
-//! Promises that nothing speaks as the system but an operator's instruction. A call and its result keep their id; a message's files come before its
+//! Promises that nothing speaks as the system but an operator's instruction, and that in a text no message holds a line that
+//! begins as another one does. A call and its result keep their id; a message's files come before its
 //! text, in order, as they were given. Refuses nothing: a window is rendered whole.
 
 use std::borrow::Cow;
@@ -69,7 +70,8 @@ fn push_beside(out: &mut String, item: &Item<'_, '_>) {
 
 fn push_content(out: &mut String, item: &Item<'_, '_>) {
     let files = item.record.files.as_deref().filter(|_| !item.is_bare);
-    if let Some(parts) = item.record.parts.as_deref().filter(|_| !item.is_bare && item.instead.is_none()) {
+    let parts = item.record.parts.as_deref().filter(|_| !item.is_bare && item.instead.is_none());
+    if let (None, Some(parts)) = (files, parts) {
         return out.push_str(parts);
     }
     let Some(files) = files else { return push_shown(out, item) };
@@ -81,6 +83,10 @@ fn push_content(out: &mut String, item: &Item<'_, '_>) {
         out.push_str(file);
         out.push('}');
     });
+    if let Some(inner) = parts.and_then(|parts| parts.trim().strip_prefix('[')) {
+        out.push_str(separator);
+        return out.push_str(inner);
+    }
     // Chat APIs refuse empty texts.
     if item.instead.is_some() || !item.record.content.is_blank() || separator == "[" {
         out.push_str(separator);
@@ -129,10 +135,13 @@ pub(super) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> St
         }
         history.push_str(prefix);
         history.push_str(": ");
-        for _ in 0..images(item.record.files.as_deref().filter(|_| !item.is_bare)) {
-            history.push_str("[image]\n");
+        let parts = item.record.parts.as_ref().filter(|_| !item.is_bare).map_or(0, |parts| parts.weight().files);
+        let mut said = String::new();
+        for _ in 0..images(item.record.files.as_deref().filter(|_| !item.is_bare)) + parts {
+            said.push_str("[image]\n");
         }
-        history.push_str(item.text());
+        said.push_str(item.text());
+        push_lines(&mut history, &said);
     }
     if options.query_prompt_template.is_empty() {
         return history;
@@ -151,6 +160,19 @@ pub(super) fn text(options: &Options, items: &[Item<'_, '_>], query: &str) -> St
     }
     out.push_str(rest);
     out
+}
+
+/// A text whose lines, but for the first, stand further to the right: so that none passes for what another one says.
+pub(super) fn push_lines(out: &mut String, text: &str) {
+    // Most are one line, and these are the first bytes of all that ends one.
+    if !text.bytes().any(|byte| matches!(byte, b'\n'..=b'\r' | 0xc2 | 0xe2)) {
+        return out.push_str(text);
+    }
+    let is_line_end = |char| matches!(char, '\n'..='\r' | '\u{85}' | '\u{2028}'..='\u{2029}');
+    for (index, line) in text.split(is_line_end).enumerate() {
+        out.push_str(if index > 0 { "\n  " } else { "" });
+        out.push_str(line);
+    }
 }
 
 fn images(files: Option<&str>) -> u64 {

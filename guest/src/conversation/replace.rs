@@ -16,8 +16,8 @@ use super::record::{Kind, Record, Role, integer};
 use super::rewrite::number;
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
-    recall, scope, title,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
+    UNTITLED, recall, scope, title,
 };
 use crate::log;
 use crate::names::repr;
@@ -63,7 +63,7 @@ impl<H: Host> Sessions<H> {
             }
         }
         for _ in 0..TRIES {
-            let basis = self.basis(&at, options, next)?;
+            let basis = self.basis(&at, next)?;
             let base = Base { next: basis.next, micros: self.host().now_micros() };
             let mut placed = Placed { ids: &ids, is_added_to: basis.is_added_to, ..Placed::default() };
             placed.calls.extend(basis.calls.iter().map(|(turn, id)| Call::of(turn, id)));
@@ -103,10 +103,14 @@ impl<H: Host> Sessions<H> {
         ))
     }
 
-    fn basis(&self, at: &Address<'_>, options: &Options, next: Option<u64>) -> Answer<Basis> {
+    fn basis(&self, at: &Address<'_>, next: Option<u64>) -> Answer<Basis> {
         let operations = [
             WHERE_IT_STANDS,
-            Operation::GetSome { map: SESSION, keys: &[HEAD, TITLE, TOTAL, REVISION, OWNER], max_bytes: SESSION_BYTES },
+            Operation::GetSome {
+                map: SESSION,
+                keys: &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER],
+                max_bytes: SESSION_BYTES,
+            },
             // What a title was made of; where messages are added, the calls that may still have no result.
             match next {
                 None => {
@@ -127,6 +131,7 @@ impl<H: Host> Sessions<H> {
             basis.next = self.told(at.session, outcomes.records())?.extent.next();
             let mut once = self.told(at.session, outcomes.once())?;
             (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
+            let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
             basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
             basis.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
             let read = self.told(at.session, outcomes.records())?.records;
@@ -134,8 +139,12 @@ impl<H: Host> Sessions<H> {
                 basis.read_open(&read);
             }
             let mut said = read.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
-            let first = said.next().map(|record| title::of_message(&record.content, options.title_max_length));
-            basis.has_title_of_its_own = basis.title.is_some() && basis.title != first;
+            let first = said.next();
+            basis.has_title_of_its_own = basis.title.as_deref().is_some_and(|title| {
+                let origin = title::Origin::of(of.as_deref(), title);
+                let is_of = |record: &Record<'_>| origin.is_of(title, record, is_settled);
+                !matches!(origin, title::Origin::Message(_)) && !first.as_ref().is_some_and(is_of)
+            });
         } else if bucket.kind == BucketKind::Session || next.is_some() {
             // A node's transcript is made by what is written to it.
             check_status(at.session, receipt.status)?;
@@ -213,9 +222,14 @@ impl<H: Host> Sessions<H> {
         let before = if is_added { basis.total } else { 0 };
         let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
         let stored = bytes.to_string();
-        let first =
-            placed.first.as_deref().filter(|_| options.auto_generate_titles && options.title_from_first_message);
+        let first = placed
+            .first
+            .as_ref()
+            .map(|(_, text)| &**text)
+            .filter(|_| options.auto_generate_titles && options.title_from_first_message);
         let named = first.map(|text| title::of_message(text, options.title_max_length));
+        let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
+        let of = named.as_deref().zip(key).map(|(title, (key, _))| title::recorded(key, title));
         let mut once = vec![(TOTAL, &*total)];
         let mut gone = vec![SUMMARY];
         match placed.head.as_deref() {
@@ -231,6 +245,11 @@ impl<H: Host> Sessions<H> {
                 Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
                 None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
                 _ => {}
+            }
+            match of.as_deref() {
+                _ if basis.has_title_of_its_own => {}
+                Some(of) => once.push((TITLE_OF, of)),
+                None => gone.push(TITLE_OF),
             }
         }
         let mut operations = vec![

@@ -12,8 +12,8 @@ use super::record::{Kind, Record, integer};
 use super::thread::Branches;
 use super::upkeep::unchanged;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
-    ask::Summary, recall, step, title,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
+    UNTITLED, ask::Summary, intake, recall, step, title,
 };
 use crate::names::repr;
 use crate::reply::{self, Found, Outcomes};
@@ -72,7 +72,7 @@ impl<H: Host> Sessions<H> {
             let (owner, revision) = (once.take(OWNER), once.take(REVISION));
             let revision = revision.as_deref();
             self.withdrawn(at.session, &life, owner.as_deref(), number(revision), Fate::Replaced)?;
-            let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, UNTITLED, recall::correct::ONCE];
+            let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, recall::correct::ONCE];
             let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
             let mut operations = vec![
                 WHERE_IT_STANDS,
@@ -141,7 +141,7 @@ impl<H: Host> Sessions<H> {
                 WHERE_IT_STANDS,
                 Operation::GetSome {
                     map: SESSION,
-                    keys: &[SUMMARY, TITLE, REVISION, OWNER, recall::correct::ONCE],
+                    keys: &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, recall::correct::ONCE],
                     max_bytes: SESSION_BYTES,
                 },
                 Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: READ_BYTES },
@@ -155,6 +155,8 @@ impl<H: Host> Sessions<H> {
             let runs = self.told(at.session, outcomes.spans())?;
             let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
             let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
+            let origin = title::Origin::of(of(TITLE_OF), title.unwrap_or_default());
+            let is_settled = of(UNTITLED) == Some(title::SETTLED);
 
             let options = self.config().conversation.as_deref();
             let default = Options::default();
@@ -171,8 +173,7 @@ impl<H: Host> Sessions<H> {
                     continue;
                 }
                 results.extend(record.tool.as_ref().and_then(|tool| tool.whole.as_deref()).map(ToOwned::to_owned));
-                is_title |=
-                    title.is_some_and(|title| title == title::of_message(&record.content, options.title_max_length));
+                is_title |= title.is_some_and(|title| origin.is_of(title, &record, is_settled));
                 match content {
                     Some(content) => edit(options, &mut record, content),
                     None => record.remove(),
@@ -192,7 +193,7 @@ impl<H: Host> Sessions<H> {
             let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
             let reach = summary.and_then(Summary::parse).map(|summary| summary.to);
             let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
-            let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, UNTITLED)];
+            let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, TITLE_OF), (is_title, UNTITLED)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
             let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
             let owner = of(OWNER).filter(|_| at.node.is_none());
@@ -238,7 +239,7 @@ struct Changed {
 /// Other words in a record, by the rules of those that are stored. What else tells of the old ones goes.
 fn edit(options: &Options, record: &mut Record<'_>, content: &str) {
     let is_answer = record.role != super::record::Role::User;
-    let taken = step::message(options, content, is_answer);
+    let taken = intake::take(options, content, is_answer);
     let mut new = record.clone();
     (new.raw, new.metadata, new.parts, new.tokens, new.truncated) = (None, None, None, None, taken.is_cut);
     if let Some(tool) = &mut new.tool {
@@ -247,12 +248,12 @@ fn edit(options: &Options, record: &mut Record<'_>, content: &str) {
     let text = taken.text.into_owned();
     match &mut new.tool {
         Some(tool) if record.kind == Kind::ToolCall => tool.arguments = Some(text.into()),
-        _ => new.content = text.into(),
+        _ => (new.content, new.parts) = (text.into(), taken.parts.map(Into::into)),
     }
     // The weight is for ever: where the window begins depends on it. What fits is told by the tokens.
     let weight = new.weight;
     let mut weighed = step::weigh(new);
-    weighed.tokens = Some(weighed.weight).filter(|tokens| *tokens != weight);
+    weighed.tokens = Some(weighed.weight).filter(|tokens| *tokens != weight).map(|all| all - weighed.attached());
     weighed.weight = weight;
     *record = weighed;
 }

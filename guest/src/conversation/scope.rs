@@ -43,6 +43,8 @@ pub(crate) struct Said<'a> {
     pub recalls: Option<bool>,
     /// Whether what is recalled is of the session that asks, also with its user's memory.
     pub recalls_session: bool,
+    /// Whether what stands beside a message counts when it is recalled.
+    pub neighbors: Option<bool>,
     /// The position of the message that the question is, if it is asked once more: recall leaves that out.
     pub asked: Option<u64>,
     /// Whether it gets a window.
@@ -163,6 +165,7 @@ impl<'a> Said<'a> {
                         "look" => &mut self.only_looks,
                         "window" => &mut self.has_window,
                         "summarize" => &mut self.is_summarized,
+                        "neighbors" => &mut self.neighbors,
                         _ => return,
                     };
                     *switch = is_on;
@@ -233,7 +236,12 @@ pub(super) fn no_node(session: &str) -> String {
 
 /// What the bucket of a node is called.
 pub(super) fn name(app: Option<&str>, session: &str, node: &str) -> String {
-    hashed(&[app.unwrap_or_default(), "\0", session, "\0", node].concat())
+    let app = app.unwrap_or_default();
+    if app.contains('\0') || node.contains('\0') {
+        // So that what separates the ids can't be confused with what they hold. Other names have two separators.
+        return hashed(&[&*app.len().to_string(), "\0\0", app, "\0", session, "\0", node].concat());
+    }
+    hashed(&[app, "\0", session, "\0", node].concat())
 }
 
 /// Node mode, and no node is named.
@@ -324,6 +332,16 @@ mod tests {
             named(r#"{"memory_mode": "node", "app_id": "as", "node_id": "b"}"#, "s"),
             named(r#"{"memory_mode": "node", "app_id": "b", "node_id": "a"}"#, "s"),
         ];
+        // Nor where ids hold what parts them.
+        let odd = [
+            name(Some("a\0s"), "t", "b"),
+            name(Some("a"), "s", "t\0b"),
+            name(Some("1\0\0a"), "s", "b"),
+            name(None, "a", "s\0b"),
+            name(Some("\0"), "s", "\0"),
+            name(Some(""), "s", "\0\0"),
+        ];
+        let names = [&names[..], &odd[..]].concat();
         for (index, name) in names.iter().enumerate() {
             assert!(crate::names::is_session(name), "{name}");
             assert!(!names[..index].contains(name));

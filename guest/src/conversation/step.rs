@@ -10,10 +10,9 @@ use std::borrow::Cow;
 use keepline_json as json;
 
 use super::cuts;
-use super::intake::{self, Taken};
+use super::intake::{self, MESSAGE_BYTES, Taken};
 use super::options::Options;
 use super::record::{Kind, Record, Role, Tool, container};
-use super::tokens;
 use super::write::Place;
 use crate::filter::{AnswerEntry, ToolActivity};
 use crate::names::{hashed, token};
@@ -23,8 +22,6 @@ pub(super) const DETAILS_MAX: usize = 64 << 10;
 /// What all texts of a step may come to, the answer's value among them. A call of the store takes 16 MiB; the rest is for
 /// names, numbers and what each record counts beside its bytes.
 const STEP_BYTES: usize = 13 << 20;
-/// A message's text, in JSON. A record may have 2 MiB.
-pub(super) const MESSAGE_BYTES: usize = 1 << 20;
 /// The longest of the texts of a tool's call and its result, in JSON, and all of them together: a step is no longer than
 /// what a question reads.
 pub(super) const TOOL_BYTES: usize = 256 << 10;
@@ -95,8 +92,9 @@ impl<'a> Step<'a> {
             tool_bytes: TOOL_BYTES.min(TOOLS_BYTES / (ACTIVITY_TEXTS * activity.len().max(1))),
         };
         step.question = about.question.map(|text| {
-            let taken = message(options, text, false);
+            let taken = intake::take(options, text, false);
             let mut record = Record::new(about.turn, Role::User, taken.text, about.at);
+            record.parts = taken.parts.map(Into::into);
             record.id = Some(about.question_id.into());
             record.truncated = taken.is_cut;
             record.tokens = if taken.is_cut { None } else { entry.question_tokens.map(u64::from) };
@@ -116,16 +114,17 @@ impl<'a> Step<'a> {
     }
 
     fn add_answer(&mut self, options: &Options, entry: &AnswerEntry<'a>, about: &About<'a>) {
-        let taken = bounded(options, entry.text.into());
-        let is_bare = about.answer_id.is_none() && about.answer_files.is_none();
-        if taken.text.trim().is_empty() && is_bare && !entry.activity.is_empty() {
+        let Taken { text, parts, is_cut } = intake::take_cleaned(options, entry.text.into());
+        let is_bare = about.answer_id.is_none() && about.answer_files.is_none() && parts.is_none();
+        if text.trim().is_empty() && is_bare && !entry.activity.is_empty() {
             return;
         }
-        let mut record = Record::new(about.turn, Role::Assistant, taken.text, about.at);
+        let mut record = Record::new(about.turn, Role::Assistant, text, about.at);
+        record.parts = parts.map(Into::into);
         record.id = about.answer_id.map(Into::into);
         record.is_incomplete = entry.is_incomplete;
-        record.truncated = taken.is_cut;
-        record.tokens = if taken.is_cut { None } else { entry.tokens.map(u64::from) };
+        record.truncated = is_cut;
+        record.tokens = if is_cut { None } else { entry.tokens.map(u64::from) };
         record.files = about.answer_files.filter(|files| files.len() <= DETAILS_MAX).map(Into::into);
         if record.files.is_none() && about.answer_files.is_some() {
             self.leave_out("references to files of more than 64 KiB");
@@ -320,30 +319,9 @@ fn kept<'e, 'a>(activity: &'e [ToolActivity<'a>]) -> (Vec<(&'e ToolActivity<'a>,
     (kept.collect(), is_cut)
 }
 
-/// A message's text as it is stored.
-pub(super) fn message<'a>(options: &Options, text: &'a str, is_answer: bool) -> Taken<'a> {
-    bounded(options, intake::cleaned(options, text.into(), is_answer))
-}
-
-/// A message's text that is clean, no longer than it may be.
-fn bounded<'a>(options: &Options, mut text: Cow<'a, str>) -> Taken<'a> {
-    let is_long = intake::cut(&mut text, intake::longest(options));
-    let is_cut = cuts::bound(&mut text, MESSAGE_BYTES) || is_long;
-    Taken { text, is_cut }
-}
-
 /// With what it counts for.
 pub(super) fn weigh(mut record: Record<'_>) -> Record<'_> {
-    let tool = record.tool.as_ref().map_or(0, |tool| {
-        tokens::of_bytes(tool.name.len() + tool.call_id.len() + tool.arguments.as_ref().map_or(0, |text| text.len()))
-    });
-    let files = record.files.as_deref().map_or(0, |files| {
-        let mut count = 0;
-        let _ = json::elements(files, |_| count += 1);
-        count * tokens::IMAGE
-    });
-    let chat = record.chat.as_ref().map_or(0, |chat| tokens::of(chat));
-    record.weight = tokens::of(record.body()) + tool + files + chat + tokens::MESSAGE;
+    record.weight = record.frame() + record.body_weight();
     record
 }
 

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 
 use keepline_json as json;
 
+use super::intake::MESSAGE_BYTES;
 use super::options::Options;
 use super::record::{Kind, Record, Role};
-use super::step::{self, DETAILS_MAX, MESSAGE_BYTES, NAME_BYTES, TOOL_BYTES};
+use super::step::{self, DETAILS_MAX, NAME_BYTES, TOOL_BYTES};
 use super::{cuts, intake, parts};
 
 const NO_JSON: &str = "its content, files, model, metadata, chat or raw is no JSON, or none after redact";
@@ -56,27 +57,20 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
         let is_cut = if record.parts.is_some() {
             take_parts(options, record, is_answer)?
         } else {
-            let taken = step::message(options, &record.content, is_answer);
-            let (text, is_cut) = (taken.text.into_owned(), taken.is_cut);
+            let text = intake::cleaned_text(options, (*record.content).into(), is_answer);
+            let mut text = Cow::Owned(text.into_owned());
+            let is_cut = cuts::shorten(&mut text, intake::longest(options), MESSAGE_BYTES);
             record.content = text.into();
             is_cut
         };
         record.truncated |= is_cut;
         record.tokens = record.tokens.filter(|_| !is_cut);
     }
-    let parts = [
-        (&mut record.parts, MESSAGE_BYTES),
-        (&mut record.files, DETAILS_MAX),
-        (&mut record.model, DETAILS_MAX),
-        (&mut record.metadata, DETAILS_MAX),
-        (&mut record.chat, DETAILS_MAX),
-        (&mut record.raw, DETAILS_MAX),
-    ];
-    for (part, limit) in parts {
+    for part in [&mut record.files, &mut record.model, &mut record.metadata, &mut record.chat, &mut record.raw] {
         let Some(json) = part else { continue };
         let kept = intake::redacted_json(options, json.replace(['\n', '\r'], " ").into()).into_owned();
-        if kept.len() > limit {
-            return Err("its files, model, metadata, chat or raw is longer than 64 KiB, or its content than 1 MiB");
+        if kept.len() > DETAILS_MAX {
+            return Err("its files, model, metadata, chat or raw is longer than 64 KiB");
         }
         if json::value(&kept).is_none() {
             return Err(NO_JSON);
@@ -86,16 +80,19 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
     Ok(whole)
 }
 
-/// A message's parts: the texts in them as if they were one, and all else as it is. Whether they were cut.
+/// A message's parts: the texts in them as if they were one, and all else as it is, if it fits. Whether they were cut.
 fn take_parts(options: &Options, record: &mut Record<'_>, is_answer: bool) -> Result<bool, &'static str> {
-    let (mut room, mut is_cut) = (intake::longest(options), false);
-    rewrite_parts(record, |text| {
-        let is_empty = text.is_empty();
-        let mut kept = intake::cleaned(options, text, is_answer);
-        is_cut |= intake::cut(&mut kept, room);
-        room -= kept.chars().count();
-        (is_empty || !kept.is_empty()).then(|| kept.into_owned())
-    })?;
+    rewrite_parts(record, |text| Some(intake::cleaned_text(options, text, is_answer).into_owned()))?;
+    let Some(parts) = &record.parts else { return Ok(false) };
+    let redacted = intake::redacted_json(options, parts.replace(['\n', '\r'], " ").into());
+    if json::value(&redacted).is_none() {
+        return Err(NO_JSON);
+    }
+    let kept = parts::bounded(&redacted, intake::longest(options), MESSAGE_BYTES);
+    let is_cut = kept.is_some();
+    let kept = kept.unwrap_or_else(|| redacted.into_owned());
+    record.content = json::texts(&kept).into();
+    record.parts = Some(kept.into());
     Ok(is_cut)
 }
 
@@ -105,7 +102,7 @@ fn rewrite_parts(
 ) -> Result<(), &'static str> {
     if let Some(old) = &record.parts {
         let new = parts::with_texts(old, changed).ok_or(NO_JSON)?;
-        record.content = parts::text(&new).into();
+        record.content = json::texts(&new).into();
         record.parts = Some(new.into());
     }
     Ok(())

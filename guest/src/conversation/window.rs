@@ -114,7 +114,7 @@ impl<'r, 'a> Item<'r, 'a> {
 /// A record's tokens. By the same formula, with another text: what is left when its own is taken away, and the other.
 fn cost_with(record: &Record<'_>, instead: Option<&str>) -> u64 {
     match instead {
-        Some(text) => record.weight.saturating_sub(tokens::of(record.body())).max(tokens::MESSAGE) + tokens::of(text),
+        Some(text) => record.frame() + tokens::of(text),
         None => record.cost(),
     }
 }
@@ -232,7 +232,16 @@ pub fn window<'r, 'a>(
         Some(_) if after_summary >= known && fits(after_summary) => (after_summary, true),
         _ => (by_budget.max(after_summary), !is_short && by_budget == begin),
     };
-    let mut window = Window { start, stable_since: Some(epoch.full_at).filter(|_| is_stable), ..Window::default() };
+    // Retention may have taken what it began with, and nobody knows when a summary was made, or stopped to fit.
+    let is_cut_short = is_whole && start == 0 && begins_at(0) > 0;
+    let is_known = is_stable && limits.reach.is_none() && !is_cut_short;
+    let stable_since = is_known.then(|| {
+        // Before that, too little would have been left.
+        let enough = (limits.budget * limits.keep).div_ceil(100).saturating_sub(spare);
+        let kept_from = if epoch.number > 0 { begins_at(start).saturating_add(enough) } else { 0 };
+        stable_since(turns, start, epoch.full_at.max(kept_from))
+    });
+    let mut window = Window { start, stable_since, ..Window::default() };
     let shown = turns.iter().take(newest + 1).skip(start).filter(|turn| is_shown(turn));
     window.items = Vec::with_capacity(shown.clone().map(|turn| turn.records.len() + turn.missing.len()).sum());
     for turn in shown {
@@ -250,6 +259,19 @@ pub fn window<'r, 'a>(
     let is_placeholder = |item: &&Item<'_, '_>| !item.is_made && placeholders.get(item.position).is_some();
     window.cleared = window.items.iter().filter(is_placeholder).count() as u64;
     window
+}
+
+/// What the thread weighed when the window got the beginning that it has in an epoch: the turn that it begins with may have
+/// come later, and so may one that went on after others.
+fn stable_since(turns: &[Turn<'_, '_>], start: usize, mut since: u64) -> u64 {
+    let mut newest = 0;
+    for (index, turn) in turns.iter().enumerate() {
+        if index == start || (index > start && turn.first < newest) {
+            since = since.max(turn.begin.saturating_add(u64::from(turn.begin > 0)));
+        }
+        newest = newest.max(turn.last);
+    }
+    since
 }
 
 /// A stretch of the conversation in which the window's beginning stays.

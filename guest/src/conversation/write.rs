@@ -12,8 +12,8 @@ use super::state::Fork;
 use super::step::{About, Step};
 use super::thread::Branches;
 use super::{
-    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TOTAL, TRANSCRIPT, UNTITLED, recall, retention,
-    summary, title, upkeep,
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, UNTITLED, recall,
+    retention, summary, title, upkeep,
 };
 use crate::answer::Parts;
 use crate::filter::{AnswerReply, Effect, Filter, Problem, Task};
@@ -75,6 +75,8 @@ pub(super) struct Commit<'a> {
     pub is_untitled: bool,
     /// The conversation's first one.
     pub title: Option<String>,
+    /// Whether nothing is known of the conversation, so that it gets that only once it has turned out to be new.
+    pub is_title_late: bool,
     pub due: Due,
 }
 
@@ -183,7 +185,8 @@ impl<H: Host> Filter<H> {
         let (has_text, has_count) = (parts.text && commit.is_said, parts.count && commit.is_said);
         let told = all.get(usize::from(!has_text)..1 + usize::from(has_count)).filter(|_| parts.history);
 
-        let mut operations = Vec::with_capacity(10);
+        let title = commit.title.as_ref().map(|text| (text, title::recorded(about.question_id, text)));
+        let mut operations = Vec::with_capacity(12);
         if let Some(value) = commit.value.as_deref().filter(|_| has_text) {
             operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
         }
@@ -216,11 +219,12 @@ impl<H: Host> Filter<H> {
             if cut > 0 {
                 operations.push(Operation::Increment { map: SESSION, key: TRUNCATED, amount: cut });
             }
-            if commit.is_untitled {
+            if commit.is_untitled && !commit.is_title_late {
                 operations.push(Operation::Put { map: SESSION, key: UNTITLED, text: "1" });
             }
-            if let Some(text) = &commit.title {
+            if let Some((text, of)) = title.as_ref().filter(|_| !commit.is_title_late) {
                 operations.push(Operation::Put { map: SESSION, key: TITLE, text });
+                operations.push(Operation::Put { map: SESSION, key: TITLE_OF, text: of });
             }
             if let limit @ 1.. = commit.due.max_records {
                 let (max_records, max_bytes) = (1, 0);
@@ -265,7 +269,10 @@ impl<H: Host> Filter<H> {
                     Opening::Existing { incarnation: Some(incarnation), .. } => incarnation,
                     _ => &receipt.incarnation,
                 };
-                let due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+                let mut due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+                if commit.is_title_late && is_alone(&transaction, &receipt) {
+                    due.extend(self.entitle_late(commit, incarnation));
+                }
                 if place.asks && with_conversation && commit.lacks_question {
                     parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
                 }
@@ -282,6 +289,26 @@ impl<H: Host> Filter<H> {
             },
             Status::Exists => return Err(Failure::out_of_turn()),
         })
+    }
+
+    /// Title a conversation that has begun with an answer whose question this filter did not see. What is then due.
+    fn entitle_late(&self, commit: &Commit<'_>, incarnation: &str) -> Option<Task> {
+        let mut entries = vec![(UNTITLED, "1")];
+        let of = commit.title.as_deref().map(|text| title::recorded(commit.about.question_id, text));
+        entries.extend(commit.title.as_deref().map(|text| (TITLE, text)));
+        entries.extend(of.as_deref().map(|text| (TITLE_OF, text)));
+        let operations = [Operation::PutSome { map: SESSION, entries: &entries }];
+        let expectations = [TITLE, UNTITLED].map(|key| Expectation::Absent { map: SESSION, key });
+        let (bucket, opening) = (commit.bucket, Opening::life(incarnation));
+        let titled = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        match reply::transact(&self.host, &titled) {
+            Ok(receipt) if receipt.is_applied() => Some(upkeep::task(bucket, title::TASK, incarnation)),
+            Ok(_) => None,
+            Err(failure) => {
+                log::warn(&self.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.sentence()]);
+                None
+            }
+        }
     }
 
     /// Where a step goes for which an expectation did not hold. None: it is stored already.
@@ -343,6 +370,16 @@ impl<H: Host> Filter<H> {
             }
         }))
     }
+}
+
+/// Whether a step's records are all that its transcript ever held.
+fn is_alone(written: &Transaction<'_>, receipt: &Receipt) -> bool {
+    written.operations.iter().zip(&receipt.outcomes).any(|(operation, outcome)| match (operation, outcome) {
+        (Operation::Append { log: TRANSCRIPT, records, .. }, Outcome::Extent(extent)) => {
+            extent.first == 0 && extent.length == records.len() as u64
+        }
+        _ => false,
+    })
 }
 
 /// What became of a try.

@@ -10,7 +10,7 @@
 use std::{borrow::Cow, ops::Range};
 
 use keepline::pipe::ToolActivity;
-use keepline_json::members;
+use keepline_json::{is_content, members};
 
 use super::members::{Found, activity, decoded};
 
@@ -78,11 +78,15 @@ impl Entry {
         }
     }
 
-    /// The text: a string is itself, null is empty, and any other value is its JSON text as it stands in the line.
+    /// The text: a string is itself, null is empty, and any other value is its JSON text as it stands in the line. A string
+    /// that spells an array of content parts gets a blank before it, so that nobody takes it for one.
     pub fn text(&self) -> Cow<'_, str> {
         match self.at(self.text.as_ref()) {
             None | Some("null") => Cow::Borrowed(""),
-            Some(raw) if raw.starts_with('"') => decoded(raw),
+            Some(raw) if raw.starts_with('"') => {
+                let text = decoded(raw);
+                if is_content(&text) { Cow::Owned([" ", &text].concat()) } else { text }
+            }
             Some(raw) => Cow::Borrowed(raw),
         }
     }
@@ -273,6 +277,8 @@ mod tests {
             (r#""a\nb\u00e9""#, "a\nbé"),
             ("null", ""),
             ("true", "true"),
+            (r#"[{"type":"text","text":"a"}]"#, r#"[{"type":"text","text":"a"}]"#),
+            (r#""[{\"type\":\"text\",\"text\":\"a\"}]""#, r#" [{"type":"text","text":"a"}]"#),
             ("[1,2.50, \"é\"]", "[1,2.50, \"é\"]"),
             (r#""half \ud83d""#, "half \u{fffd}"),
         ] {

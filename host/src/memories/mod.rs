@@ -35,7 +35,7 @@
 //!
 //! A memory is a turn of a session's transcript, as the answers' lane writes it: it expires, is exported, corrected and
 //! forgotten with it. Promises that nothing is stored without a user, no pair twice, and none of it in another user's
-//! session; and that storing never fails a caller that has its answer already. Nothing is ranked here: that is recall's.
+//! session; and that storing never fails a caller that has its answer already.
 
 mod found;
 mod pair;

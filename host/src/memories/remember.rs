@@ -148,10 +148,7 @@ impl Keepline {
         *due = passed.due;
         let unknown = || Problem { code: ProblemCode::Other("failed".into()), message: "it was not stored".into() };
         match passed.effect {
-            Effect::Stored => {
-                due.extend(self.entitle(&session, &pair.user).await);
-                RememberOutcome::Stored { session, message_id, problem: passed.problem }
-            }
+            Effect::Stored => RememberOutcome::Stored { session, message_id, problem: passed.problem },
             Effect::Repeated => RememberOutcome::Repeated { session, message_id },
             Effect::Ignored => RememberOutcome::Skipped(MemorySkip::InvalidSession),
             Effect::Foreign => RememberOutcome::Skipped(MemorySkip::Foreign),
@@ -159,29 +156,6 @@ impl Keepline {
             Effect::Skipped => RememberOutcome::Skipped(MemorySkip::Filter(passed.problem.unwrap_or_else(unknown))),
             _ => RememberOutcome::Failed(passed.problem.unwrap_or_else(unknown)),
         }
-    }
-}
-
-impl Keepline {
-    /// Title a session after its first memory, as a question would have it done: at once by what was said, and soon by a
-    /// model, if there is one. A session without a title is no failure.
-    async fn entitle(&self, session: &str, said: &str) -> Option<Task> {
-        let options: Value = serde_json::from_str(&self.filter_options()).ok()?;
-        let is_on = |name: &str| options.get(name) == Some(&Value::Bool(true));
-        if !is_on("auto_generate_titles") {
-            return None;
-        }
-        let mut sessions = self.sessions();
-        let state = sessions.describe(session.into()).await.ok()?;
-        if state.title.is_some() || state.answers != 1 {
-            return None;
-        }
-        if is_on("title_from_first_message") {
-            let most = options.get("title_max_length")?.as_u64()?;
-            let title = as_title(said, usize::try_from(most).ok()?);
-            sessions.set_title(session.into(), Some(&title)).await.ok()?;
-        }
-        Some(Task { subject: format!("session/{session}"), name: "title".into(), state: String::new() })
     }
 }
 
@@ -237,16 +211,6 @@ fn stored_metadata(given: &str) -> Option<String> {
     }
     out.push_str(ADDED);
     Some(out)
-}
-
-/// One line of a number of characters, as the filter makes titles.
-fn as_title(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().nth(most).is_none() {
-        return line;
-    }
-    let kept: String = line.chars().take(most.saturating_sub(3)).collect();
-    format!("{}...", kept.trim_end())
 }
 
 #[cfg(test)]
@@ -351,6 +315,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_title_says_no_more_than_what_is_stored_and_goes_with_it() {
+        let keepline = keepline(r#"{"conversation": true, "redact": ["sk-{w4+}"]}"#).await;
+        let said = messages("My key is sk-1234567, keep it.", "No.");
+        let told = Remember { user: "anna", session: Some("s"), messages: &said, ..Remember::default() };
+        keepline.remember(told, None).await;
+        let title = async || keepline.sessions().describe("s".into()).await.unwrap().title;
+        assert_eq!(title().await.as_deref(), Some("My key is [redacted], keep it."));
+        keepline.sessions().rewrite("s".into(), 0, None).await.unwrap();
+        assert_eq!(title().await, None);
+    }
+
+    #[tokio::test]
     async fn a_failed_store_fails_nobody() {
         let keepline = keepline(r#"{"conversation": true}"#).await;
         keepline.shutdown(std::time::Duration::ZERO).await;
@@ -367,12 +343,6 @@ mod tests {
         for given in ["[]", "{", "{\"a\":NaN}", "{} x", "1"] {
             assert_eq!(stored_metadata(given), None, "{given}");
         }
-    }
-
-    #[test]
-    fn titles_are_the_filters() {
-        assert_eq!(as_title(" Where is\nmy  parcel? ", 50), "Where is my parcel?");
-        assert_eq!(as_title(&"é".repeat(51), 50), format!("{}...", "é".repeat(47)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Searching: recall's passages or words, and the exchanges that they are a part of.
 //!
-//! Promises that a search writes nothing, finds nothing of another user's, and says by what it found. Nothing is ranked here:
-//! recall's order and scores are kept.
+//! Promises that a search writes nothing, finds nothing of another user's, and says by what it found. An exchange is scored
+//! on its own, by the best passage of its question and the best of its answer, as recall scores them without their
+//! neighbours.
 
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ const CALLS: u32 = 16;
 /// By what memories are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// By recall: words, names and dates of the query, and what stands near them; with
+    /// By recall: words, names and dates of the query in the exchange itself; with
     /// [`Options::embedder`](crate::Options::embedder) also what is like it.
     #[default]
     Recall,
@@ -63,6 +64,41 @@ struct Hit {
     session: String,
     position: u64,
     score: Option<f64>,
+    is_question: bool,
+}
+
+/// A question and its answer, some of whose messages were found.
+struct Exchange {
+    /// Session and turn.
+    key: (String, String),
+    memory: FoundMemory,
+    /// What the best of each side scores.
+    question: Option<f64>,
+    answer: Option<f64>,
+}
+
+impl Exchange {
+    /// What both sides score together; none: they were found by words.
+    fn score(&self) -> Option<f64> {
+        self.question.or(self.answer).map(|_| self.question.unwrap_or(0.0) + self.answer.unwrap_or(0.0))
+    }
+}
+
+/// Those above the threshold, the best first, and of equal ones the newer; those found by words as they came.
+fn memories(exchanges: Vec<Exchange>, threshold: f64) -> Vec<FoundMemory> {
+    let best = exchanges.iter().filter_map(Exchange::score).fold(0.0, f64::max);
+    let similar =
+        |exchange: Exchange| FoundMemory { similarity: exchange.score().map(|score| score / best), ..exchange.memory };
+    let mut found: Vec<FoundMemory> = exchanges.into_iter().map(similar).collect();
+    found.retain(|memory| memory.similarity.is_none_or(|similarity| similarity > threshold));
+    found.sort_by(|one, other| {
+        let by_time = || other.created_at.unwrap_or(0.0).total_cmp(&one.created_at.unwrap_or(0.0));
+        match (one.similarity, other.similarity) {
+            (Some(one), Some(other)) => other.total_cmp(&one).then_with(by_time),
+            _ => std::cmp::Ordering::Equal,
+        }
+    });
+    found
 }
 
 impl Keepline {
@@ -120,36 +156,40 @@ impl Keepline {
             Method::Keyword => (MethodUsed::Keyword, with_words(&mut sessions, &search, query, limit).await?),
         };
         let mut transcripts = Transcripts::new(&mut sessions, &listed, search.session);
-        let mut seen: Vec<(String, String)> = Vec::new();
         let own = newest.as_ref().map(|message| (asking.clone(), message.turn.clone()));
-        let mut found: Vec<FoundMemory> = Vec::new();
-        // Of what is found: recall's may be the answer to what is asked.
-        let mut best: Option<f64> = None;
-        for Hit { session, position, score } in hits {
-            let similarity = score.map(|score| score / best.unwrap_or(score));
-            let is_too_low = similarity.is_some_and(|similarity| similarity <= search.threshold);
-            if is_too_low || found.len() as u64 >= u64::from(limit) {
+        let mut exchanges: Vec<Exchange> = Vec::new();
+        let is_enough =
+            |exchanges: &[Exchange]| search.method == Method::Keyword && exchanges.len() as u64 >= u64::from(limit);
+        for hit in hits {
+            // Of what is found: recall's may be the answer to what is asked.
+            let best = exchanges.iter().filter_map(Exchange::score).fold(0.0, f64::max);
+            // An exchange has two sides, and both may be as good as this one.
+            let is_too_low = hit.score.is_some_and(|score| 2.0 * score <= search.threshold * best);
+            if is_too_low || is_enough(&exchanges) {
                 break;
             }
             // Another filter than the bundled one may recall from any.
-            if search.session.is_some_and(|only| only != session) {
+            if search.session.is_some_and(|only| only != hit.session) {
                 continue;
             }
-            let Some((turn, memory)) = transcripts.exchange(&session, position).await? else { continue };
-            let key = (session, turn);
-            if own.as_ref() != Some(&key) && !seen.contains(&key) {
-                seen.push(key);
-                best = best.or(score);
-                found.push(FoundMemory { similarity, ..memory });
+            let Some((turn, memory)) = transcripts.exchange(&hit.session, hit.position).await? else { continue };
+            let key = (hit.session, turn);
+            if own.as_ref() == Some(&key) {
+                continue;
+            }
+            let known = exchanges.iter().position(|exchange| exchange.key == key);
+            let index = known.unwrap_or(exchanges.len());
+            if known.is_none() {
+                exchanges.push(Exchange { key, memory, question: None, answer: None });
+            }
+            if let Some(Exchange { question, answer, .. }) = exchanges.get_mut(index) {
+                let side = if hit.is_question { question } else { answer };
+                // The best of a side comes first.
+                *side = side.or(hit.score);
             }
         }
-        if search.method == Method::Recall {
-            let newer = |one: &FoundMemory, other: &FoundMemory| {
-                let by_time = other.created_at.unwrap_or(0.0).total_cmp(&one.created_at.unwrap_or(0.0));
-                other.similarity.unwrap_or(0.0).total_cmp(&one.similarity.unwrap_or(0.0)).then(by_time)
-            };
-            found.sort_by(newer);
-        }
+        let mut found = memories(exchanges, search.threshold);
+        found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(Memories { query: query.to_owned(), method, found })
     }
 
@@ -166,7 +206,7 @@ impl Keepline {
         let recall = if search.session.is_some() { json!("session") } else { json!(true) };
         let metadata = json!({
             "session_id": session, "user_id": search.user, "memory_mode": "conversation",
-            "memory": {"look": true, "recall": recall, "window": false, "asked": asked},
+            "memory": {"look": true, "recall": recall, "neighbors": false, "window": false, "asked": asked},
         });
         let question = Question { text: query, metadata: &metadata.to_string(), ..Question::default() };
         let failed = |message: String| SessionError { code: SessionErrorCode::Store(FailureCode::Other), message };
@@ -189,6 +229,7 @@ impl Keepline {
                 session: passage.get("session")?.as_str()?.to_owned(),
                 position: passage.get("position")?.as_u64()?,
                 score: Some(passage.get("score")?.as_f64()?),
+                is_question: passage.get("role")?.as_str()? == "user",
             })
         };
         let method = if passed.has_vector { MethodUsed::Hybrid } else { MethodUsed::Lexical };
@@ -250,6 +291,7 @@ async fn with_words(
             session: found.session,
             position: found.position,
             score: None,
+            is_question: false,
         };
         hits.extend(page.found.into_iter().map(of));
         after = page.next;

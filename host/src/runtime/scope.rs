@@ -361,8 +361,13 @@ impl Owner {
 
     fn node_name(&self) -> Option<&str> {
         let (session, node) = (self.session.as_deref()?, self.node.as_deref()?);
-        let parts = [self.app.as_deref().unwrap_or_default(), session, node];
-        Some(self.hashes.node.get_or_init(|| hashed(&parts.join("\0"))))
+        let app = self.app.as_deref().unwrap_or_default();
+        Some(self.hashes.node.get_or_init(|| {
+            let ids = [app, session, node].join("\0");
+            // As the filter tells ids from what parts them.
+            let is_odd = app.contains('\0') || node.contains('\0');
+            hashed(&if is_odd { format!("{}\0\0{ids}", app.len()) } else { ids })
+        }))
     }
 }
 

@@ -8,6 +8,7 @@ use keepline_recall::{Candidate, Embedding, Found, Hints, Mark, Query, rank, sel
 
 use super::super::options::Options;
 use super::super::owner;
+use super::super::scope::Said;
 use super::super::thread::Branches;
 use super::keep::is_before;
 use super::options::Recall;
@@ -56,19 +57,20 @@ pub(in super::super) struct Wanted {
 
 impl Wanted {
     /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
-    /// `asked`: the message that the question is, if the transcript has it already. `now` in milliseconds.
+    /// `now` in milliseconds.
     pub(in super::super) fn of(
         options: &Options,
         entry: &QuestionEntry<'_>,
         session_of_user: Option<&str>,
-        asked: Option<u64>,
+        said: &Said<'_>,
         now: impl FnOnce() -> u64,
     ) -> Option<Self> {
         if options.recall.scope == Recall::Off {
             return None;
         }
         let hints = Hints { speaker: options.recall.hints, time: options.recall.hints };
-        let query = Query::new(entry.text, now(), hints);
+        let mut query = Query::new(entry.text, now(), hints);
+        query.is_own_only = said.neighbors == Some(false);
         let mut terms = query.terms();
         let vector = entry.vector.filter(|_| options.recall.vectors);
         let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
@@ -84,7 +86,8 @@ impl Wanted {
             })
         };
         let own = session_of_user.map(|session| place(facet_of(session, None)));
-        let asked = asked.map(|position| {
+        // The message that the question is, if the transcript has it already.
+        let asked = said.asked.map(|position| {
             place(session_of_user.map_or_else(|| facet(position), |session| facet_of(session, Some(position))))
         });
         Some(Self { query, terms, own, asked, is_of_user, embedding })
@@ -249,7 +252,9 @@ impl<H: Host> Filter<H> {
                 candidates = vectors::reordered(&candidates, embedding, &vectors, &|position| seen.mark(position));
             }
             let passages = readable(&runs, |passage| {
-                asking.wants(options, passage)
+                // Of versions that could not cut every text: they would leave no room for any other.
+                tokens(&passage.text) <= ONE as usize
+                    && asking.wants(options, passage)
                     && posted.as_ref().is_none_or(|posted| lives(posted, passage, asking.now))
             });
             let left = distinct(&candidates, &passages);

@@ -5,6 +5,7 @@
 use keepline_json::{push_digits, push_number, push_string};
 use keepline_recall::{Candidate, Date, Why};
 
+use super::super::render::push_lines;
 use super::passage::{Passage, speaker};
 use crate::history::milliseconds_of;
 use crate::reply;
@@ -83,19 +84,6 @@ pub(super) fn as_text(taken: &[Taken<'_>]) -> String {
         before = Some(one);
     }
     text
-}
-
-/// Whatever looks like a line of ours within a text stands further to the right than those.
-fn push_lines(out: &mut String, text: &str) {
-    // Most are one line, and these are the first bytes of all that ends one.
-    if !text.bytes().any(|byte| matches!(byte, b'\n'..=b'\r' | 0xc2 | 0xe2)) {
-        return out.push_str(text);
-    }
-    let is_line_end = |char| matches!(char, '\n'..='\r' | '\u{85}' | '\u{2028}'..='\u{2029}');
-    for (index, line) in text.split(is_line_end).enumerate() {
-        out.push_str(if index > 0 { "\n  " } else { "" });
-        out.push_str(line);
-    }
 }
 
 /// Whether models take it for who speaks: `SYSTEM`, `System message`.

@@ -71,6 +71,20 @@ fn content_may_be_parts() {
     let record = Record::parse(text).unwrap();
     assert_eq!((&*record.content, record.body()), ("é", r#"[{"type":"text","text":"\u00e9"}]"#));
     assert_eq!(record.write(), text);
-    // One of an earlier version, which did not weigh them.
-    assert_eq!(record.cost(), tokens::of(record.body()) + tokens::MESSAGE);
+    // One of an earlier version, which did not weigh them, or by their JSON.
+    assert_eq!(record.cost(), tokens::of("é") + tokens::MESSAGE);
+}
+
+#[test]
+fn images_count_beside_what_the_host_counted() {
+    let data = "A".repeat(300_000);
+    let image = format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#);
+    let content = format!(r#"[{{"type":"text","text":"Hi"}},{image}]"#);
+    let record = |more: &str| {
+        let text = format!(r#"{{"v":1,"turn":"t","role":"user","content":{content},"at":0,"weight":93802{more}}}"#);
+        Record::parse(&text).unwrap().cost()
+    };
+    assert_eq!(record(""), tokens::of("Hi") + tokens::IMAGE + tokens::MESSAGE);
+    assert_eq!(record(r#","tokens":3"#), 3 + tokens::IMAGE);
+    assert_eq!(record(r#","tokens":3,"files":[1,2]"#), 3 + 3 * tokens::IMAGE);
 }

@@ -25,13 +25,20 @@ pub(in super::super) struct Basis {
     /// Tokens of what is stored, at most.
     pub max_tokens: u64,
     pub is_low_trust: bool,
+    /// The key of the message that it is made of.
+    pub key: Option<String>,
 }
 
 impl Basis {
     pub(in super::super) fn write(&self) -> String {
         let mut out = String::from("{\"i\":");
         push_string(&mut out, &self.incarnation);
-        let texts = [("b", self.before.as_deref()), ("r", self.revision.as_deref()), ("f", Some(&*self.fallback))];
+        let texts = [
+            ("b", self.before.as_deref()),
+            ("r", self.revision.as_deref()),
+            ("f", Some(&*self.fallback)),
+            ("k", self.key.as_deref()),
+        ];
         for (name, text) in texts {
             if let Some(text) = text.filter(|_| name != "f" || !self.fallback.is_empty()) {
                 out.push_str(",\"");
@@ -66,6 +73,7 @@ impl Basis {
                 "b" => basis.before = Some(text()),
                 "r" => basis.revision = Some(text()),
                 "f" => basis.fallback = text(),
+                "k" => basis.key = Some(text()),
                 "t" => basis.to = integer(raw).unwrap_or(0),
                 "w" => basis.total = integer(raw).unwrap_or(0),
                 "m" => basis.max_tokens = integer(raw).unwrap_or(0),

@@ -240,7 +240,9 @@ fn an_edited_message_says_the_new_words_and_counts_by_them() {
     assert_eq!(messages(&ask(&filter(&fake, ""), "?", &s()))[1], "assistant: the key is [redacted]");
     assert_eq!(sessions.rewrite(&S, 1, Some(&"x".repeat(500))), Ok(1));
     let record = transcript(&fake, "s").remove(1);
-    assert_eq!((record["content"].as_str().unwrap().len(), &record["truncated"]), (400, &json!(true)));
+    let said = record["content"].as_str().unwrap();
+    assert!(said.ends_with("x\n[… 148 characters left out …]") && said.chars().count() <= 400, "{said}");
+    assert_eq!(record["truncated"], true);
     assert!(record["tokens"].as_u64().unwrap() > record["weight"].as_u64().unwrap());
     assert_eq!(record["id"], "a1");
 }
@@ -409,5 +411,62 @@ proptest! {
             .filter(|at| !ways[(at / 2) as usize].contains(&from) || *at < from).collect();
         sessions.clear_messages(&S, Some(from)).unwrap();
         prop_assert_eq!(positions(&sessions, MessageQuery::default()), kept);
+    }
+}
+
+#[test]
+fn a_title_goes_with_the_message_that_it_was_made_of() {
+    // First words of another length, those of a model, and one that somebody gave.
+    for (given, model, is_gone) in [(None, None, true), (None, Some("Lost Parcel"), true), (Some("Mine"), None, false)]
+    {
+        for is_replaced in [false, true] {
+            let fake = Fake::new();
+            let filter = filter(&fake, r#""title_max_length": 20"#);
+            let question = "Where is my secret parcel, please tell me?";
+            let due = reply(&filter, question, "In Bonn.", &ask(&filter, question, &s()).turn).due;
+            if let Some(title) = model {
+                let mut work = Work::of(&due, "title");
+                work.step(&filter, "h", None);
+                work.step(&filter, "h", Some(title));
+            }
+            let sessions =
+                Sessions::new(&fake, Config::parse(r#"{"conversation": true, "title_max_length": 60}"#).unwrap());
+            if given.is_some() {
+                sessions.set_title(&S, given).unwrap();
+            }
+            let before = entry(&fake, "session", "title");
+            if is_replaced {
+                let new = json!({"role": "user", "content": "Hello"}).to_string();
+                sessions.set_messages(&S, &[new], None).unwrap();
+                let expected = if is_gone { Some("Hello".to_owned()) } else { before };
+                assert_eq!(entry(&fake, "session", "title"), expected);
+            } else {
+                sessions.rewrite(&S, 1, None).unwrap();
+                assert_eq!(entry(&fake, "session", "title"), before, "it was not made of the answer");
+                sessions.rewrite(&S, 0, None).unwrap();
+                assert_eq!(entry(&fake, "session", "title"), before.filter(|_| !is_gone));
+            }
+            let kept = format!("{:?}", fake.buckets.borrow()["s"].maps["session"]);
+            assert!(!is_gone || !kept.contains("secret") && !kept.contains("Parcel"), "{kept}");
+        }
+    }
+}
+
+#[test]
+fn of_a_version_that_recorded_nothing_a_title_goes_as_well() {
+    for (title, untitled) in [("Where is my...", "1"), ("A model's", "0")] {
+        let fake = Fake::new();
+        let filter = filter(&fake, "");
+        let question = "Where is my secret parcel?";
+        reply(&filter, question, "In Bonn.", &ask(&filter, question, &s()).turn);
+        let mut buckets = fake.buckets.borrow_mut();
+        let map = buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap();
+        map.remove("title_of");
+        map.insert("title".into(), title.into());
+        map.insert("untitled".into(), untitled.into());
+        drop(buckets);
+        let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+        sessions.rewrite(&S, 0, None).unwrap();
+        assert_eq!(entry(&fake, "session", "title"), None, "{title}");
     }
 }

@@ -4,7 +4,7 @@ use keepline_filter::conversation::{desk::Transcript, record::Record, tokens};
 use keepline_filter::{Config, Sessions};
 use serde_json::{Value, json};
 
-use super::{ask, attached, entry, filter, messages, s, transcript};
+use super::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
 use crate::fake::Fake;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
@@ -28,7 +28,11 @@ fn said(role: &str, text: &str) -> Value {
 fn shown_tokens(messages: &Value) -> u64 {
     let content = |message: &Value| match &message["content"] {
         Value::String(text) => tokens::of(text),
-        content => tokens::of(&content.to_string()),
+        content => {
+            let parts = content.as_array().unwrap();
+            let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+            tokens::of(&texts.join("\n")) + tokens::IMAGE * (parts.len() - texts.len()) as u64
+        }
     };
     messages.as_array().unwrap().iter().map(|message| content(message) + tokens::MESSAGE).sum()
 }
@@ -39,7 +43,8 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
     let given: Vec<Value> = (0..40).map(|n| said(["user", "assistant"][n % 2], &"long ".repeat(3600))).collect();
     let fake = imported(options, &given);
     for record in transcript(&fake, "s") {
-        assert_eq!(record["weight"], tokens::of(&record["content"].to_string()) + tokens::MESSAGE);
+        let text = record["content"][1]["text"].as_str().unwrap();
+        assert_eq!(record["weight"], tokens::of(text) + tokens::IMAGE + tokens::MESSAGE);
     }
     let check = |fake: &Fake| {
         let shown = attached(&ask(&filter(fake, options), "?", &s()), "memory_messages");
@@ -66,12 +71,12 @@ fn parts_weigh_what_their_text_does_and_windows_keep_to_the_budget() {
 #[test]
 fn short_parts_are_shown_as_they_are_and_their_texts_are_read() {
     let fake =
-        imported(r#""max_context_tokens": 1000"#, &[said("user", "Where is it?"), said("assistant", "In Bonn.")]);
+        imported(r#""max_context_tokens": 3000"#, &[said("user", "Where is it?"), said("assistant", "In Bonn.")]);
     assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Where is it?"));
     let shown = attached(&ask(&filter(&fake, ""), "?", &s()), "memory_messages");
     assert_eq!(shown[1]["content"], said("", "In Bonn.")["content"]);
     let shown = attached(&ask(&filter(&fake, r#""window_form": "text""#), "?", &s()), "memory_messages");
-    assert_eq!(shown, "Human: Where is it?\nAssistant: In Bonn.");
+    assert_eq!(shown, "Human: [image]\n  Where is it?\nAssistant: [image]\n  In Bonn.");
 }
 
 #[test]
@@ -95,6 +100,98 @@ fn their_texts_are_stored_by_the_rules_of_texts() {
     let marks: Vec<bool> = records.iter().map(|record| record["truncated"] == true).collect();
     assert_eq!((marks, &records[1]["tokens"]), (vec![true, true, false], &Value::Null));
     assert_eq!(entry(&fake, "session", "title").as_deref(), Some("a [redacte"));
+}
+
+fn picture(bytes: usize) -> Value {
+    let url = format!("data:image/png;base64,{}", "iVBORw0K".repeat(bytes / 8));
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+#[test]
+fn a_picture_of_any_size_weighs_as_one_and_leaves_the_window_its_room() {
+    let mut given = vec![json!({"role": "user", "content": [{"type": "text", "text": "Look"}, picture(225_000)]})];
+    let role = |n: usize| ["assistant", "user"][n % 2];
+    given.extend((0..40).map(|n| json!({"role": role(n), "content": format!("message {n}")})));
+    let fake = imported(r#""summaries": true"#, &given);
+    let shown = attached(&ask(&filter(&fake, ""), "?", &s()), "memory_messages");
+    assert_eq!(shown.as_array().unwrap().len(), 41);
+    assert_eq!(shown[0]["content"], given[0]["content"]);
+    assert!(transcript(&fake, "s")[0]["weight"].as_u64().unwrap() < 2 * tokens::IMAGE);
+
+    // One that no record can hold refuses nothing: a text stands in its place, and says so.
+    let text = json!({"type": "text", "text": "Look"});
+    let huge = json!({"role": "user", "content": [text, picture(3 << 20), picture(800)]});
+    let fake = imported(r#""summaries": true"#, &[huge, json!({"role": "assistant", "content": "A lamp."})]);
+    let record = &transcript(&fake, "s")[0];
+    assert_eq!((&record["content"][0], &record["truncated"]), (&text, &json!(true)));
+    let note = record["content"][1]["text"].as_str().unwrap();
+    assert!(note.starts_with("[A part of type image_url, 31") && note.contains("left out"), "{note}");
+    assert_eq!(record["content"][2], picture(800));
+}
+
+#[test]
+fn images_count_against_the_budget_also_where_the_host_counts_texts() {
+    let fake = Fake::new();
+    let options = r#""max_context_tokens": 4000"#;
+    let filter = filter(&fake, options);
+    for number in 0..40 {
+        let asked = ask(&filter, "Look", &json!({"session_id": "s", "files": [{"type": "image", "id": number}]}));
+        let counted = keepline_filter::AnswerEntry {
+            text: "Nice.",
+            metadata: "{}",
+            turn: &asked.turn,
+            question_text: Some("Look"),
+            question_tokens: Some(1),
+            tokens: Some(2),
+            ..Default::default()
+        };
+        assert_eq!(filter.answer(&counted).effect, STORED);
+    }
+    let shown = attached(&ask(&filter, "?", &s()), "memory_messages");
+    let images = shown.to_string().matches("\"type\":\"file\"").count();
+    assert!((1..=3).contains(&images), "{images}");
+}
+
+#[test]
+fn a_message_of_parts_comes_in_by_the_lanes_as_parts() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""redact": ["sk-{w6+}"], "strip_thinking": true"#);
+    let question = json!([{"type": "text", "text": "Look at sk-1234567"}, picture(90_000)]);
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "x"});
+    let answer = json!([thought, {"type": "text", "text": "A lamp."}]);
+    let asked = ask(&filter, &question.to_string(), &s());
+    assert_eq!(reply(&filter, &question.to_string(), &answer.to_string(), &asked.turn).effect, STORED);
+    let kept = json!([{"type": "text", "text": "Look at [redacted]"}, picture(90_000)]);
+    let records = transcript(&fake, "s");
+    assert_eq!((&records[0]["content"], &records[0]["truncated"]), (&kept, &Value::Null));
+    assert_eq!(records[1]["content"], json!([{"type": "text", "text": "A lamp."}]));
+    assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Look at [redacted]"));
+    assert_eq!(fake.get("s", "last_answer").unwrap(), r#""A lamp.""#);
+    let shown = attached(&ask(&filter, "?", &s()), "memory_messages");
+    assert_eq!(shown[0]["content"], kept);
+    // An answer of thoughts alone says nothing; one of a picture does.
+    let thoughts = json!([thought]).to_string();
+    assert_eq!(reply(&filter, "", &thoughts, &ask(&filter, "?", &s()).turn).problem.unwrap().code, "blank");
+    let drawn = json!([picture(80)]).to_string();
+    assert_eq!(reply(&filter, "Draw", &drawn, &ask(&filter, "Draw", &s()).turn).effect, STORED);
+    assert_eq!(transcript(&fake, "s")[3]["content"], json!([picture(80)]));
+    // What is no content of a message stays a text.
+    let text = r#"[{"type": "tool_result", "content": "x"}]"#;
+    reply(&filter, text, "No.", &ask(&filter, text, &s()).turn);
+    assert_eq!(transcript(&fake, "s")[4]["content"], text);
+}
+
+#[test]
+fn a_message_that_is_cut_says_so() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_message_length": 1000, "max_context_tokens": 100000"#);
+    let long = "word ".repeat(1000);
+    reply(&filter, &long, &long, &ask(&filter, &long, &s()).turn);
+    for record in transcript(&fake, "s") {
+        let text = record["content"].as_str().unwrap();
+        assert!(text.ends_with("\n[… 4048 characters left out …]") && text.chars().count() <= 1000, "{text}");
+        assert_eq!(record["truncated"], true);
+    }
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored(
         (vec![user_text.clone(), no_call], "Message 2: it has no tool.call_id"),
         (
             vec![with("metadata", json!({"x": "y".repeat(65_536)}))],
-            "Message 1: its files, model, metadata, chat or raw is longer than 64 KiB, or its content than 1 MiB",
+            "Message 1: its files, model, metadata, chat or raw is longer than 64 KiB",
         ),
         (
             vec![call, result.replace("\"c\"", &format!("\"{}\"", "c".repeat(300)))],

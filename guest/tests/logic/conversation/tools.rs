@@ -220,8 +220,9 @@ fn whatever_an_entry_holds_its_step_is_one_that_a_store_takes() {
         let said: Vec<_> = records.iter().filter(|record| record["kind"].is_null()).collect();
         assert_eq!(said.len(), 2);
         for message in said {
-            let kept = message["content"].as_str().unwrap();
+            let (kept, note) = message["content"].as_str().unwrap().rsplit_once('\n').unwrap();
             assert!(message["truncated"] == true && text.starts_with(kept) && kept.len() > 100_000, "{}", kept.len());
+            assert!(note.ends_with("characters left out …]"), "{note}");
         }
         let kinds = |kind: &str| records.iter().filter(|record| record["kind"] == kind).count();
         assert_eq!(kinds("tool_call"), kinds("tool_result"));

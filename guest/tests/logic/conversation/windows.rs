@@ -309,6 +309,37 @@ fn conversation() -> impl Strategy<Value = Vec<Record<'static>>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Turns may be longer than a step, and go on after others.
+    #[test]
+    fn from_the_weight_that_a_window_names_on_it_began_where_it_does(
+        sizes in prop::collection::vec((0..600_usize, 0..600_usize, prop::bool::weighted(0.15), prop::bool::weighted(0.1)), 1..40),
+        budget in 64..800_u64, removed in 0..20_usize,
+    ) {
+        let limits = limits(budget);
+        let (mut records, mut seen) = (Vec::new(), Vec::new());
+        for (number, (question, answer, is_long, goes_on)) in sizes.iter().enumerate() {
+            let long = if *is_long { 5 } else { 1 };
+            let name = if *goes_on { number.saturating_sub(2) } else { number };
+            let mut turn = made(&name.to_string(), question * long, &[], answer * long);
+            turn[0].begins = name == number;
+            records.extend(turn);
+            let total = weight(&records);
+            let left = if number > sizes.len() / 2 { 2 * removed.min(number / 2) } else { 0 };
+            // Retention takes whole turns.
+            let left = (left..records.len()).find(|at| records[*at].begins).unwrap_or(0);
+            let numbered: Vec<_> = (0..).zip(&records).skip(left).collect();
+            let all = turns(&numbered, total);
+            let shown = window(&all, total, None, &limits, None);
+            let shown_from = shown.items.first().map(|item| item.position);
+            if let Some(since) = shown.stable_since {
+                for (total, before) in seen.iter().filter(|(total, _)| *total >= since) {
+                    prop_assert_eq!(*before, shown_from, "since {} at {}", since, total);
+                }
+            }
+            seen.push((total, shown_from));
+        }
+    }
+
     #[test]
     fn a_window_keeps_its_promises(
         records in conversation(), budget in 64..20_000_u64, keep in 10..90_u64, results in 0..5000_u64,
@@ -421,4 +452,27 @@ fn the_newest_turn_is_read_whole_whatever_its_size() {
         assert_eq!((found.len(), fake.waits.get() - before), (if number == 0 { 0 } else { 2 }, waits));
         reply(&filter, &long, &long, &asked.turn);
     }
+}
+
+#[test]
+fn a_summary_that_is_too_long_costs_no_more_than_itself() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_window_bytes": 2048"#);
+    for text in ["one", "two", "three"] {
+        reply(&filter, text, "Well.", &ask(&filter, text, &s()).turn);
+    }
+    let put = |bytes: usize| {
+        let summary = json!({"text": "x".repeat(bytes), "to": 1, "total": 20}).to_string();
+        let mut buckets = fake.buckets.borrow_mut();
+        let map = buckets.get_mut("s").unwrap().maps.get_mut("session").unwrap();
+        map.insert("summary".into(), summary.into_bytes());
+    };
+    put(500);
+    let asked = ask(&filter, "?", &s());
+    assert_eq!((messages(&asked)[0].as_str(), asked.problem), ("user: two", None));
+    put(5000);
+    let asked = ask(&filter, "?", &s());
+    assert_eq!(messages(&asked)[0], "user: one");
+    assert_eq!(attached(&asked, "memory_summary"), Value::Null);
+    assert!(asked.problem.unwrap().message.starts_with("The summary left out"));
 }

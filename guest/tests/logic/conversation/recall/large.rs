@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::upkeep::Work;
 use super::super::{ask, filter, reply, say};
-use super::{OPTIONS, S, all_kept, documents, everything, finish, sessions};
+use super::{OPTIONS, S, all_kept, documents, everything, finish, recalled, sessions, talk};
 use crate::fake::Fake;
 
 #[test]
@@ -58,4 +58,20 @@ fn terms_that_nobody_has_folded_are_found_however_many() {
     let all = Transcript { session: "s", ..Transcript::default() };
     sessions(&fake).rewrite(&all, 0, None).unwrap();
     assert!(!everything(&fake).contains("zebra"));
+}
+
+#[test]
+fn a_text_that_can_t_be_cut_leaves_room_for_the_others() {
+    let fake = Fake::new();
+    let filter = filter(&fake, OPTIONS);
+    for number in 0..5 {
+        talk(&filter, &[&format!("zeppelin {number} e{}", "\u{301}".repeat(4000))], true);
+    }
+    for number in 0..20 {
+        talk(&filter, &[&format!("Fact {number} of the zeppelin.")], true);
+    }
+    talk(&filter, &["Good night."], true);
+    let found = recalled(&filter, "What do you know of the zeppelin?");
+    let facts = found.iter().filter(|text| text.starts_with("Fact")).count();
+    assert!(facts >= 19, "{facts} {}", found.len());
 }
