@@ -16,6 +16,8 @@ mod concurrency;
 mod forgetting;
 #[path = "conversation/kills.rs"]
 mod kills;
+#[path = "conversation/model.rs"]
+mod model;
 #[path = "conversation/nodes.rs"]
 mod nodes;
 #[path = "conversation/operators.rs"]

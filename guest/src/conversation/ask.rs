@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use keepline_json as json;
 
-use super::attach::{Attached, First, Oldest, Source, Told, push_member};
+use super::attach::{Attached, First, Oldest, Source, Told, push_member, readable};
 use super::look::{Seen, Wanted};
 use super::omissions::TRUNCATED;
 use super::options::Options;
 use super::recall::options::Recall;
-use super::record::integer;
+use super::record::{Record, integer};
 use super::render;
 use super::scope::{self, Said};
 use super::state::{self, Fork, State};
 use super::step;
-use super::thread::{Read, Thread};
+use super::thread::{Branches, Read, Thread};
 use super::turns::{Turn, go_on, turns};
 use super::{BRANCHES, BYTES, HEAD, MESSAGES, RESULTS, SESSION, TOTAL, TRANSCRIPT, owner, recall};
 use crate::filter::{Effect, Filter, Problem, QuestionEntry, QuestionReply};
@@ -34,21 +34,58 @@ pub(super) struct Summary<'a> {
     pub to: u64,
     /// What the thread weighs up to there.
     pub total: u64,
+    pub has_low_trust: bool,
 }
 
 impl<'a> Summary<'a> {
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
-        let (mut words, mut to, mut total) = (None, None, None);
-        json::members(text, |key, raw| {
-            if json::key_is(key, "text") {
-                words = json::string(raw);
-            } else if json::key_is(key, "to") {
-                to = integer(raw);
-            } else if json::key_is(key, "total") {
-                total = integer(raw);
-            }
+    /// All in an entry, the newest first: those of other branches stand within it.
+    pub(super) fn all(entry: &'a str) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut others = None;
+        all.extend(Self::parse(entry, |raw| others = Some(raw)));
+        let _ = json::elements(others.unwrap_or("[]"), |other| all.extend(Self::parse(other, |_| {})));
+        all
+    }
+
+    /// That of the thread that ends at a position: the one that reaches furthest.
+    pub(super) fn of_thread(entry: &'a str, branches: &Branches, end: u64) -> Option<Self> {
+        Self::all(entry).into_iter().filter(|summary| branches.hold(end, summary.to)).max_by_key(|summary| summary.to)
+    }
+
+    fn parse(text: &'a str, mut others: impl FnMut(&'a str)) -> Option<Self> {
+        let (mut words, mut to, mut total, mut has_low_trust) = (None, None, None, false);
+        json::members(text, |key, raw| match key.trim_matches('"') {
+            "text" => words = json::string(raw),
+            "to" => to = integer(raw),
+            "total" => total = integer(raw),
+            "trust" => has_low_trust = raw == "\"low\"",
+            "others" => others(raw),
+            _ => {}
         })?;
-        Some(Self { text: words?, to: to?, total: total? })
+        Some(Self { text: words?, to: to?, total: total?, has_low_trust })
+    }
+
+    /// As an entry; `others` are entries, too.
+    pub(super) fn write(&self, others: &[Self]) -> String {
+        let mut out = String::from("{\"text\":");
+        json::push_string(&mut out, &self.text);
+        for (name, count) in [("to", self.to), ("total", self.total)] {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            json::push_number(&mut out, count);
+        }
+        if self.has_low_trust {
+            out.push_str(",\"trust\":\"low\"");
+        }
+        let mut separator = ",\"others\":[";
+        for other in others {
+            out.push_str(separator);
+            separator = ",";
+            out.push_str(&other.write(&[]));
+        }
+        out.push_str(if separator == "," { "]}" } else { "}" });
+        out
     }
 }
 
@@ -204,7 +241,19 @@ impl<H: Host> Filter<H> {
             forgotten: seen.user.forgotten.take().map(Into::into),
             ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), (turn, entry.text))
         };
-        let mut turns = turns(&thread.records(), total);
+        let found = turns(&thread.records(), total);
+        // Of a turn that went on after others, the beginning may lie before what was read.
+        let runs =
+            if thread.older.is_some() { self.fetch_beginnings(&seen, bucket, &found, budget)? } else { Vec::new() };
+        let earlier: Vec<(u64, Record<'_>)> = runs.iter().flat_map(readable).collect();
+        let mut turns = found;
+        for turn in turns.iter_mut().skip(1).filter(|turn| !turn.is_whole && !earlier.is_empty()) {
+            let is_of = |(at, record): &&(u64, Record<'_>)| {
+                record.turn == turn.id && target.is_some_and(|target| seen.branches.hold(target, *at))
+            };
+            let own: Vec<_> = earlier.iter().filter(is_of).map(|(at, record)| (*at, record)).collect();
+            *turn = turn.with_earlier(&own);
+        }
         if let Some((index, open)) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
             state.open = Some(open.id.into());
             state.is_asked = id.as_deref().is_some_and(|id| open.has_message(id));
@@ -237,12 +286,10 @@ impl<H: Host> Filter<H> {
         }
         self.attach(bucket, &incarnation, metadata, values, reply)?;
 
-        let summary = summary.as_deref().and_then(Summary::parse);
-        let summary = summary.filter(|summary| {
-            !thread.is_empty()
-                && target.is_some_and(|target| branches.hold(target, summary.to))
-                && render::summary_weight(&summary.text) <= budget / 2
-        });
+        let summary = summary.as_deref().zip(target);
+        let summary = summary.and_then(|(entry, target)| Summary::of_thread(entry, &branches, target));
+        let summary =
+            summary.filter(|summary| !thread.is_empty() && render::summary_weight(&summary.text) <= budget / 2);
         let Attached { mut members, shown, tokens: shown_tokens } = if said.has_window == Some(false) {
             // So whatever was said may be recalled.
             Attached::default()
@@ -391,6 +438,13 @@ pub(super) fn turn_id(micros: u64, next: u64, text: &str) -> String {
     // FNV-1a.
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     format!("{micros:x}-{next:x}-{hash:x}")
+}
+
+/// Where a turn of this id began, or shortly before that. None: the id is none of ours.
+pub(super) fn begins_about(turn: &str) -> Option<u64> {
+    let mut parts = turn.split('-');
+    let (_, next, _) = (parts.next()?, parts.next()?, parts.next()?);
+    u64::from_str_radix(next, 16).ok().filter(|next| *next < 1 << 53)
 }
 
 /// The key of a message that was given no id.

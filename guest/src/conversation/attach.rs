@@ -143,8 +143,7 @@ pub(super) struct Oldest<'a> {
 
 impl<'a> Oldest<'a> {
     pub(super) fn of(run: &'a LogRecords) -> Self {
-        let records = (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)));
-        Self { records: records.collect(), is_all: run.records.len() as u64 == run.extent.length }
+        Self { records: readable(run).collect(), is_all: run.records.len() as u64 == run.extent.length }
     }
 }
 
@@ -192,6 +191,11 @@ impl<'r, 'a> First<'r, 'a> {
             false => Self::Cut,
         }
     }
+}
+
+/// The records up to the first that can't be read.
+pub(super) fn readable(run: &LogRecords) -> impl Iterator<Item = (u64, Record<'_>)> {
+    (run.first..).zip(&run.records).map_while(|(at, text)| Some((at, Record::parse(text)?)))
 }
 
 fn is_before(turn: &Turn<'_, '_>, window: &Window<'_, '_>) -> bool {

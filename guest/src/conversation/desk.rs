@@ -120,7 +120,7 @@ impl<H: Host> Sessions<H> {
         (state.owner, state.title) = (once.take(OWNER), once.take(TITLE));
         state.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
         let summary = once.take(SUMMARY);
-        let summary = summary.as_deref().and_then(Summary::parse);
+        let summary = summary.as_deref().and_then(|entry| Summary::all(entry).into_iter().next());
         state.summary = summary.map(|found| (found.text.into_owned(), found.to));
         state.answers = self.told(at.session, outcomes.text())?.as_deref().and_then(integer).unwrap_or(0);
         state.expires_in = self.told(at.session, outcomes.described())?.expires_in;

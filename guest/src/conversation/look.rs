@@ -3,12 +3,13 @@
 //! Promises one wait: the transcript, the session's owner and the user's values come together. A second one, for what an
 //! old branch holds beyond the newest records, only where it is needed. Refuses to read more than a window may need.
 
-use super::ask::Summary;
+use super::ask::{Summary, begins_about};
 use super::omissions::{self, COUNTERS};
 use super::options::Options;
 use super::record::integer;
 use super::settings::Settings;
 use super::thread::{Branches, Thread};
+use super::turns::Turn;
 use super::{
     BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED, owner, recall,
     title, tokens,
@@ -18,7 +19,8 @@ use crate::log;
 use crate::names::{self, token};
 use crate::reply::{self, Found, Outcomes};
 use crate::store::{
-    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Status, Transaction, VALUES,
+    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Span, Status, Transaction,
+    VALUES,
 };
 
 /// What is read of map `branches`: more of them than any conversation that people lead.
@@ -34,6 +36,10 @@ const STEP_RECORDS: u64 = 4096;
 /// What is read to find the first turn.
 const PIN_RECORDS: u64 = 32;
 const PIN_BYTES: u64 = 64 << 10;
+
+/// How many turns are completed that went on after others, and what is read to find where each of them began.
+const BEGINNINGS: usize = 4;
+const BEGINNING_RECORDS: u64 = 64;
 
 /// What is to be read.
 #[derive(Clone, Copy)]
@@ -284,6 +290,33 @@ impl<H: Host> Filter<H> {
         Outcomes::of(receipt).records()
     }
 
+    /// Read where turns began that went on among these, and are not whole: the newest of them.
+    pub(super) fn fetch_beginnings(
+        &self,
+        seen: &Seen,
+        bucket: Bucket<'_>,
+        turns: &[Turn<'_, '_>],
+        budget: u64,
+    ) -> Result<Vec<LogRecords>, Failure> {
+        let first = seen.newest.extent.first;
+        let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
+        // Others may have written between the question and the step with it.
+        let span = |turn: &Turn<'_, '_>| {
+            let position = begins_about(turn.id)?.max(first);
+            let count = turn.first.checked_sub(position)?.min(BEGINNING_RECORDS);
+            (count > 0).then_some(Span { position, count: u32::try_from(count).unwrap_or(0) })
+        };
+        let spans: Vec<Span> = begins.filter_map(span).take(BEGINNINGS).collect();
+        if spans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: bytes_of(budget) };
+        let opening = Opening::life(&seen.incarnation);
+        let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+        let receipt = reply::transact(&self.host, &transaction)?;
+        if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }
+    }
+
     /// Read what of an old branch was not among the newest records: what is missing of its `thread` up to the budget,
     /// and of a turn that is longer, all.
     pub(super) fn fetch(
@@ -322,8 +355,7 @@ impl Seen {
 
     /// The summary, if it is of the thread that ends there.
     pub(super) fn summary_of(&self, target: Option<u64>) -> Option<Summary<'_>> {
-        let summary = self.summary.as_deref().and_then(Summary::parse)?;
-        target.is_some_and(|target| self.branches.hold(target, summary.to)).then_some(summary)
+        Summary::of_thread(self.summary.as_deref()?, &self.branches, target?)
     }
 
     /// The record that the question follows: its parent's, unless that is the newest message or unknown.

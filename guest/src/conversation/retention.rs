@@ -1,25 +1,32 @@
 //! Retention: of a conversation that is over its limits the oldest turns go.
 //!
-//! Promises that whole turns go, the newest never, and all that belongs to them: ids, whole results, branches. The summary
-//! stays, and so does a turn that waits for a tool, with all after it, until the limit is exceeded twofold. A tenth of the limit is freed at once, so that it is due seldom. The first step only finds out whether there is
-//! anything to free, so that copies are made only then, and no more goes than was there at that step. Refuses to touch what
-//! others change meanwhile.
+//! Promises that a tenth of the limit is freed at once, so that it is due seldom, and no more than twice that, whatever the
+//! shape: of whole lines, if that is possible, a line being a turn with one of its answers. Where a turn went on after many
+//! others, its beginning goes without its end; but of the newest turn nothing goes: what lies among the oldest records is
+//! put in the place of the last of them. With what goes goes all that belongs to it: ids, whole results, branches. The summary stays, and so does a
+//! turn that waits for a tool, with all after it, until the limit is exceeded twofold. The first step only finds out whether
+//! there is anything to free, so that copies are made only then, and no more goes than was there at that step. Refuses to
+//! touch what others change meanwhile.
 
 use super::ask::own_key;
 use super::options::Options;
 use super::record::{Record, integer};
+use super::thread::Branches;
 use super::turns::turns;
-use super::upkeep::{Basis, Job, Progress, Step};
-use super::{BRANCHES, BYTES, MESSAGES, RESULTS, SESSION, TRANSCRIPT};
+use super::upkeep::{Basis, Job, Progress, Step, unchanged};
+use super::{BRANCHES, BYTES, MESSAGES, RESULTS, REVISION, SESSION, TRANSCRIPT};
 use crate::filter::Filter;
-use crate::reply;
-use crate::store::{Bucket, Expectation, Failure, Host, LogEnd, LogRecords, Operation};
+use crate::reply::{self, Outcomes};
+use crate::store::{Bucket, Expectation, Failure, Host, LogEnd, LogRecords, Operation, Transaction};
 
 /// The task, and its lease.
 pub(super) const TASK: &str = "retention";
 /// What one step looks at.
 const READ_RECORDS: u64 = 1024;
 const READ_BYTES: u64 = 4 << 20;
+/// What it looks at to know the newest turn.
+const NEWEST_RECORDS: u64 = 64;
+const NEWEST_BYTES: u64 = 1 << 20;
 
 impl<H: Host> Filter<H> {
     pub(super) fn retain(
@@ -30,17 +37,27 @@ impl<H: Host> Filter<H> {
         mut basis: Basis,
     ) -> Result<Progress, Failure> {
         let operations = [
-            Operation::Get { map: SESSION, key: BYTES, max_bytes: 32 },
+            Operation::GetSome { map: SESSION, keys: &[BYTES, REVISION], max_bytes: 128 },
             Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
             Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: READ_RECORDS, max_bytes: READ_BYTES },
+            Operation::Read {
+                log: TRANSCRIPT,
+                end: LogEnd::Newest,
+                max_records: NEWEST_RECORDS,
+                max_bytes: NEWEST_BYTES,
+            },
         ];
         let mut outcomes = match self.read_leased(bucket, job, &mut basis, &operations)? {
             Ok(outcomes) => outcomes,
             Err(progress) => return Ok(progress),
         };
-        let bytes = outcomes.text()?.as_deref().and_then(integer).unwrap_or(0);
-        let branches = outcomes.readable()?;
+        let mut once = outcomes.once()?;
+        let bytes = once.take(BYTES).as_deref().and_then(integer).unwrap_or(0);
+        basis.revision = once.take(REVISION);
+        let entries = outcomes.readable()?;
+        let branches = Branches::of(&entries);
         let mut run = outcomes.records()?;
+        let newest = outcomes.records()?;
         let surplus = Surplus {
             records: over(run.extent.length, options.max_session_messages),
             bytes: over(bytes, options.max_session_bytes),
@@ -51,32 +68,88 @@ impl<H: Host> Filter<H> {
         if basis.to > 0 {
             run.records.truncate(usize::try_from(basis.to.saturating_sub(run.first)).unwrap_or(usize::MAX));
         }
-        let gone = surplus.taken_from(&run);
-        if basis.to == 0 && gone.count > 0 {
+        let oldest = Oldest::of(&run, &newest, &branches);
+        let Some(cut) = surplus.cut(&oldest) else {
+            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
+        };
+        if basis.to == 0 {
             // The lease stays for the step that frees it.
             basis.to = run.extent.next();
             return Ok(Progress { state: Some(basis.write()), ..Progress::of(Step::Again) });
         }
-        let first = run.extent.first + gone.count as u64;
+        let mut gone = oldest.gone(cut, &newest, &branches);
+        let first = run.first + cut as u64;
+        // Of what is left of their turns, some keys lead to records that stay.
+        let known = if gone.shared_ids.is_empty() { Vec::new() } else { self.positions(bucket, &basis, &gone)? };
+        let mut moved = Vec::new();
+        for (key, at) in &known {
+            match gone.carried.iter().position(|(from, _)| from == at) {
+                Some(index) => moved.push((&**key, (first - gone.carried.len() as u64 + index as u64).to_string())),
+                None if *at < first => gone.ids.push(key.clone()),
+                None => {}
+            }
+        }
+        reply::sort(&mut gone.ids);
         let is_gone = |begin: &str| integer(begin).is_some_and(|begin| begin < first);
         let ids: Vec<&str> = gone.ids.iter().map(String::as_str).collect();
         let results: Vec<&str> = gone.results.iter().map(String::as_str).collect();
-        let begins: Vec<&str> = branches.iter().map(|entry| &*entry.key).filter(|begin| is_gone(begin)).collect();
-        let freed = i64::try_from(gone.bytes.min(bytes)).unwrap_or(0);
-        let removals = [
-            Operation::ReplaceOldest { log: TRANSCRIPT, count: gone.count as u64, records: &[] },
+        let begins: Vec<&str> = entries.iter().map(|entry| &*entry.key).filter(|begin| is_gone(begin)).collect();
+        let moved: Vec<(&str, &str)> = moved.iter().map(|(key, at)| (*key, &**at)).collect();
+        let linked: Vec<(&str, &str)> = gone.branches.iter().map(|(begin, text)| (&**begin, &**text)).collect();
+        let carried: Vec<&str> = gone.carried.iter().map(|(_, text)| &**text).collect();
+        let rewritten: Vec<(u64, &str)> = gone.rewritten.iter().map(|(at, text)| (*at, &**text)).collect();
+        let freed = gone.bytes.clamp(-(1 << 50), i64::try_from(bytes).unwrap_or(0));
+        let mut removals = vec![
+            Operation::ReplaceOldest { log: TRANSCRIPT, count: cut as u64, records: &carried },
             Operation::Remove { map: MESSAGES, keys: &ids },
             Operation::Remove { map: RESULTS, keys: &results },
             Operation::Remove { map: BRANCHES, keys: &begins },
             Operation::Increment { map: SESSION, key: BYTES, amount: -freed },
         ];
-        let removals = if gone.count > 0 { &removals[..] } else { &[] };
-        let expectations = [Expectation::Log { log: TRANSCRIPT, first: Some(run.extent.first), next: None }];
-        let is_left = gone.count > 0 && gone.records_left > 0;
-        Ok(Progress::of(match self.write_back(bucket, job, &basis, &expectations, removals)? {
-            Step::Done if is_left => Step::Again,
-            step => step,
-        }))
+        if !moved.is_empty() {
+            removals.push(Operation::PutSome { map: MESSAGES, entries: &moved });
+        }
+        let expectations = [
+            Expectation::Log { log: TRANSCRIPT, first: Some(run.extent.first), next: None },
+            unchanged(REVISION, basis.revision.as_deref()),
+        ];
+        let is_short = |freed: i64| i64::try_from(surplus.bytes).is_ok_and(|wanted| wanted > freed);
+        let is_left = surplus.records > (cut - carried.len()) as u64 || is_short(gone.bytes);
+        let step = if rewritten.is_empty() {
+            self.write_back(bucket, job, &basis, &expectations, &removals)?
+        } else {
+            // A log is written once in a transaction: what follows what was carried is linked to it afterwards.
+            let (opening, operations) = (basis.opening(), &*removals);
+            let removal = Transaction { bucket, opening, expectations: &expectations, operations };
+            let receipt = reply::transact(&self.host, &removal)?;
+            if !receipt.is_applied() {
+                return self.leave(bucket, job, &basis);
+            }
+            let begin = Some(first - carried.len() as u64);
+            let expectations = [
+                Expectation::Log { log: TRANSCRIPT, first: begin, next: None },
+                unchanged(REVISION, basis.revision.as_deref()),
+            ];
+            let links = [
+                Operation::Rewrite { log: TRANSCRIPT, records: &rewritten },
+                Operation::PutSome { map: BRANCHES, entries: &linked },
+            ];
+            self.write_back(bucket, job, &basis, &expectations, &links)?
+        };
+        Ok(Progress::of(if step == Step::Done && is_left { Step::Again } else { step }))
+    }
+
+    /// Where the keys lead that may be of what stays.
+    fn positions(&self, bucket: Bucket<'_>, basis: &Basis, gone: &Gone) -> Result<Vec<(String, u64)>, Failure> {
+        let keys: Vec<&str> = gone.shared_ids.iter().map(String::as_str).collect();
+        let get = [Operation::GetSome { map: MESSAGES, keys: &keys, max_bytes: 1 << 20 }];
+        let look = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &get };
+        let receipt = reply::transact(&self.host, &look)?;
+        if !receipt.is_applied() {
+            return Ok(Vec::new());
+        }
+        let found = Outcomes::of(receipt).readable()?;
+        Ok(found.into_iter().filter_map(|entry| Some((entry.key, integer(&entry.text)?))).collect())
     }
 }
 
@@ -95,56 +168,180 @@ struct Surplus {
 /// What goes.
 #[derive(Default)]
 struct Gone {
-    count: usize,
-    bytes: u64,
+    bytes: i64,
     ids: Vec<String>,
+    /// Ids that records which stay may have as well.
+    shared_ids: Vec<String>,
     results: Vec<String>,
-    /// How many more would have to go than were looked at.
-    records_left: u64,
+    /// What of the newest turn is put in the place of the last of them: the position that it had, and the record.
+    carried: Vec<(u64, String)>,
+    /// What goes on from there.
+    rewritten: Vec<(u64, String)>,
+    branches: Vec<(String, String)>,
+}
+
+/// The oldest records, as many as were read.
+struct Oldest<'a> {
+    first: u64,
+    texts: &'a [String],
+    records: Vec<Option<Record<'a>>>,
+    /// Of each, where the line ends that it is a part of.
+    ends: Vec<usize>,
+    /// Whether it is of the newest turn's line.
+    is_newest: Vec<bool>,
+    /// The last of them may go on: it stays.
+    tail: usize,
+}
+
+impl<'a> Oldest<'a> {
+    fn of(run: &'a LogRecords, newest: &'a LogRecords, branches: &Branches) -> Self {
+        let records: Vec<Option<Record<'_>>> = run.records.iter().map(|text| Record::parse(text)).collect();
+        let last = newest.records.iter().rev().find_map(|text| Record::parse(text));
+        let turn_of = |index: usize| records.get(index).and_then(Option::as_ref).map(|record| &*record.turn);
+        // Another answer to a question is another line of its turn.
+        let mut lines: Vec<(&str, usize)> = Vec::new();
+        let mut ends: Vec<usize> = (0..records.len()).collect();
+        let mut line_of: Vec<Option<usize>> = Vec::with_capacity(records.len());
+        for (index, record) in records.iter().enumerate() {
+            let Some(record) = record else {
+                line_of.push(None);
+                continue;
+            };
+            let position = run.first + index as u64;
+            let is_branch = record.after.or_else(|| branches.after(position)).is_some();
+            let known = lines.iter().rposition(|(turn, _)| *turn == &*record.turn).filter(|_| !is_branch);
+            let line = known.unwrap_or(lines.len());
+            if known.is_none() {
+                lines.push((&record.turn, index));
+            }
+            if let Some((_, end)) = lines.get_mut(line) {
+                *end = index;
+            }
+            line_of.push(Some(line));
+        }
+        for (end, line) in ends.iter_mut().zip(&line_of) {
+            *end = line.and_then(|line| lines.get(line)).map_or(*end, |(_, last)| *last);
+        }
+        let end = newest.extent.next().saturating_sub(1);
+        let is_newest = |index: usize| {
+            let turn = last.as_ref().map(|last| &*last.turn);
+            turn.is_some() && turn_of(index) == turn && branches.hold(end, run.first + index as u64)
+        };
+        let is_newest: Vec<bool> = (0..records.len()).map(is_newest).collect();
+        let tail = (0..records.len()).rev().take_while(|index| turn_of(*index) == turn_of(records.len() - 1)).last();
+        Self { first: run.first, texts: &run.records, tail: tail.unwrap_or(0), ends, is_newest, records }
+    }
+
+    fn turn(&self, index: usize) -> Option<&str> {
+        self.records.get(index).and_then(Option::as_ref).map(|record| &*record.turn)
+    }
+
+    /// What goes with the records before `cut`.
+    fn gone(&self, cut: usize, newest: &'a LogRecords, branches: &Branches) -> Gone {
+        let mut gone = Gone::default();
+        let at = |index: usize| self.first + index as u64;
+        let stays = |turn: &str| (cut..self.records.len()).any(|index| self.turn(index) == Some(turn));
+        let of_newest = newest.records.iter().rev().find_map(|text| Record::parse(text));
+        let goes_on = |turn: &str| stays(turn) || of_newest.as_ref().is_some_and(|last| last.turn == turn);
+        for index in 0..cut {
+            let length = self.texts.get(index).map_or(0, String::len);
+            gone.bytes += i64::try_from(length).unwrap_or(0);
+            let Some(record) = self.records.get(index).and_then(Option::as_ref) else { continue };
+            let keys = record.id.as_deref().map(ToOwned::to_owned).into_iter().chain([own_key(&record.turn)]);
+            if goes_on(&record.turn) {
+                gone.shared_ids.extend(keys)
+            } else {
+                gone.ids.extend(keys)
+            }
+            if self.is_newest.get(index) == Some(&true) {
+                let mut carried = record.clone();
+                carried.after = None;
+                gone.carried.push((at(index), carried.write()));
+            } else {
+                gone.results.extend(record.tool.as_ref().and_then(|tool| tool.whole.as_deref()).map(ToOwned::to_owned));
+            }
+        }
+        reply::sort(&mut gone.ids);
+        gone.ids.dedup();
+        reply::sort(&mut gone.shared_ids);
+        reply::sort(&mut gone.results);
+        gone.bytes -= gone.carried.iter().map(|(_, text)| i64::try_from(text.len()).unwrap_or(0)).sum::<i64>();
+        if let Some(&(last, _)) = gone.carried.last() {
+            self.link(&mut gone, last, at(cut), newest, branches);
+        }
+        gone
+    }
+
+    /// What followed the last record that is carried follows it where it is then: before `first`. Whatever else comes first
+    /// there follows nothing.
+    fn link(&self, gone: &mut Gone, last: u64, first: u64, newest: &'a LogRecords, branches: &Branches) {
+        let end = newest.extent.next().saturating_sub(1);
+        let before = (first - 1).saturating_sub(gone.carried.len() as u64);
+        let of = |run: u64, texts: &'a [String], at: u64| texts.get(usize::try_from(at.checked_sub(run)?).ok()?);
+        let mut rewrite = |at: u64, after: u64| {
+            let text = of(self.first, self.texts, at).or_else(|| of(newest.first, &newest.records, at))?;
+            let mut record = Record::parse(text)?;
+            record.after = Some(after);
+            let (new, total) = (record.write(), record.total.unwrap_or(0));
+            gone.bytes += i64::try_from(text.len()).ok()? - i64::try_from(new.len()).ok()?;
+            gone.rewritten.push((at, new));
+            gone.branches.push((at.to_string(), Branches::entry(after, total)));
+            Some(())
+        };
+        // A branch that begins there.
+        let begins = (newest.first..=end).find(|at| branches.after(*at) == Some(last) && branches.hold(end, *at));
+        if let Some(begin) = begins {
+            rewrite(begin, first - 1);
+        }
+        if !branches.hold(end, first) && branches.after(first).is_none() {
+            rewrite(first, before);
+        }
+    }
 }
 
 impl Surplus {
-    /// As few of the oldest whole turns as it takes, of those that were read; but for the last of them, which may go on.
-    fn taken_from(&self, run: &LogRecords) -> Gone {
-        let records: Vec<Option<Record<'_>>> = run.records.iter().map(|text| Record::parse(text)).collect();
-        // Where a turn's last record is that was read.
-        let last_of = |turn: &str| records.iter().rposition(|record| record.as_ref().is_some_and(|it| it.turn == turn));
-        let newest = records.iter().rev().flatten().next().map(|record| record.turn.to_string()).unwrap_or_default();
-        let placed: Vec<_> = (run.first..).zip(&records).filter_map(|(at, it)| Some((at, it.as_ref()?))).collect();
+    /// How many of the oldest records go. None: nothing has to, or can.
+    fn cut(&self, oldest: &Oldest<'_>) -> Option<usize> {
+        if self.records == 0 && self.bytes == 0 {
+            return None;
+        }
+        let placed = (oldest.first..).zip(&oldest.records).filter_map(|(at, it)| Some((at, it.as_ref()?)));
+        let placed: Vec<_> = placed.collect();
         let turns = turns(&placed, 0);
         let is_open = |id: &str| self.spares_open && turns.iter().any(|turn| turn.is_open() && turn.id == id);
-        let (mut whole_until, mut bytes, mut cut) = (0, 0, None);
-        for (index, (record, text)) in records.iter().zip(&run.records).enumerate() {
-            bytes += text.len() as u64;
-            if let Some(record) = record {
-                if record.turn == newest || is_open(&record.turn) {
-                    break;
-                }
-                whole_until = whole_until.max(last_of(&record.turn).unwrap_or(index));
+        let (mut records, mut bytes, mut ends) = (0, 0, 0);
+        let (mut whole, mut part): (Option<(usize, bool)>, Option<(usize, bool)>) = (None, None);
+        for index in 0..oldest.tail {
+            if oldest.turn(index).is_some_and(&is_open) {
+                break;
             }
-            if index >= whole_until {
-                let count = index + 1;
-                let is_enough = count as u64 >= self.records && bytes >= self.bytes;
-                cut = Some((count, bytes));
+            // What is carried frees nothing, and ends nothing.
+            if oldest.is_newest.get(index) != Some(&true) {
+                records += 1;
+                bytes += oldest.texts.get(index).map_or(0, String::len) as u64;
+                ends = ends.max(oldest.ends.get(index).copied().unwrap_or(index));
+            }
+            let cut = index + 1;
+            if records == 0 || (oldest.turn(index).is_some() && oldest.turn(index) == oldest.turn(cut)) {
+                continue;
+            }
+            let is_enough = records >= self.records && bytes >= self.bytes;
+            if index >= ends {
+                whole = Some((cut, is_enough));
                 if is_enough {
                     break;
                 }
+            } else if part.is_none_or(|(_, is_enough)| !is_enough) {
+                part = Some((cut, is_enough));
+            }
+            let is_too_much = |freed: u64, wanted: u64| wanted > 0 && freed > wanted.saturating_mul(2);
+            if is_enough && (is_too_much(records, self.records) || is_too_much(bytes, self.bytes)) {
+                break;
             }
         }
-        if self.records == 0 && self.bytes == 0 {
-            return Gone::default();
+        match (whole, part) {
+            (Some((cut, true)), _) | (_, Some((cut, true))) | (Some((cut, _)), _) | (None, Some((cut, _))) => Some(cut),
+            (None, None) => None,
         }
-        let Some((count, bytes)) = cut else { return Gone::default() };
-        let mut gone = Gone { count, bytes, ..Gone::default() };
-        for record in records.iter().take(count).flatten() {
-            gone.ids.extend(record.id.as_deref().map(ToOwned::to_owned));
-            gone.ids.push(own_key(&record.turn));
-            gone.results.extend(record.tool.as_ref().and_then(|tool| tool.whole.as_deref()).map(ToOwned::to_owned));
-        }
-        reply::sort(&mut gone.ids);
-        reply::sort(&mut gone.results);
-        gone.ids.dedup();
-        gone.records_left = self.records.saturating_sub(count as u64) + u64::from(self.bytes > bytes);
-        gone
     }
 }

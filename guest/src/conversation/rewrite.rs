@@ -191,7 +191,7 @@ impl<H: Host> Sessions<H> {
             let records: Vec<(u64, &str)> = texts.iter().map(|(position, text)| (*position, &**text)).collect();
             let results: Vec<&str> = results.iter().map(String::as_str).collect();
             let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
-            let reach = summary.and_then(Summary::parse).map(|summary| summary.to);
+            let reach = summary.and_then(|entry| Summary::all(entry).iter().map(|summary| summary.to).max());
             let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
             let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, TITLE_OF), (is_title, UNTITLED)];
             let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();

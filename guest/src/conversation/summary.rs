@@ -1,12 +1,14 @@
 //! Summaries: what was said before the newest turns, in short.
 //!
 //! Promises that nothing is deleted for one: it is kept beside the transcript, with the position that it reaches to, and is
-//! replaced only by one made of it. Without a model it is a digest of the turns. Refuses to split a turn, to hide the
+//! replaced only by one made of it. It reaches as far as what it was made of: of more than a model is shown at once, the
+//! oldest comes first, and the rest with the next step. Branches have summaries of their own, which stand in one entry; the
+//! newest of them is the one that earlier versions read. Without a model it is a digest of the turns. Refuses to split a turn, to hide the
 //! newest, and to trust what is quoted: it is fenced, and the prompt says so.
 
 use std::borrow::Cow;
 
-use keepline_json::{push_number, push_string};
+use keepline_json::push_number;
 
 use super::ask::Summary;
 use super::cuts::{head_and_tail, up_to};
@@ -16,12 +18,12 @@ use super::settings::Settings;
 use super::thread::{Branches, Read, Thread};
 use super::tokens;
 use super::turns::{Turn, turns};
-use super::upkeep::{Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
+use super::upkeep::{self, Basis, CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use super::{BRANCHES, REVISION, SESSION, SETTINGS, SUMMARY, TOTAL, TRANSCRIPT};
 use crate::filter::Filter;
 use crate::log;
-use crate::names;
-use crate::store::{Bucket, Failure, Host, LogEnd, Operation};
+use crate::reply::{self, Outcomes};
+use crate::store::{Bucket, Failure, Host, LogEnd, LogRecords, Operation, Span, Transaction};
 
 /// The task, and its lease.
 pub(super) const TASK: &str = "summary";
@@ -30,6 +32,11 @@ const KEEP: u64 = 30;
 /// What is read at most, and what of it a model is shown of one message.
 const READ_RECORDS: u64 = 10_000;
 const READ_BYTES: u64 = 4 << 20;
+/// What is read at most of what no summary tells, and the newest records are not.
+const OLD_RECORDS: u64 = 2048;
+/// How many summaries of other branches are kept, and their bytes.
+const OTHERS: usize = 3;
+const OTHERS_BYTES: usize = 128 << 10;
 const SHOWN_BYTES: usize = 8 << 10;
 const INPUT_BYTES: usize = 512 << 10;
 
@@ -63,18 +70,11 @@ impl<H: Host> Filter<H> {
             // Of calls of tools alone, say: what it would stand for stays in the window.
             return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
         }
-        let mut entry = String::from("{\"text\":");
-        push_string(&mut entry, text);
-        for (name, count) in [("to", basis.to), ("total", basis.total)] {
-            entry.push_str(",\"");
-            entry.push_str(name);
-            entry.push_str("\":");
-            push_number(&mut entry, count);
-        }
-        if basis.is_low_trust {
-            entry.push_str(",\"trust\":\"low\"");
-        }
-        entry.push('}');
+        let before = basis.before.clone().unwrap_or_default();
+        let mut others = Summary::all(&before);
+        others.retain(|other| basis.kept.contains(&other.to));
+        let (text, to, total) = (text.into(), basis.to, basis.total);
+        let entry = Summary { text, to, total, has_low_trust: basis.is_low_trust }.write(&others);
         let put = [Operation::Put { map: SESSION, key: SUMMARY, text: &entry }];
         let step = self.write_back(bucket, job, &basis, &basis.unchanged(SUMMARY), &put)?;
         if step == Step::Done {
@@ -84,6 +84,9 @@ impl<H: Host> Filter<H> {
                 line.push_str(" up to position ");
                 push_number(line, basis.to);
             });
+        }
+        if step == Step::Done && basis.is_more {
+            return Ok(Progress { state: Some(upkeep::state(&basis.incarnation)), ..Progress::of(Step::Again) });
         }
         Ok(Progress::of(step))
     }
@@ -116,23 +119,56 @@ impl<H: Host> Filter<H> {
         read.add(&run);
         let newest = run.extent.next().checked_sub(1);
         let thread = Thread::of(&read, &branches, newest);
-        let all = turns(&thread.records(), total);
-        let before = basis.before.clone();
-        let earlier = before.as_deref().and_then(Summary::parse);
-        let earlier = earlier.filter(|summary| newest.is_some_and(|newest| branches.hold(newest, summary.to)));
-        let since: Vec<&Turn<'_, '_>> =
-            all.iter().filter(|turn| earlier.as_ref().is_none_or(|summary| turn.last > summary.to)).collect();
+        let before = basis.before.clone().unwrap_or_default();
+        let earlier = newest.and_then(|newest| Summary::of_thread(&before, &branches, newest));
+        let (reach, summarized) = earlier.as_ref().map_or((None, 0), |earlier| (Some(earlier.to), earlier.total));
         // As its questions have it, and its answers, which make this due.
         let budget = options.budget_of(&[&settings]);
-        let Some(old) = older(&since, budget) else {
-            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
+        // What no summary tells, and was not read, comes first: a summary reaches no further than what it is made of.
+        let is_unread = thread.older.is_some_and(|older| reach.is_none_or(|reach| older > reach));
+        let runs = match newest.filter(|_| is_unread) {
+            Some(_) if total.saturating_sub(summarized) < budget => Vec::new(),
+            Some(newest) => {
+                let from = reach.map_or(run.extent.first, |reach| (reach + 1).max(run.extent.first));
+                self.read_old(bucket, &basis, &branches.spans_from(from, newest, OLD_RECORDS))?
+            }
+            None => Vec::new(),
         };
+        let mut old_read = Read::default();
+        runs.iter().for_each(|run| old_read.add(run));
+        let end = runs.last().and_then(|run| (run.first + run.records.len() as u64).checked_sub(1));
+        let old_thread = Thread::of(&old_read, &branches, end);
+        let all = match is_unread {
+            true => turns(&old_thread.records(), old_thread.total().max(summarized)),
+            false => turns(&thread.records(), total),
+        };
+        let since: Vec<&Turn<'_, '_>> = all.iter().filter(|turn| reach.is_none_or(|reach| turn.last > reach)).collect();
+        let old = match is_unread {
+            true => {
+                // The last of them may not have been read whole, and the newest stay.
+                let most = total.saturating_sub(budget * KEEP / 100);
+                let whole = since.len().saturating_sub(1).max(1);
+                since.iter().take(whole).copied().take_while(|turn| turn.begin + turn.weight() <= most).collect()
+            }
+            false => older(&since, budget).unwrap_or_default(),
+        };
+        let earlier_text = earlier.as_ref().map(|summary| &*summary.text);
+        let count = fitting(earlier_text, &old);
+        basis.is_more = is_unread || count < old.len();
+        let old = old.get(..count).unwrap_or_default();
+        if old.is_empty() {
+            return Ok(Progress::of(self.write_back(bucket, job, &basis, &[], &[])?));
+        }
         let records: Vec<&Record<'_>> = old.iter().flat_map(|turn| &turn.records).map(|(_, record)| *record).collect();
-        basis.to = old.iter().flat_map(|turn| &turn.records).map(|(at, _)| *at).max().unwrap_or(0);
-        basis.total = since.get(old.len()).map_or(0, |turn| turn.begin);
+        basis.to = old.iter().map(|turn| turn.last).max().unwrap_or(0);
+        basis.total = match since.get(old.len()) {
+            Some(next) => next.begin,
+            None => old.last().map_or(0, |last| last.begin + last.weight()),
+        };
+        basis.kept = kept(&before, &branches, basis.to);
         basis.is_low_trust = records.iter().any(|record| record.trust.as_deref() == Some("low"))
-            || before.as_deref().is_some_and(|text| names::find(text, "\"trust\":\"low\"").is_some());
-        let earlier = earlier.as_ref().map(|summary| &*summary.text);
+            || earlier.as_ref().is_some_and(|earlier| earlier.has_low_trust);
+        let earlier = earlier_text;
         // No more than a quarter of the window, so that there is room for turns.
         basis.max_tokens = options.summary_max_tokens.min(budget / 4);
         basis.fallback = digest(earlier, &records, tokens::bytes_of(basis.max_tokens));
@@ -146,6 +182,41 @@ impl<H: Host> Filter<H> {
         };
         Ok(Progress::needs(basis.write(), Need::Completion(need)))
     }
+
+    fn read_old(&self, bucket: Bucket<'_>, basis: &Basis, spans: &[Span]) -> Result<Vec<LogRecords>, Failure> {
+        let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: READ_BYTES }];
+        let look = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &read };
+        let receipt = reply::transact(&self.host, &look)?;
+        if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }
+    }
+}
+
+/// Which summaries stay beside a new one that reaches to `to`, by how far they reach: those of other branches, and those
+/// that are of another branch as well; the newest of them.
+fn kept(entry: &str, branches: &Branches, to: u64) -> Vec<u64> {
+    let (mut kept, mut room) = (Vec::new(), OTHERS_BYTES);
+    for other in Summary::all(entry) {
+        let is_of_use = !branches.hold(to, other.to) || branches.part_after(other.to, to);
+        if let Some(left) = room.checked_sub(other.text.len()).filter(|_| is_of_use && kept.len() < OTHERS) {
+            kept.push(other.to);
+            room = left;
+        }
+    }
+    kept
+}
+
+/// How many of these turns a model is shown whole, as far as its messages are.
+fn fitting(earlier: Option<&str>, old: &[&Turn<'_, '_>]) -> usize {
+    const AROUND: usize = 64;
+    let mut size = earlier.map_or(0, str::len);
+    let is_in = |turn: &&&Turn<'_, '_>| {
+        let shown = |(_, record): &(u64, &Record<'_>)| {
+            quoted(record).iter().map(|text| text.len()).sum::<usize>().min(SHOWN_BYTES) + AROUND
+        };
+        size += turn.records.iter().map(shown).sum::<usize>();
+        size <= INPUT_BYTES
+    };
+    old.iter().take_while(is_in).count().max(1).min(old.len())
 }
 
 /// The turns that are to be summarized: all but the newest, and those that fit beside a summary. None: they are not
@@ -184,10 +255,10 @@ fn fence<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 fn input(earlier: Option<&str>, records: &[&Record<'_>]) -> String {
     let fence = fence(earlier.into_iter().chain(records.iter().flat_map(|record| quoted(record))));
     let mut out = String::new();
+    // Of one turn of very many records, less of each.
+    let shown = SHOWN_BYTES.min(INPUT_BYTES / records.len().max(1) * 2);
     let mut push = |title: &str, text: &str| {
-        if out.len() < INPUT_BYTES {
-            out.push_str(&[title, "\n", &fence, "\n", text, "\n", &fence, "\n"].concat());
-        }
+        out.push_str(&[title, "\n", &fence, "\n", text, "\n", &fence, "\n"].concat());
     };
     if let Some(text) = earlier {
         push("Earlier summary:", text);
@@ -202,7 +273,7 @@ fn input(earlier: Option<&str>, records: &[&Record<'_>]) -> String {
             _ => "Assistant:",
         };
         let text = if name.is_empty() { Cow::Borrowed(text) } else { Cow::Owned([name, " ", text].concat()) };
-        push(title, &head_and_tail(&text, SHOWN_BYTES, usize::MAX));
+        push(title, &head_and_tail(&text, shown, usize::MAX));
     }
     out
 }

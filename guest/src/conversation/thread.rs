@@ -122,6 +122,40 @@ impl Branches {
 }
 
 impl Branches {
+    /// The records from `from` on of the thread that ends at `end`, as spans of a few each, the oldest first; no more than
+    /// `most`.
+    pub(super) fn spans_from(&self, from: u64, end: u64, most: u64) -> Vec<Span> {
+        const PIECE: u64 = 16;
+        let (mut stretches, mut last) = (Vec::new(), end);
+        while last >= from {
+            let begin = self.last(last);
+            stretches.push((begin.map_or(from, |(begin, _)| begin).max(from), last));
+            match begin {
+                Some((begin, after)) if after < begin && begin > from => last = after,
+                _ => break,
+            }
+        }
+        let (mut spans, mut left) = (Vec::new(), most);
+        for (mut start, last) in stretches.into_iter().rev() {
+            while start <= last && left > 0 {
+                let count = (last - start + 1).min(PIECE).min(left);
+                spans.push(Span { position: start, count: u32::try_from(count).unwrap_or(0) });
+                (start, left) = (start + count, left - count);
+            }
+        }
+        spans
+    }
+
+    /// Whether another branch leaves the thread that ends at `end` at `from` or later.
+    pub(super) fn part_after(&self, from: u64, end: u64) -> bool {
+        let leaves = |&(begin, after): &(u64, u64)| {
+            (from..end).contains(&after) && self.hold(end, after) && !self.hold(end, begin)
+        };
+        // Or what follows in the log is of another one.
+        self.0.iter().any(leaves)
+            || self.0.iter().any(|&(begin, after)| begin <= end && (from..begin).contains(&after) && after + 1 < begin)
+    }
+
     /// Whether the thread that ends at `position` holds the record at `wanted`.
     pub(super) fn hold(&self, position: u64, wanted: u64) -> bool {
         let mut end = position;

@@ -40,8 +40,9 @@ impl<'r, 'a> Turn<'r, 'a> {
         let mut turn = Self { records: Vec::new(), hidden: Vec::new(), ..self.clone() };
         let all = earlier.iter().filter(|(at, _)| *at < self.first).chain(&self.records).chain(&self.hidden);
         for &(position, record) in all {
-            let at = turn.records.partition_point(|(other, _)| *other < position);
-            turn.records.insert(at, (position, record));
+            if let Err(at) = turn.records.binary_search_by_key(&position, |(other, _)| *other) {
+                turn.records.insert(at, (position, record));
+            }
         }
         turn.is_whole = turn.records.first().is_some_and(|(_, record)| record.begins);
         turn.first = turn.records.first().map_or(0, |(position, _)| *position);

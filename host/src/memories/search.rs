@@ -69,8 +69,8 @@ struct Hit {
 
 /// A question and its answer, some of whose messages were found.
 struct Exchange {
-    /// Session and turn.
-    key: (String, String),
+    /// Session, and where the answer is.
+    key: (String, u64),
     memory: FoundMemory,
     /// What the best of each side scores.
     question: Option<f64>,
@@ -172,11 +172,13 @@ impl Keepline {
             if search.session.is_some_and(|only| only != hit.session) {
                 continue;
             }
-            let Some((turn, memory)) = transcripts.exchange(&hit.session, hit.position).await? else { continue };
-            let key = (hit.session, turn);
-            if own.as_ref() == Some(&key) {
+            let found = transcripts.exchange(&hit.session, hit.position).await?;
+            let Some((turn, answer, memory)) = found else { continue };
+            if own.as_ref().is_some_and(|(session, asked)| *session == hit.session && *asked == turn) {
                 continue;
             }
+            // A turn has as many exchanges as its question has answers.
+            let key = (hit.session, answer);
             let known = exchanges.iter().position(|exchange| exchange.key == key);
             let index = known.unwrap_or(exchanges.len());
             if known.is_none() {

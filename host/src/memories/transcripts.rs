@@ -28,18 +28,21 @@ pub(super) struct Message {
     /// As it is stored.
     metadata: Option<String>,
     is_said: bool,
+    /// A branch begins with it: another answer to the question, say.
+    begins_branch: bool,
 }
 
 impl Message {
     pub(super) fn parse(position: u64, record: &str) -> Option<Self> {
         let (mut turn, mut role, mut kind, mut text) = (String::new(), String::new(), None, String::new());
-        let (mut id, mut at, mut metadata) = (None, None, None);
+        let (mut id, mut at, mut metadata, mut begins_branch) = (None, None, None, false);
         let string = |raw| json::string(raw).map(std::borrow::Cow::into_owned);
         json::members(record, |key, raw| match key {
             r#""turn""# => turn = string(raw).unwrap_or_default(),
             r#""role""# => role = string(raw).unwrap_or_default(),
             r#""kind""# => kind = string(raw),
             r#""id""# => id = string(raw),
+            r#""after""# => begins_branch = true,
             r#""at""# => at = json::number(raw),
             r#""metadata""# => metadata = Some(raw.to_owned()),
             r#""content""# => {
@@ -51,7 +54,7 @@ impl Message {
             _ => {}
         })?;
         let is_said = kind.is_none_or(|kind| kind == "message");
-        Some(Self { position, turn, text, role, id, at, metadata, is_said })
+        Some(Self { position, turn, text, role, id, at, metadata, is_said, begins_branch })
     }
 
     fn is_by(&self, role: &str) -> bool {
@@ -95,7 +98,7 @@ impl<'a> Transcripts<'a> {
         &mut self,
         session: &str,
         position: u64,
-    ) -> Result<Option<(String, FoundMemory)>, SessionError> {
+    ) -> Result<Option<(String, u64, FoundMemory)>, SessionError> {
         let index = match self.read.iter().position(|read| read.session == session) {
             Some(index) => index,
             None => {
@@ -131,7 +134,14 @@ impl<'a> Transcripts<'a> {
             messages.iter().filter(move |message| message.turn == *turn && message.is_by(role))
         };
         let question = in_turn("user").min_by_key(|message| message.position);
-        let answer = in_turn("assistant").max_by_key(|message| message.position);
+        // A turn has a line for each answer to its question. What an answer says is of its own; a question leads to the newest.
+        let begin_of_line = |position: u64| {
+            let begins = messages.iter().filter(|other| other.turn == found.turn && other.begins_branch);
+            begins.map(|begin| begin.position).filter(|begin| *begin <= position).max()
+        };
+        let line = begin_of_line(found.position);
+        let is_on_line = |message: &&Message| found.is_by("user") || begin_of_line(message.position) == line;
+        let answer = in_turn("assistant").filter(is_on_line).max_by_key(|message| message.position);
         let text = |message: Option<&Message>| message.map(|message| message.text.clone()).unwrap_or_default();
         let memory = FoundMemory {
             id: answer.and_then(|answer| answer.id.clone()),
@@ -141,7 +151,8 @@ impl<'a> Transcripts<'a> {
             metadata: answer.and_then(|answer| answer.metadata.clone()),
             ..FoundMemory::of(session, &text(question), &text(answer))
         };
-        Ok(Some((found.turn.clone(), memory)))
+        let position = answer.map_or(found.position, |answer| answer.position);
+        Ok(Some((found.turn.clone(), position, memory)))
     }
 
     /// The session's title, if the session may be read: it is on the user's list, or nobody's and named.

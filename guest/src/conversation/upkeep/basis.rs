@@ -27,6 +27,10 @@ pub(in super::super) struct Basis {
     pub is_low_trust: bool,
     /// The key of the message that it is made of.
     pub key: Option<String>,
+    /// Summaries that stay beside the new one, by how far they reach.
+    pub kept: Vec<u64>,
+    /// Whether there is more to be done afterwards.
+    pub is_more: bool,
 }
 
 impl Basis {
@@ -47,8 +51,8 @@ impl Basis {
                 push_string(&mut out, text);
             }
         }
-        let low = u64::from(self.is_low_trust);
-        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low)] {
+        let (low, more) = (u64::from(self.is_low_trust), u64::from(self.is_more));
+        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low), ("n", more)] {
             if count > 0 {
                 out.push_str(",\"");
                 out.push_str(name);
@@ -56,7 +60,11 @@ impl Basis {
                 json::push_number(&mut out, count);
             }
         }
-        out.push('}');
+        for (index, to) in self.kept.iter().enumerate() {
+            out.push_str(if index == 0 { ",\"o\":[" } else { "," });
+            json::push_number(&mut out, *to);
+        }
+        out.push_str(if self.kept.is_empty() { "}" } else { "]}" });
         state::ascii(&out)
     }
 
@@ -78,6 +86,8 @@ impl Basis {
                 "w" => basis.total = integer(raw).unwrap_or(0),
                 "m" => basis.max_tokens = integer(raw).unwrap_or(0),
                 "l" => basis.is_low_trust = raw == "1",
+                "n" => basis.is_more = raw == "1",
+                "o" => drop(json::elements(raw, |to| basis.kept.extend(integer(to)))),
                 _ => {}
             }
         })?;
@@ -85,7 +95,7 @@ impl Basis {
     }
 
     /// The bucket is the one that the task is about; to look after it is no use of it.
-    pub(super) fn opening(&self) -> Opening<'_> {
+    pub(in super::super) fn opening(&self) -> Opening<'_> {
         Opening::life(&self.incarnation)
     }
 

@@ -276,6 +276,76 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
     }
 }
 
+/// A session that is one record over its limit loses a tenth of it.
+fn retained(fake: &Fake, filter: &Filter<&Fake>, limit: usize) {
+    for _ in 0..100 {
+        let before = transcript(fake, "s").len();
+        let mut work = Work { subject: "session/s".into(), name: "retention", state: String::new() };
+        let step = work.step(filter, "h", None).step;
+        if step == Step::Done {
+            return assert!(before <= limit, "{before}");
+        }
+        assert_eq!(step, Step::Again);
+        let mut step = Step::Again;
+        while step == Step::Again {
+            step = work.step(filter, "h", None).step;
+        }
+        let left = transcript(fake, "s").len();
+        assert!(before <= limit || (limit * 8 / 10 - 2..=limit * 9 / 10).contains(&left), "{before}: {left}");
+    }
+}
+
+#[test]
+fn a_tenth_is_freed_though_an_old_turn_goes_on_late_and_that_stays_whole() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_session_messages": 40"#);
+    let named = json!({"session_id": "s", "message_id": "u0"});
+    let open = ask(&filter, "Look.", &named).turn;
+    act(&filter, "Look.", "", &open, &[call("a", "look", "{}")]);
+    for number in 0..19 {
+        turn(&filter, &number.to_string(), None);
+    }
+    act(&filter, "", "Seen.", &open, &[result("a", "look", "a tree")]);
+    assert_eq!(transcript(&fake, "s").len(), 42);
+    retained(&fake, &filter, 40);
+    let expected = ["user: Look.", "assistant: null", "tool: a tree", "assistant: Seen."];
+    let shown = messages(&ask(&filter, "?", &s()));
+    assert_eq!(shown[shown.len() - 4..], expected);
+    assert_eq!(shown.iter().filter(|text| *text == "user: Look.").count(), 1);
+    assert_eq!(shown[0], "user: question 3", "{shown:?}");
+    let (_, texts) = fake.buckets.borrow()["s"].logs["transcript"].clone();
+    let bytes: usize = texts.iter().map(String::len).sum();
+    assert_eq!(entry(&fake, "session", "bytes").unwrap(), bytes.to_string());
+    // Once others come after it, it goes in its turn.
+    for number in 20..60 {
+        turn(&filter, &number.to_string(), None);
+        retained(&fake, &filter, 40);
+    }
+    assert!(!transcript(&fake, "s").iter().any(|record| record.to_string().contains("Look.")));
+}
+
+#[test]
+fn a_tenth_is_freed_though_the_first_answer_is_given_anew_and_that_keeps_its_question() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_session_messages": 200, "auto_generate_titles": false"#);
+    for number in 0..100 {
+        turn(&filter, &number.to_string(), None);
+    }
+    let first = json!({"session_id": "s", "message_id": "q0"});
+    let again = ask(&filter, "question 0", &first).turn;
+    say(&filter, "question 0", "anew", &again, &json!({"message_id": "b0"}));
+    assert_eq!(transcript(&fake, "s").len(), 201);
+    retained(&fake, &filter, 200);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: question 0", "assistant: anew"]);
+    let other = messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "a99"})));
+    assert!(other.len() > 150 && other[0] != "user: question 0", "{:?}", &other[..2]);
+    // The question is found where it is now, and the conversation goes on from the answer.
+    assert_eq!(messages(&ask(&filter, "?", &first)), [""; 0]);
+    turn(&filter, "next", Some("b0"));
+    let expected = ["user: question 0", "assistant: anew", "user: question next", "assistant: answer next"];
+    assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+}
+
 #[test]
 fn what_no_answer_named_is_done_if_there_is_anything_to_do() {
     let fake = Fake::new();

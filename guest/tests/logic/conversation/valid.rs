@@ -222,6 +222,25 @@ fn a_turn_that_goes_on_after_any_number_of_others_is_shown() {
 }
 
 #[test]
+fn a_turn_that_goes_on_is_shown_though_it_began_before_what_is_read() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 400"#);
+    let turn = ask(&filter, "Look.", &s()).turn;
+    act(&filter, "Look.", "", &turn, &[call("a", "look", "{}")]);
+    for number in 0..200 {
+        reply(&filter, "?", &format!("{number} {}", "word ".repeat(40)), &ask(&filter, "?", &s()).turn);
+    }
+    act(&filter, "", "Seen.", &turn, &[result("a", "look", "a tree")]);
+    for more in 0..3 {
+        let found = shown(&filter);
+        let at = found.len() - 4 - 2 * more;
+        let expected = ["user: Look.", "assistant: null", "tool: a tree", "assistant: Seen."];
+        assert_eq!(found[at..at + 4], expected, "{found:?}");
+        reply(&filter, "?", "!", &ask(&filter, "?", &s()).turn);
+    }
+}
+
+#[test]
 fn a_question_that_is_asked_again_gets_what_came_before_its_long_turn() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 1000, "max_message_length": 0"#);

@@ -118,6 +118,24 @@ async fn words_find_whole_exchanges() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_that_was_given_anew_is_found_by_its_own_words() {
+    let keepline = keepline(r#"{"conversation": true}"#).await;
+    let metadata = r#"{"session_id": "s", "user_id": "anna", "message_id": "m"}"#;
+    for (answer, id) in [("GREEN, I think.", "a1"), ("RED, I am sure.", "a2")] {
+        let mut pipe = keepline.pipe();
+        let question = Question { text: "Which colour?", metadata, ..Question::default() };
+        pipe.ask(question, None).await.unwrap();
+        pipe.answer(answer, &format!(r#"{{"message_id": "{id}"}}"#)).await.unwrap();
+    }
+    let search = MemorySearch { user: "anna", method: Method::Keyword, ..MemorySearch::default() };
+    for (word, expected) in [("GREEN", "GREEN, I think."), ("RED", "RED, I am sure."), ("colour", "RED, I am sure.")] {
+        let found = keepline.memories(MemorySearch { query: Some(word), ..search }).await.unwrap();
+        let answers: Vec<&str> = found.found.iter().map(|memory| &*memory.ai_response).collect();
+        assert_eq!((said(&found), answers), (vec!["Which colour?"], vec![expected]), "{word}");
+    }
+}
+
 /// A model that knows what animals are, or one that never answers.
 struct Animals {
     answers: bool,
