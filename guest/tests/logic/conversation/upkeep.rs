@@ -276,6 +276,74 @@ fn of_a_conversation_over_its_limits_the_oldest_turns_go() {
     }
 }
 
+#[test]
+fn branches_that_are_used_in_turn_keep_a_summary_each() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 500, "auto_generate_titles": false"#);
+    turn(&filter, "root", None);
+    let mut parents = ["aroot".to_owned(), "aroot".to_owned()];
+    let (mut completions, mut attached_to) = (0, [false; 2]);
+    for number in 0..240 {
+        let branch = number % 2;
+        let name = format!("b{number}");
+        let asked = ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": parents[branch]}));
+        let summary = attached(&asked, "memory_summary")["content"].as_str().map(str::to_owned);
+        assert!(summary.is_some() || !attached_to[branch], "branch {branch} lost its summary at {number}");
+        assert!(summary.is_none_or(|text| text.ends_with(&format!("Branch {branch}."))));
+        let due = turn(&filter, &name, Some(&parents[branch])).due;
+        parents[branch] = format!("a{name}");
+        if due.iter().any(|task| task.name == "summary") {
+            let mut work = Work::of(&due, "summary");
+            assert_eq!(work.step(&filter, "h", None).step, Step::Needs);
+            assert_eq!(work.step(&filter, "h", Some(&format!("Branch {branch}."))).step, Step::Done);
+            completions += 1;
+            attached_to[branch] = true;
+        }
+    }
+    assert_eq!(attached_to, [true; 2]);
+    assert!(completions <= 12, "{completions}");
+    // A message that is removed is in none of them.
+    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    sessions.rewrite(&Transcript { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
+    assert_eq!(entry(&fake, "session", "summary"), None);
+}
+
+#[test]
+fn a_summary_reaches_as_far_as_what_it_was_made_of() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
+    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    sessions.create("s").unwrap();
+    let message = |number: usize| {
+        let role = ["user", "assistant"][number % 2];
+        // A few are long.
+        let text = if number % 100 == 50 { "long ".repeat(1600) } else { String::new() };
+        json!({"role": role, "content": format!("message {number}. {text}")}).to_string()
+    };
+    let given: Vec<String> = (0..14_000).map(message).collect();
+    let s = Transcript { session: "s", app_id: None, node_id: None };
+    for (at, part) in given.chunks(7000).enumerate() {
+        sessions.set_messages(&s, part, Some(7000 * at as u64)).unwrap();
+    }
+    let mut work = Work { subject: "session/s".into(), name: "summary", state: String::new() };
+    let (mut next, mut step) = (0, Step::Again);
+    while step == Step::Again {
+        let need = completion(work.step(&filter, "h", None));
+        step = work.step(&filter, "h", Some("What was said.")).step;
+        let to = summary(&fake)["to"].as_u64().unwrap() as usize;
+        assert!(to % 2 == 1 && need.input.len() < 600 << 10, "{to}");
+        for number in 0..given.len() {
+            let is_shown = need.input.contains(&format!("message {number}. "));
+            assert_eq!(is_shown, (next..=to).contains(&number), "{number} of {next} to {to}");
+        }
+        next = to + 1;
+    }
+    assert_eq!(step, Step::Done);
+    assert!((13_500..14_000).contains(&next), "{next}");
+    let asked = ask(&filter, "?", &super::s());
+    assert!(messages(&asked)[0].starts_with(&format!("user: message {next}.")));
+}
+
 /// A session that is one record over its limit loses a tenth of it.
 fn retained(fake: &Fake, filter: &Filter<&Fake>, limit: usize) {
     for _ in 0..100 {
