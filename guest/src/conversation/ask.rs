@@ -89,8 +89,6 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// What is told of a first turn that is too long.
-const PIN: &str = "First turn of session ";
 /// Why an entry passes that names a user whom nobody can be.
 pub(super) const BAD_USER: &str = ": its user_id is no text of at most 1,024 bytes";
 
@@ -306,9 +304,9 @@ impl<H: Host> Filter<H> {
                 of_more = Oldest::of(&more);
                 first_turn = first_of(&of_more);
             }
-            let is_first_long = matches!(first_turn, First::Cut | First::Long);
-            if is_first_long {
-                let what = [PIN, session, " not shown before the window: it takes more than a quarter of the budget"];
+            let unpinned = first_turn.unpinned();
+            if let Some(why) = unpinned {
+                let what = ["First turn of session ", session, " not shown before the window: it is ", why];
                 log::warn(&self.host, log::LIMIT, &what);
             }
             let source = Source {
@@ -323,7 +321,7 @@ impl<H: Host> Filter<H> {
                     budget,
                     unreadable: thread.unreadable,
                     omissions: &omissions,
-                    is_first_long,
+                    unpinned,
                 }),
             };
             let (attached, left_out) = source.attach(options, budget);

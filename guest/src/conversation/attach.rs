@@ -13,6 +13,9 @@ use super::{render, tokens, trace};
 use crate::reply;
 use crate::store::LogRecords;
 
+/// Why the first turn does not stand before the window, where it would but for the newest one.
+const NO_ROOM: &str = "no room beside the newest turn";
+
 /// What it is made of.
 pub(super) struct Source<'r, 'a> {
     /// Of the thread, which weighs so much.
@@ -37,8 +40,8 @@ pub(super) struct Told<'r> {
     pub unreadable: u64,
     /// Members of the trace: what was left out when it was stored.
     pub omissions: &'r str,
-    /// Whether the first turn is too long to stand before the window.
-    pub is_first_long: bool,
+    /// Why the first turn does not stand before the window, though it is to.
+    pub unpinned: Option<&'r str>,
 }
 
 /// What is attached.
@@ -76,17 +79,22 @@ impl Source<'_, '_> {
     /// None: it is too long.
     fn attach_whole(&self, options: &Options, budget: u64) -> Option<Attached> {
         let summary = self.summary.map_or(0, |summary| render::summary_weight(&summary.text));
+        let room = budget - summary;
+        let newest = self.turns.last().map_or(0, Turn::cost);
+        // The newest turn is not cut for the first one's sake.
+        let has_room = |first: &&Turn<'_, '_>| newest > room || newest + first.cost() <= room;
+        let pinned = self.pinned.as_ref().filter(has_room);
         let mut limits = Limits {
-            budget: budget - summary - self.pinned.as_ref().map_or(0, Turn::cost),
+            budget: room - pinned.map_or(0, Turn::cost),
             keep: options.window_keep,
             messages: options.message_limit,
             results: options.tool_result_tokens,
             reach: self.summary.map(|summary| summary.to),
-            pinned: self.pinned.as_ref().map(|turn| turn.last),
+            pinned: pinned.map(|turn| turn.last),
         };
         let most = usize::try_from(options.max_window_bytes).unwrap_or(usize::MAX);
         loop {
-            let attached = self.within(options, &limits);
+            let attached = self.within(options, &limits, pinned);
             if attached.members.len() <= most {
                 return Some(attached);
             }
@@ -97,9 +105,9 @@ impl Source<'_, '_> {
         }
     }
 
-    fn within(&self, options: &Options, limits: &Limits) -> Attached {
+    fn within(&self, options: &Options, limits: &Limits, pinned: Option<&Turn<'_, '_>>) -> Attached {
         let mut window = window(self.turns, self.total, self.older, limits, self.continued);
-        if let Some(pinned) = self.pinned.as_ref().filter(|turn| is_before(turn, &window)) {
+        if let Some(pinned) = pinned.filter(|turn| is_before(turn, &window)) {
             pin(&mut window, pinned);
         }
         // About as many bytes as the tokens stand for.
@@ -114,7 +122,7 @@ impl Source<'_, '_> {
         if let Some(summary) = self.summary {
             push_member(&mut members, "memory_summary", &render::summary(&summary.text));
         }
-        if let Some(Told { budget, unreadable, omissions, is_first_long }) = self.told {
+        if let Some(Told { budget, unreadable, omissions, unpinned }) = self.told {
             let facts = trace::Facts {
                 budget,
                 message_limit: options.message_limit,
@@ -122,7 +130,7 @@ impl Source<'_, '_> {
                 summary_to: limits.reach,
                 unreadable,
                 omissions,
-                is_first_long,
+                unpinned: unpinned.or((self.pinned.is_some() && pinned.is_none()).then_some(NO_ROOM)),
                 turns: self.turns,
                 window: &window,
             };
@@ -154,6 +162,8 @@ pub(super) enum First<'r, 'a> {
     Whole(Turn<'r, 'a>),
     /// So much of it was read that it is too long to stand before the window.
     Long,
+    /// It waits for a tool's result, or went on where it was not read.
+    Open,
     /// More of the transcript is to be read.
     Cut,
 }
@@ -183,10 +193,20 @@ impl<'r, 'a> First<'r, 'a> {
         if turn.cost() > budget / 4 { Self::Long } else { Self::Whole(turn) }
     }
 
+    /// Why it does not stand before the window.
+    pub(super) fn unpinned(&self) -> Option<&'static str> {
+        match self {
+            Self::Long | Self::Cut => Some("over a quarter of the budget"),
+            Self::Open => Some("without a result of a tool"),
+            Self::None | Self::Whole(_) => None,
+        }
+    }
+
     fn read(own: &[(u64, &'r Record<'a>)], ends: bool, budget: u64) -> Self {
         let Some(turn) = turns(own, 0).into_iter().next() else { return Self::None };
         match turn.cost() > budget / 4 {
             true => Self::Long,
+            false if ends && turn.is_open() => Self::Open,
             false if ends => Self::Whole(turn),
             false => Self::Cut,
         }

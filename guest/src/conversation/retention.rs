@@ -310,7 +310,7 @@ impl Surplus {
         let turns = turns(&placed, 0);
         let is_open = |id: &str| self.spares_open && turns.iter().any(|turn| turn.is_open() && turn.id == id);
         let (mut records, mut bytes, mut ends) = (0, 0, 0);
-        let (mut whole, mut part): (Option<(usize, bool)>, Option<(usize, bool)>) = (None, None);
+        let (mut whole, mut part) = (None, None::<(usize, bool)>);
         for index in 0..oldest.tail {
             if oldest.turn(index).is_some_and(&is_open) {
                 break;

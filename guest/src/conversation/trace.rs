@@ -18,8 +18,8 @@ pub(super) struct Facts<'f, 'r, 'a> {
     pub unreadable: u64,
     /// More members, each after a comma.
     pub omissions: &'f str,
-    /// `pin_first_turn` is set, and that turn is too long.
-    pub is_first_long: bool,
+    /// Why the first turn does not stand before the window, though it is to.
+    pub unpinned: Option<&'f str>,
     pub turns: &'f [Turn<'r, 'a>],
     pub window: &'f Window<'r, 'a>,
 }
@@ -48,8 +48,9 @@ impl Facts<'_, '_, '_> {
             }
         }
         out.push_str(self.omissions);
-        if self.is_first_long {
-            out.push_str(",\"first_turn\":\"over a quarter of the budget\"");
+        if let Some(why) = self.unpinned {
+            out.push_str(",\"first_turn\":");
+            push_string(&mut out, why);
         }
         if self.window.has_gap {
             out.push_str(",\"gap\":true");

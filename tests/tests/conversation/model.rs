@@ -99,7 +99,9 @@ impl Session {
 
 /// Chat messages: calls that nothing comes between are one message, and their results follow it.
 fn shown(events: &[Event]) -> Vec<Value> {
-    let mut messages: Vec<(Value, Vec<(u64, String)>, Vec<(u64, String)>)> = Vec::new();
+    // Each with its calls and their results.
+    type Calls = Vec<(u64, String)>;
+    let mut messages: Vec<(Value, Calls, Calls)> = Vec::new();
     let mut joins = false;
     for event in events {
         match event {
@@ -180,15 +182,23 @@ impl Process {
         }
     }
 
-    fn call(&mut self, id: &str, call: u64) {
+    /// Turns of other sessions may wait for calls of the same id: entries of tools name theirs.
+    fn call(&mut self, session: &str, id: &str, call: u64) {
         let arguments = Some(format!("{{\"n\":{call}}}"));
-        let call = ToolActivity { call_id: id.into(), name: "look".into(), arguments, ..ToolActivity::default() };
-        self.node.pipe.tool(call);
+        self.tool(session, ToolActivity { name: "look".into(), arguments, ..of(id) });
     }
 
-    fn result(&mut self, id: &str, text: &str) {
-        self.node.pipe.tool(ToolActivity { call_id: id.into(), output: Some(text.into()), ..ToolActivity::default() });
+    fn result(&mut self, session: &str, id: &str, text: &str) {
+        self.tool(session, ToolActivity { output: Some(text.into()), ..of(id) });
     }
+
+    fn tool(&mut self, session: &str, activity: ToolActivity) {
+        assert!(self.node.pipe.tool_of(activity, &json!({"session_id": session}).to_string()));
+    }
+}
+
+fn of(call_id: &str) -> ToolActivity {
+    ToolActivity { call_id: call_id.into(), ..ToolActivity::default() }
 }
 
 /// What a question got is what its thread has, as far as there is room.
@@ -201,7 +211,8 @@ fn check(got: &Value, turns: &[Turn], budget: u64, pins: bool) -> Result<(), Str
     if trace["tokens"].as_u64().is_none_or(|tokens| tokens > budget) {
         return Err(format!("{} tokens of {budget}", trace["tokens"]));
     }
-    let is_placeholder = |text: &str| text.starts_with("[Old result") || text.starts_with("[This file is read again");
+    // What is too long for the window of who stored it, or too old, is shown in part, or not at all.
+    let is_placeholder = |text: &str| text.starts_with("[Old result") || text.contains("bytes omitted");
     let is_same = |one: &Value, other: &Value| {
         let is_cleared = one["role"] == "tool" && one["content"].as_str().is_some_and(is_placeholder);
         one == other || (is_cleared && one["tool_call_id"] == other["tool_call_id"])
@@ -221,7 +232,7 @@ fn check(got: &Value, turns: &[Turn], budget: u64, pins: bool) -> Result<(), Str
     let is_cut = trace["turns"].as_array().is_some_and(|turns| turns.iter().any(|turn| turn["fate"] == "cut"));
     // A first turn that went on after others has its place among them.
     let is_first = |turn: &Turn| are_same(rest, &turn.messages);
-    let pinned = turns.iter().take(start).position(is_first).filter(|_| pins && !rest.is_empty());
+    let mut pinned = turns.iter().take(start).position(is_first).filter(|_| pins && !rest.is_empty());
     if is_cut {
         // One turn that is too long: its question, and as much of the rest as there is room for.
         let question = &turns.last().unwrap().messages[0];
@@ -231,8 +242,12 @@ fn check(got: &Value, turns: &[Turn], budget: u64, pins: bool) -> Result<(), Str
             return Err(format!("cut to {first}, not {question}"));
         }
         start = turns.len() - 1;
+        let is_first =
+            |turn: &Turn| window.get(..turn.messages.len()).is_some_and(|some| are_same(some, &turn.messages));
+        pinned = turns.iter().take(start).position(is_first).filter(|_| pins);
     } else if !rest.is_empty() && pinned.is_none() {
-        return Err(format!("{} messages are not those of the thread: {rest:#?}", rest.len()));
+        let expected = start.checked_sub(1).map(|index| &turns[index].messages);
+        return Err(format!("{} messages are not those of the thread, such as {expected:#?}", rest.len()));
     }
     if window.is_empty() && !turns.is_empty() {
         return Err("there is nothing".into());
@@ -305,7 +320,8 @@ async fn random_conversations_come_back_as_the_model_has_them(given: Given) {
 /// One more step of a session.
 async fn step(processes: &mut [Process], process: usize, session: &mut Session, name: &str, round: u64, rng: &mut Rng) {
     let answer = format!("a{round}");
-    let said = format!("Answer {round}. {}", "word ".repeat(rng.usize(..1 << rng.u32(0..8))));
+    let most = 1 << rng.u32(0..8);
+    let said = format!("Answer {round}. {}", "word ".repeat(rng.usize(..most)));
     match rng.u32(0..10) {
         // What an open turn has waited for.
         0..=1 if !session.open.is_empty() => {
@@ -317,7 +333,7 @@ async fn step(processes: &mut [Process], process: usize, session: &mut Session, 
             let got = process.ask("", &json!({"session_id": name, "message_id": format!("q{turn}")})).await;
             let window = got["memory_messages"].as_array().map_or(&[][..], Vec::as_slice);
             assert_eq!(fault(window, true), None, "{window:#?}");
-            process.result(&id, &format!("late {round}"));
+            process.result(name, &id, &format!("late {round}"));
             process.answer(&said, &answer).await;
             let events = vec![Event::Result(call, format!("late {round}")), Event::Said(said)];
             let step = session.add(Some(end), turn, events, 2);
@@ -388,13 +404,13 @@ async fn turn(
     let ids = if what == 5 { ["x", "x", "x"] } else { ["a", "b", "c"] };
     let long = "long ".repeat(rng.usize(..200));
     let mut pending = Vec::new();
-    if what >= 4 && what <= 8 {
+    if (4..=8).contains(&what) {
         // Two calls, a result, another call, and the other results, if they come at all.
-        process.call(ids[0], call(0));
-        process.call(ids[1], call(1));
-        process.result(ids[0], &long);
-        process.call(ids[2], call(2));
-        process.result(ids[1], "two");
+        process.call(name, ids[0], call(0));
+        process.call(name, ids[1], call(1));
+        process.result(name, ids[0], &long);
+        process.call(name, ids[2], call(2));
+        process.result(name, ids[1], "two");
         events.extend([
             Event::Call(ids[0].into(), call(0)),
             Event::Call(ids[1].into(), call(1)),
@@ -407,7 +423,7 @@ async fn turn(
             let Some(Event::Call(id, number)) = Some(events.remove(4)) else { return };
             pending.push(Event::Call(id, number));
         } else {
-            process.result(ids[2], "three");
+            process.result(name, ids[2], "three");
             events.push(Event::Result(call(2), "three".into()));
         }
     }
