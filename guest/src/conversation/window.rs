@@ -233,13 +233,16 @@ pub fn window<'r, 'a>(
         _ => (by_budget.max(after_summary), !is_short && by_budget == begin),
     };
     // Retention may have taken what it began with, and nobody knows when a summary was made, or stopped to fit.
-    let is_cut_short = is_whole && start == 0 && begins_at(0) > 0;
+    let is_cut_short =
+        (is_whole && start == 0 && begins_at(0) > 0) || turns.iter().skip(start).any(|turn| !turn.is_whole);
     let is_known = is_stable && limits.reach.is_none() && !is_cut_short;
     let stable_since = is_known.then(|| {
         // Before that, too little would have been left.
         let enough = (limits.budget * limits.keep).div_ceil(100).saturating_sub(spare);
-        let kept_from = if epoch.number > 0 { begins_at(start).saturating_add(enough) } else { 0 };
-        stable_since(turns, start, epoch.full_at.max(kept_from))
+        let kept_from = begins_at(start).saturating_add(enough);
+        // An epoch begins when the thread weighs more than the one before it holds.
+        let since = if epoch.number > 0 { kept_from.max(epoch.full_at + 1) } else { 0 };
+        stable_since(turns, start, since)
     });
     let mut window = Window { start, stable_since, ..Window::default() };
     let shown = turns.iter().take(newest + 1).skip(start).filter(|turn| is_shown(turn));
