@@ -4,12 +4,12 @@
 //! who only looks makes no directory. What is told is how this process finds the store; a `keepline run` with `--metrics`
 //! tells how it finds the store itself.
 
-use std::{process::ExitCode, sync::Arc, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use keepline::{
-    config::{Config, StoreError},
-    store::{BreakerOptions, Deadline, DirectoryStore, Failure, FailureCode, Guard, Health, Store},
+    config::Config,
+    store::{BreakerOptions, Deadline, Failure, FailureCode, Guard, Health},
 };
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ struct Found {
 
 /// Two looks: the first one connects, the second one is what an entry waits for.
 fn look(config: &Config) -> Result<Found> {
-    let store = match open(config) {
+    let store = match setup::existing_store(config) {
         Ok(store) => store,
         // A directory that is locked or damaged is an answer, a wrong choice of one an error.
         Err(problem) => {
@@ -75,14 +75,6 @@ fn look(config: &Config) -> Result<Found> {
 
 fn found(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> Found {
     Found { breaker: health.breaker.name(), problem: health.problem, connect, round_trip }
-}
-
-fn open(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
-    match config.directory() {
-        // Whoever asks for its health makes none.
-        Some(path) => Ok(Arc::new(DirectoryStore::open_existing(path, config.directory_options())?)),
-        None => config.store(),
-    }
 }
 
 impl Found {

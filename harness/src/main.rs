@@ -29,6 +29,7 @@ mod session;
 mod setup;
 mod stats;
 mod store;
+mod store_settings;
 mod terminal;
 mod tokens;
 mod user;

@@ -23,7 +23,7 @@ use serde_json::{
 
 use crate::{
     chat_messages::{self, ChatMessage},
-    cli::{Global, MemoriesArguments, RememberArguments},
+    cli::{Access, Global, MemoriesArguments, RememberArguments},
     error::{Coded, Usage},
     json_text::Stored,
     session::{answer, watched},
@@ -35,7 +35,7 @@ pub fn remember(global: &Global, arguments: &RememberArguments) -> Result<ExitCo
     let metadata = metadata(arguments)?;
     // Before signals are heard: whoever waits for standard input can be ended by one.
     let messages = messages()?;
-    watched(global, false, async |keepline, config, runtime| {
+    watched(global, Access::Add, async |keepline, config, runtime| {
         let RememberArguments { user, session, id, .. } = arguments;
         let (session, message_id) = (session.as_deref(), id.as_deref());
         let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
@@ -104,7 +104,7 @@ fn messages() -> Result<Vec<Value>> {
 
 /// `keepline memories`.
 pub fn memories(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> {
-    watched(global, true, async |keepline, _, _| {
+    watched(global, Access::Read, async |keepline, _, _| {
         let MemoriesArguments { user, query, session, limit, threshold, keyword, prompt, max_chars, json } = arguments;
         let method = if *keyword { Method::Keyword } else { Method::Recall };
         let (query, session) = (query.as_deref(), session.as_deref());

@@ -17,10 +17,11 @@ use keepline_recall::{Embedding, terms};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
+    cli::{Access, Global, LookArguments, RecallArguments, RecallCommand, TranscriptArguments, WindowArguments},
     conversation::{ask_anew, text_of, window},
     error::{Coded, Usage},
     session::{answer, watched},
+    store_settings::lacks_index,
     terminal,
 };
 
@@ -57,7 +58,7 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
     let transcript = TranscriptArguments { session, node, app };
     let asked = WindowArguments { transcript, query, budget, parent, user };
-    watched(global, true, async |keepline, _, _| {
+    watched(global, Access::Read, async |keepline, _, _| {
         let scope = is_on(&keepline)?;
         let passed = match (is_new, scope) {
             (false, _) => Some(window(&keepline, &mut keepline.sessions(), &asked).await?),
@@ -74,6 +75,13 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         }
         if recalled.is_null() {
             terminal::note("nothing is recalled for this question");
+            let TranscriptArguments { session, node, .. } = &asked.transcript;
+            if node.is_none() && !is_new && lacks_index(keepline.store(), session).await.unwrap_or_default() {
+                terminal::note(&format!(
+                    "session '{session}' has no index yet, as if it was kept without recall: run `keepline recall \
+                     rebuild {session}` once"
+                ));
+            }
         }
         table(recalled)
     })

@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 use self::pages::{Pages, stuck};
 use crate::{
     chat_messages::{self, ChatMessage},
-    cli::{AppendArguments, ConversationCommand, GRACE, Global, SessionArguments, SessionCommand},
+    cli::{Access, AppendArguments, ConversationCommand, GRACE, Global, SessionArguments, SessionCommand},
     conversation,
     ending::Ending,
     error::Coded,
@@ -35,7 +35,7 @@ use crate::{
     moving,
     recall::{EMBED, MAKE, Scope},
     run::members::decoded,
-    runtime, setup, terminal,
+    runtime, setup, store_settings, terminal,
 };
 
 /// Run it.
@@ -60,7 +60,7 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         }
         _ => None,
     };
-    watched(global, arguments.command.only_reads(), async |keepline, config, runtime| {
+    watched(global, arguments.command.access(), async |keepline, config, runtime| {
         let maintain = || setup::maintenance(&keepline, config, runtime);
         let sessions = keepline.sessions();
         let mut desk = Desk { keepline: keepline.clone(), sessions, maintain, json: arguments.json, put, appended };
@@ -68,10 +68,11 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     })
 }
 
-/// Serve one command with what is configured. One that changes something is not interrupted without being told so.
+/// Serve one command with what is configured. One that changes something is not interrupted without being told so, and only
+/// one that adds something makes a directory: for any other, one without a store is a slip of the finger.
 pub fn watched(
     global: &Global,
-    only_reads: bool,
+    access: Access,
     serve: impl AsyncFnOnce(Keepline, &Config, &Runtime) -> Result<()>,
 ) -> Result<ExitCode> {
     let config = setup::config(global)?;
@@ -85,9 +86,11 @@ pub fn watched(
     }
     let runtime = runtime::single()?;
     let done: Result<()> = runtime.block_on(async {
-        let keepline = setup::keepline(plugin, &config).await?;
+        let store = if access == Access::Add { config.store()? } else { setup::existing_store(&config)? };
+        let config = store_settings::adopted(&config, &store).await;
+        let keepline = setup::keepline_on(store, plugin, &config).await?;
         let served = serve(keepline, &config, &runtime);
-        if only_reads {
+        if access == Access::Read {
             return served.await;
         }
         // What was sent to the store may be done already: its answer is waited for, and told.

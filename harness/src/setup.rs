@@ -8,10 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 use keepline::{
     Keepline, KeeplineError, Options, Plugin, Sandbox,
-    config::{Config, FIELDS, Origin, Sources, StoreName, WithoutEffect},
+    config::{Config, FIELDS, Origin, Sources, StoreError, StoreName, WithoutEffect},
     maintenance::Maintenance,
     plugin::Compiler,
-    store::{MemoryStore, Store},
+    store::{DirectoryStore, MemoryStore, Store},
 };
 use tokio::runtime::Runtime;
 
@@ -170,6 +170,14 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
 /// All of it, ready for entries.
 pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
     keepline_on(config.store()?, plugin, config).await
+}
+
+/// The configured store, but none that would have to be made: a directory must hold one.
+pub fn existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    match config.directory() {
+        Some(path) => Ok(Arc::new(DirectoryStore::open_existing(path, config.directory_options())?)),
+        None => config.store(),
+    }
 }
 
 /// What does its deferred work, on that runtime.

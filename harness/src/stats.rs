@@ -16,7 +16,7 @@ use keepline::{
 use serde_json::json;
 
 use crate::{
-    cli::{Global, StatsArguments},
+    cli::{Access, Global, StatsArguments},
     session::{answer, watched},
     terminal::{self, counted},
 };
@@ -125,7 +125,7 @@ impl Held {
 
 /// Run it.
 pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
-    watched(global, true, async |keepline, _, _| {
+    watched(global, Access::Read, async |keepline, _, _| {
         let (counts, held) = scan(&keepline).await?;
         let Counts { sessions, nodes, users } = counts;
         let Held { owned, answers, messages, tokens, bytes, unreadable } = held;

@@ -42,6 +42,7 @@ pub fn main(global: &Global, arguments: &StoreArguments) -> Result<ExitCode> {
         StoreCommand::Check => check(path, &options, json),
         StoreCommand::Compact => compact(path, &options, json),
         StoreCommand::Backup { target } => backup(path, target, &options, json),
+        StoreCommand::Restore { backup, yes } => restore(backup, path, *yes, &options, json),
         StoreCommand::Repair => repair(path, &options, json),
     }
 }
@@ -71,7 +72,10 @@ fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitC
     if problems.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    terminal::note("`keepline store repair` repairs what can be repaired without losing data; else restore a backup");
+    terminal::note(
+        "`keepline store repair` repairs what can be repaired without losing data; else restore a backup with \
+         `keepline store restore`",
+    );
     Ok(ExitCode::FAILURE)
 }
 
@@ -98,6 +102,24 @@ fn backup(path: &Path, target: &PathBuf, options: &DirectoryOptions, as_json: bo
     } else {
         let target = terminal::printable(&target.display().to_string());
         terminal::print_line(&format!("{} copied to {target}", HumanBytes(bytes)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restore(backup: &Path, path: &Path, yes: bool, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
+    let shown = terminal::printable(&path.display().to_string());
+    let holds_files = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_some());
+    if holds_files && !yes {
+        terminal::confirm(&format!("the store in {shown} would be replaced by the backup"), "\"replace\"", "replace")?;
+    }
+    let bar = bar();
+    let done = directory::restore(backup, path, options, |done, all| show(&bar, done, all));
+    bar.finish_and_clear();
+    let bytes = done?;
+    if as_json {
+        terminal::print_json(&json!({"directory": path.to_string_lossy(), "bytes": bytes}))?;
+    } else {
+        terminal::print_line(&format!("{} restored to {shown}", HumanBytes(bytes)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -47,7 +47,7 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
         }
         _ => String::new(),
     };
-    watched(global, arguments.command.only_reads(), async |keepline, _, _| {
+    watched(global, arguments.command.access(), async |keepline, _, _| {
         let mut sessions = keepline.sessions();
         match &arguments.command {
             UserCommand::Put { user, key, .. } => {

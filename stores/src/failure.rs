@@ -12,6 +12,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Whether it tells of the store's state, and not of what it was asked for, nor of one bucket.
+    pub fn is_the_store_s(&self) -> bool {
+        self.code.is_the_store_s() && !(self.code == FailureCode::Unavailable && self.subject == EXPIRY)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -86,6 +93,16 @@ impl fmt::Display for FailureCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// The subject of an [`Unavailable`](FailureCode::Unavailable) bucket of which nobody knows yet whether it has expired.
+pub(crate) const EXPIRY: &str = "expiry";
+
+/// The failure of a call on a bucket that has expired only if a clock is right that was set ahead just now.
+pub(crate) fn expiry_in_doubt() -> Failure {
+    let message = "the machine's clock was set ahead less than a minute ago, and only by that this has expired; try \
+                   again in a minute, or set the clock right";
+    failure(FailureCode::Unavailable, EXPIRY, message)
 }
 
 /// A failure in one line.

@@ -240,10 +240,10 @@ impl Guard {
                     for (_, count) in places.filter(|(code, _)| **code == failure.code) {
                         count.fetch_add(1, Ordering::Relaxed);
                     }
-                    failed |= failure.code == FailureCode::Unavailable;
+                    failed |= failure.code == FailureCode::Unavailable && failure.is_the_store_s();
                     cut_short |= failure.code == FailureCode::TimedOut;
                     is_whole = false;
-                    is_at_fault |= failure.code.is_the_store_s();
+                    is_at_fault |= failure.is_the_store_s();
                 }
                 let ended = if is_whole { &self.succeeded } else { &self.failed };
                 ended.fetch_add(1, Ordering::Relaxed);

@@ -132,12 +132,14 @@ function replay(steps) {
   return undefined;
 }
 
+/// This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
+const leftOut = ['repeat', 'set-clock-ahead'];
 const capabilities = spelled(new MemoryStore().capabilities());
 const counts = { passed: 0, failed: 0, skipped: 0 };
 for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')).sort()) {
   for (const { name, needs = [], lacks = [], steps } of JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')).cases) {
     const fits = needs.every((one) => capabilities[one]) && !lacks.some((one) => capabilities[one]);
-    if (!fits || steps.some(({ call }) => call === 'repeat')) {
+    if (!fits || steps.some(({ call }) => leftOut.includes(call))) {
       counts.skipped += 1;
       continue;
     }

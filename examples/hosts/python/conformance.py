@@ -158,6 +158,10 @@ def replay(steps, path):
     return None
 
 
+# This host never repeats a call, and its store keeps no second clock to see by that the first one was set.
+LEFT_OUT = ("repeat", "set-clock-ahead")
+
+
 def main():
     default = pathlib.Path(__file__).resolve().parents[3] / "conformance"
     folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
@@ -168,7 +172,7 @@ def main():
             for case in json.loads(file.read_text())["cases"]:
                 fits = all(capabilities[name] for name in case.get("needs", []))
                 fits = fits and not any(capabilities[name] for name in case.get("lacks", []))
-                if not fits or any(step["call"] == "repeat" for step in case["steps"]):
+                if not fits or any(step["call"] in LEFT_OUT for step in case["steps"]):
                     skipped += 1
                     continue
                 problem = replay(expand(case["steps"]), f"{scratch}/{passed + failed}.db")

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::help::JSON_HELP;
+use super::{Access, help::JSON_HELP};
 
 /// Which transcript.
 #[derive(Debug, Args)]
@@ -240,17 +240,20 @@ impl ConversationCommand {
         }
     }
 
-    /// Whether it leaves everything as it is.
-    pub fn only_reads(&self) -> bool {
+    /// What it does to the store.
+    pub fn access(&self) -> Access {
         match self {
-            Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => true,
-            Self::Title { title, clear, .. } => title.is_none() && !clear,
-            Self::Settings { settings, clear, .. } => settings.is_empty() && !clear,
-            Self::Append(_)
+            Self::Describe { .. } | Self::Messages { .. } | Self::Text { .. } | Self::Grep(_) | Self::Window(_) => {
+                Access::Read
+            }
+            Self::Title { title: None, clear: false, .. } => Access::Read,
+            Self::Settings { settings, clear: false, .. } if settings.is_empty() => Access::Read,
+            Self::Append(_) | Self::SetMessages { .. } => Access::Add,
+            Self::Title { .. }
+            | Self::Settings { .. }
             | Self::Edit { .. }
             | Self::Remove { .. }
-            | Self::ClearMessages { .. }
-            | Self::SetMessages { .. } => false,
+            | Self::ClearMessages { .. } => Access::Change,
         }
     }
 

@@ -127,6 +127,17 @@ pub struct Global {
     pub verbose: bool,
 }
 
+/// What a command does to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It leaves everything as it is.
+    Read,
+    /// It changes or deletes what is there.
+    Change,
+    /// It may be the first to store something.
+    Add,
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -153,7 +164,7 @@ pub enum Command {
     /// Count sessions, nodes and users, and their contents
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Stats(StatsArguments),
-    /// Maintain a store in a directory: check, compact, backup, repair
+    /// Maintain a store in a directory: check, compact, backup, restore, repair
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Store(StoreArguments),
     /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::{
+    Access,
     conversation::ConversationCommand,
     help::JSON_HELP,
     moving::{ExportArguments, ImportArguments},
@@ -129,24 +130,18 @@ pub enum SessionCommand {
 }
 
 impl SessionCommand {
-    /// Whether it leaves everything as it is.
-    pub fn only_reads(&self) -> bool {
+    /// What it does to the store.
+    pub fn access(&self) -> Access {
         match self {
             Self::List { .. }
             | Self::Show { .. }
             | Self::Get { .. }
             | Self::Keys { .. }
             | Self::History { .. }
-            | Self::Export(_) => true,
-            Self::Create { .. }
-            | Self::Delete { .. }
-            | Self::ClearAll { .. }
-            | Self::Put { .. }
-            | Self::Clear { .. }
-            | Self::Upkeep { .. }
-            | Self::Increment { .. }
-            | Self::Import(_) => false,
-            Self::Conversation(command) => command.only_reads(),
+            | Self::Export(_) => Access::Read,
+            Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Import(_) => Access::Add,
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } | Self::Upkeep { .. } => Access::Change,
+            Self::Conversation(command) => command.access(),
         }
     }
 

@@ -31,6 +31,16 @@ pub enum StoreCommand {
         /// The directory to copy to; created if missing
         target: PathBuf,
     },
+    /// Put a backup in the place of the store, which is deleted
+    ///
+    /// No process may have the store open. The backup stays as it is.
+    Restore {
+        /// The directory of the backup
+        backup: PathBuf,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
     /// Repair what can be repaired without losing data: indexes, counts, orphaned rows, a time in the future
     ///
     /// No process may have the store open. Copy the directory first. Restore what can't be repaired from a backup.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::help::JSON_HELP;
+use super::{Access, help::JSON_HELP};
 
 /// `keepline user`.
 #[derive(Debug, Args)]
@@ -85,9 +85,13 @@ pub enum UserCommand {
 }
 
 impl UserCommand {
-    /// Whether it leaves everything as it is.
-    pub fn only_reads(&self) -> bool {
-        matches!(self, Self::Get { .. } | Self::List { .. } | Self::Sessions { .. } | Self::Search { .. })
+    /// What it does to the store.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::Get { .. } | Self::List { .. } | Self::Sessions { .. } | Self::Search { .. } => Access::Read,
+            Self::Put { .. } => Access::Add,
+            Self::Remove { .. } | Self::Forget { .. } => Access::Change,
+        }
     }
 
     /// Whether stored data are gone afterwards.

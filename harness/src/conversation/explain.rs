@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::window;
 use crate::{
-    cli::{ExplainArguments, Global},
+    cli::{Access, ExplainArguments, Global},
     recall,
     session::{answer, cell, watched},
     terminal,
@@ -15,7 +15,7 @@ use crate::{
 
 /// `keepline explain`.
 pub fn explain(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
-    watched(global, true, async |keepline, _, _| {
+    watched(global, Access::Read, async |keepline, _, _| {
         let mut sessions = keepline.sessions();
         let passed = window(&keepline, &mut sessions, &arguments.window).await?;
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;

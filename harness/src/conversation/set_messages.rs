@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{named, of_no_app};
 use crate::{
     chat_messages::{self, ChatMessage},
-    cli::{Global, TranscriptArguments},
+    cli::{Access, Global, TranscriptArguments},
     moving,
     session::{answer, patient, watched},
     terminal,
@@ -32,7 +32,7 @@ pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json
     let bytes: usize = messages.iter().map(String::len).sum();
     let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
     if !is_large.get() {
-        let done = watched(global, false, async |keepline, _, _| {
+        let done = watched(global, Access::Add, async |keepline, _, _| {
             let done = at_once(&keepline, json, transcript, &messages, &is_large).await;
             done.map_err(|error| of_no_app(transcript, error))
         })?;

@@ -24,7 +24,7 @@ use super::{
     is_on,
 };
 use crate::{
-    cli::{GRACE, Global, RebuildArguments},
+    cli::{Access, GRACE, Global, RebuildArguments},
     ending::Ending,
     error::Coded,
     migrate::bar,
@@ -39,7 +39,7 @@ const NODES: &str = "nodes";
 /// Run it.
 pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
     // It hears signals itself: what it keeps from others is given back.
-    watched(global, true, async |keepline, _, _| {
+    watched(global, Access::Read, async |keepline, _, _| {
         let (ending, (stop, stopped)) = (Ending::listen(GRACE)?, watch::channel(false));
         tokio::select! {
             done = rebuild(&keepline, arguments, json, &stopped) => done,

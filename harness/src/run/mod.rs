@@ -61,13 +61,17 @@ use crate::{
     ending::Ending,
     error::{self, Usage},
     metrics::Listening,
-    runtime, setup, terminal,
+    runtime, setup,
+    store_settings::StoreSettings,
+    terminal,
 };
 
 /// Entries that may wait for one pipe.
 const WAITING_FOR_A_PIPE: usize = 256;
 /// Entries that may be under way in all.
 const UNDER_WAY: usize = 4096;
+/// How long to look for other settings in the store before the first entry, at most.
+const OTHER_SETTINGS: Duration = Duration::from_millis(100);
 /// And their bytes.
 const BYTES_UNDER_WAY: usize = 64 << 20;
 
@@ -96,6 +100,10 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         let keepline = setup::keepline(plugin, &config).await?;
         let work = setup::maintenance(&keepline, &config, &background)?;
         background.spawn(setup::warn_of_store(keepline.store()));
+        if config.is_durable() {
+            // Before the first entry, which may make sessions itself.
+            warn_of_other_settings(&keepline).await;
+        }
         if let Some(metrics) = metrics {
             metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
@@ -125,6 +133,17 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     }
     let is_clean = outcome.is_complete && outcome.summary.refused == 0 && outcome.summary.tally.errors == 0;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Warns of a run whose settings are not those that the store's sessions were kept with. A store that is slow or down keeps
+/// nobody waiting for that: what fails here fails for the entries, too, and is told there.
+async fn warn_of_other_settings(keepline: &Keepline) {
+    let look = StoreSettings::of(keepline.store(), OTHER_SETTINGS);
+    if let Ok(Ok(Some(settings))) = tokio::time::timeout(OTHER_SETTINGS, look).await
+        && let Some(told) = settings.differs(&keepline.filter_options())
+    {
+        terminal::warning(told);
+    }
 }
 
 fn open_input(path: &Path) -> Result<File> {

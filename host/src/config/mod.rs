@@ -106,6 +106,18 @@ impl Config {
         of_host.or_else(of_filter).cloned().unwrap_or(Origin::Default)
     }
 
+    /// Whether one of these fields of the filter's was set by nobody, and by no profile.
+    pub fn has_choice(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.origin(name) == Origin::Default)
+    }
+
+    /// Takes a value that the store shows for a field of the filter's, unless somebody or the profile has set it.
+    pub fn adopt(&mut self, name: &str, value: Value) {
+        if self.origin(name) == Origin::Default {
+            self.filter.insert(name.to_owned(), (value, Origin::Store));
+        }
+    }
+
     /// The host's fields for people, in the order of the table, secrets masked.
     pub fn shown(&self) -> Vec<Shown> {
         let row = |field: &Field| {

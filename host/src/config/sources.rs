@@ -19,6 +19,8 @@ pub enum Origin {
     Default,
     /// The profile.
     Profile(Profile),
+    /// What is in the store.
+    Store,
     /// A configuration file, or an embedder's object.
     Document(String),
     /// This variable of the environment.
@@ -30,7 +32,7 @@ pub enum Origin {
 impl Origin {
     /// Whether somebody asked for it, in contrast to a default.
     pub fn is_chosen(&self) -> bool {
-        !matches!(self, Self::Default | Self::Profile(_))
+        !matches!(self, Self::Default | Self::Profile(_) | Self::Store)
     }
 }
 
@@ -38,6 +40,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
+            Self::Store => formatter.write_str("store"),
             Self::Profile(profile) => write!(formatter, "profile {}", profile.name()),
             Self::Document(name) | Self::Environment(name) => formatter.write_str(name),
             Self::CommandLine => formatter.write_str("command line"),

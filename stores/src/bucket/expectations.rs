@@ -1,6 +1,6 @@
 //! Expectations: what must hold, before a transaction, for it to be applied.
 
-use std::{borrow::Cow, collections::HashMap, convert::Infallible};
+use std::{collections::HashMap, convert::Infallible};
 
 use super::{Bucket, maps::Map};
 use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, LogExtent, Operation};
@@ -9,8 +9,8 @@ use crate::{EntryState, Expectation, ExpectedEntry, ExpectedLog, ExpectedRoom, L
 pub(crate) trait Contents {
     type Error;
 
-    /// The text of an entry.
-    fn text(&self, map: &str, key: &str) -> Result<Option<Cow<'_, str>>, Self::Error>;
+    /// Whether an entry has this text; none: it is not there.
+    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Self::Error>;
 
     /// Whether an entry is there.
     fn has(&self, map: &str, key: &str) -> Result<bool, Self::Error>;
@@ -55,8 +55,8 @@ fn meets_entry<C: Contents>(contents: &C, expected: &ExpectedEntry) -> Result<bo
     Ok(match state {
         EntryState::Absent => !contents.has(map_name, key)?,
         EntryState::Present => contents.has(map_name, key)?,
-        EntryState::Equal => contents.text(map_name, key)?.is_some_and(|found| found == **text),
-        EntryState::AbsentOrEqual => contents.text(map_name, key)?.is_none_or(|found| found == **text),
+        EntryState::Equal => contents.is(map_name, key, text)? == Some(true),
+        EntryState::AbsentOrEqual => contents.is(map_name, key, text)? != Some(false),
     })
 }
 
@@ -77,8 +77,8 @@ impl Bucket {
 impl Contents for Bucket {
     type Error = Infallible;
 
-    fn text(&self, map: &str, key: &str) -> Result<Option<Cow<'_, str>>, Infallible> {
-        Ok(self.entry(map, key).map(|text| Cow::Borrowed(&**text)))
+    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, Infallible> {
+        Ok(self.entry(map, key).map(|found| found == text))
     }
 
     fn has(&self, map: &str, key: &str) -> Result<bool, Infallible> {

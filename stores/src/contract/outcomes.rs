@@ -279,6 +279,8 @@ pub enum FailureCode {
     /// The store refused the host, or the host refused the bucket.
     #[cfg_attr(feature = "component", component(name = "denied"))]
     Denied,
+    /// The store can't be used. With the subject `expiry`: this bucket can't, because only a clock that was set ahead
+    /// just now says that it has expired.
     #[cfg_attr(feature = "component", component(name = "unavailable"))]
     Unavailable,
     /// No answer within `limit` milliseconds. The call may or may not have been applied by then; it will

@@ -1,12 +1,7 @@
 //! What an operator does to a store: look whether it is whole, copy it, give space back, mend it. All but mending goes on
 //! beside the processes that use it. These wait for the disk, and are for threads of their own.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::{path::Path, thread, time::Duration};
 
 use rusqlite::{
     Connection,
@@ -18,17 +13,16 @@ use super::{
     DirectoryError, DirectoryOptions, MAKING, Place,
     connection::PAGE_BYTES,
     error::Stop,
+    reserve::with_reserve,
     schema,
     sweep::Sweep,
-    time::{Noted, Time, unsigned},
+    time::{Noted, Time, forget_watch, unsigned},
 };
 
 /// Pages copied or given back at one go.
 const PAGES: i32 = 256;
 /// Problems that are named.
 const MOST_PROBLEMS: usize = 100;
-/// The copy while it is not whole.
-const PARTIAL: &str = "keepline.db.partial";
 
 /// What there is in a store, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +49,7 @@ pub struct Repaired {
 }
 
 /// Each finds something that must not be; the first column says where.
-const MUST_NOT_BE: [(&str, &str); 11] = [
+const MUST_NOT_BE: [(&str, &str); 13] = [
     (
         "a map has another number of entries than noted",
         "SELECT name FROM part WHERE form = 0 AND length <> (SELECT count(*) FROM entry WHERE map = part.id)",
@@ -90,6 +84,9 @@ const MUST_NOT_BE: [(&str, &str); 11] = [
         "a segment belongs to no index",
         "SELECT idx FROM segment WHERE idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
     ),
+    // As in `limits`. Others wrote it, and it can be replaced or removed by its key.
+    ("an entry is longer than any may be", "SELECT key FROM entry WHERE octet_length(text) > 8388608"),
+    ("a record is longer than any may be", "SELECT position FROM record WHERE octet_length(text) > 2097152"),
     (
         "a number was given that the store does not know of",
         "SELECT life FROM bucket WHERE life > (SELECT stamp FROM store)
@@ -97,12 +94,20 @@ const MUST_NOT_BE: [(&str, &str); 11] = [
     ),
 ];
 
-/// Looks at everything that a store holds. Cost: linear in that.
+/// Looks at everything that a store holds, and changes neither the database nor its log. Cost: linear in that.
 ///
 /// # Errors
 /// See [`DirectoryError`]; what is found in a database that can be read is no error.
 pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Checked, DirectoryError> {
-    let (_place, db) = open(path.as_ref(), options)?;
+    let place = Place::existing(path.as_ref())?;
+    share(&place)?;
+    place.check_length()?;
+    // Where there is a log, whoever closes the store would write it into the database.
+    let db = with_reserve(&place, || {
+        let db = options.settings().open_to_look(&place.database(), MAKING, place.has_log())?;
+        recognise(&db)?;
+        Ok(db)
+    })?;
     let mut problems: Vec<String> = {
         let mut check = db.prepare(&format!("PRAGMA integrity_check({MOST_PROBLEMS})"))?;
         let told = check.query_map([], |row| row.get(0))?;
@@ -142,21 +147,25 @@ pub fn compact(
     options: &DirectoryOptions,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<u64, DirectoryError> {
-    let (_place, db) = open(path.as_ref(), options)?;
-    let (time, mut sweep) = (Time::new(options.clock.clone()), Sweep::new());
+    let (place, db) = open(path.as_ref(), options)?;
+    let (time, mut sweep) = (Time::of(&db, options.clock.clone())?, Sweep::new());
     while sweep.is_busy() {
-        match sweep.step(&time, &db, true) {
-            Ok(()) => thread::sleep(Duration::from_millis(1)),
-            Err(Stop::Database(error)) => return Err(error.into()),
+        let knows_time = with_room(&place, &db, || match sweep.step(&time, &db, true) {
+            Ok(()) => Ok(true),
+            Err(Stop::Database(error)) => Err(error.into()),
             // A clock that is behind: what has expired is not known.
-            Err(Stop::Refused(_)) => break,
+            Err(Stop::Refused(_)) => Ok(false),
+        })?;
+        if !knows_time {
+            break;
         }
+        thread::sleep(Duration::from_millis(1));
     }
     let free = |db: &Connection| db.pragma_query_value(None, "freelist_count", |row| row.get(0)).map(unsigned);
     let all = free(&db)?;
     let mut left = all;
     while left > 0 {
-        give_back(&db, i64::from(PAGES))?;
+        with_room(&place, &db, || Ok(give_back(&db, i64::from(PAGES))?))?;
         let now = free(&db)?;
         if now >= left {
             break;
@@ -166,8 +175,30 @@ pub fn compact(
         // Others get the lock in between.
         thread::sleep(Duration::from_millis(1));
     }
-    _ = db.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE)?;
+    with_room(&place, &db, || Ok(db.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE)?))?;
+    drop(db);
+    place.keep_reserve();
     Ok(all.saturating_sub(left).saturating_mul(PAGE_BYTES))
+}
+
+/// Does work that frees room in the end. On a full disk that takes the log, once all of it is in the database, and the
+/// reserve.
+fn with_room<T>(
+    place: &Place,
+    db: &Connection,
+    mut work: impl FnMut() -> Result<T, DirectoryError>,
+) -> Result<T, DirectoryError> {
+    let mut is_full = false;
+    loop {
+        match work() {
+            Err(DirectoryError::Full) if !is_full || place.give_reserve() => {
+                is_full = true;
+                roll_back(db);
+                _ = db.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Gives so many empty pages back to the disk.
@@ -194,26 +225,50 @@ pub fn backup(
 ) -> Result<u64, DirectoryError> {
     let (_place, db) = open(path.as_ref(), options)?;
     let target = Place::prepare(target.as_ref())?;
+    // SQLite would write what lies beside a database into the copy.
+    let is_occupied = || target.database().exists() || target.has_leftovers();
     let occupied = || DirectoryError::Occupied { path: target.directory.clone() };
     // Now, for whoever has that one open can't be waited for; and again, for somebody may just be making one.
-    if target.database().exists() {
+    if is_occupied() {
         return Err(occupied());
     }
     target.own(MAKING, "a backup can't be made there")?;
-    if target.database().exists() {
+    if is_occupied() {
         return Err(occupied());
     }
-    let partial = target.directory.join(PARTIAL);
-    let unusable = |source| DirectoryError::Unusable { path: target.directory.clone(), source };
-    if partial.exists() {
-        fs::remove_file(&partial).map_err(unusable)?;
-    }
-    let settings = options.settings();
-    let mut copy = settings.open(&partial, true, MAKING)?;
+    copy(&db, &target, options, &mut progress)
+}
+
+/// Puts a backup in the place of the store in a directory, if there is one: that one is gone then, whatever state it was in.
+/// The backup stays as it is. `progress` is told how many pages are copied, and how many there are. Returns the bytes of
+/// the store.
+///
+/// # Errors
+/// See [`DirectoryError`]: [`InUse`](DirectoryError::InUse) while somebody has the directory open.
+pub fn restore(
+    backup: impl AsRef<Path>,
+    path: impl AsRef<Path>,
+    options: &DirectoryOptions,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<u64, DirectoryError> {
+    let (_backup, db) = open(backup.as_ref(), options)?;
+    let target = Place::prepare(path.as_ref())?;
+    target.own(Duration::ZERO, "a backup can't be restored there")?;
+    copy(&db, &target, options, &mut progress)
+}
+
+/// Makes a copy of a store that of a directory, which is held alone.
+fn copy(
+    db: &Connection,
+    target: &Place,
+    options: &DirectoryOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<u64, DirectoryError> {
+    let mut copy = options.settings().open(&target.begin_partial()?, true, MAKING)?;
     // One state of the store for all steps: else each write of others would start the copy anew.
     db.execute_batch("BEGIN")?;
-    Noted::read(&db)?;
-    let steps = Backup::new(&db, &mut copy)?;
+    Noted::read(db)?;
+    let steps = Backup::new(db, &mut copy)?;
     loop {
         let step = steps.step(PAGES)?;
         let (all, left) = (steps.progress().pagecount, steps.progress().remaining);
@@ -231,9 +286,9 @@ pub fn backup(
     if state != "ok" {
         return Err(DirectoryError::Damaged { detail: state });
     }
+    schema::number(&copy)?;
     drop(copy);
-    fs::rename(&partial, target.database()).map_err(unusable)?;
-    File::open(&target.directory).and_then(|directory| directory.sync_all()).map_err(unusable)?;
+    target.finish_partial()?;
     Ok(bytes)
 }
 
@@ -245,12 +300,24 @@ pub fn backup(
 pub fn repair(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Repaired, DirectoryError> {
     let place = Place::existing(path.as_ref())?;
     place.own(Duration::ZERO, "it can't be repaired")?;
-    let mut db = options.settings().open(&place.database(), false, MAKING)?;
-    recognise(&db)?;
+    place.has_database()?;
+    place.check_together()?;
+    let repaired = with_reserve(&place, || {
+        let mut db = options.settings().open(&place.database(), false, MAKING)?;
+        recognise(&db)?;
+        mend(&mut db, options)
+    });
+    place.keep_reserve();
+    repaired
+}
+
+fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, DirectoryError> {
     db.execute_batch("REINDEX")?;
     let mut repaired = Repaired::default();
     let transaction = db.transaction()?;
-    let (noted, clock) = (Noted::read(&transaction)?, Time::new(options.clock.clone()).clock_ms());
+    // Whoever repairs says that the clock is right.
+    forget_watch(&transaction)?;
+    let (noted, clock) = (Noted::read(&transaction)?, Time::of(&transaction, options.clock.clone())?.clock_ms());
     if noted.now > clock {
         repaired.clock_set_back = Some(Duration::from_millis(noted.now - clock));
         Noted { now: clock, ..noted }.write(&transaction)?;
@@ -284,10 +351,32 @@ pub fn repair(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Repa
 /// A store that is there, together with whoever else uses it.
 fn open(path: &Path, options: &DirectoryOptions) -> Result<(Place, Connection), DirectoryError> {
     let place = Place::existing(path)?;
-    place.share(MAKING)?;
-    let db = options.settings().open(&place.database(), false, MAKING)?;
-    recognise(&db)?;
+    share(&place)?;
+    let db = with_reserve(&place, || {
+        let db = options.settings().open(&place.database(), false, MAKING)?;
+        recognise(&db)?;
+        Ok(db)
+    })?;
     Ok((place, db))
+}
+
+/// Holds a store together with others, after its files were looked at unless somebody else has it open.
+fn share(place: &Place) -> Result<(), DirectoryError> {
+    if place.try_own()? {
+        place.check_together()?;
+    }
+    place.share(MAKING)?;
+    match place.has_database()? {
+        true => Ok(()),
+        false => Err(DirectoryError::Missing { path: place.directory.clone() }),
+    }
+}
+
+fn roll_back(db: &Connection) {
+    // Some errors have done it already.
+    if !db.is_autocommit() {
+        _ = db.execute_batch("ROLLBACK");
+    }
 }
 
 fn recognise(db: &Connection) -> Result<(), DirectoryError> {

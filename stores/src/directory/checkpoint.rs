@@ -40,23 +40,26 @@ impl CheckpointThread {
 
     fn serve(&self, pages: usize) {
         // Most is copied and synced while everybody goes on, so that little is left to be waited for.
-        self.checkpoint(CheckpointMode::PASSIVE);
+        self.shared.checkpoint(&self.db, CheckpointMode::PASSIVE);
         if pages >= LONG {
-            self.checkpoint(CheckpointMode::RESTART);
+            self.shared.checkpoint(&self.db, CheckpointMode::RESTART);
         }
     }
+}
 
-    fn checkpoint(&self, mode: CheckpointMode) {
-        if self.shared.is_broken() {
+impl Shared {
+    /// Copies what is in the log to the database, as far as nobody is in the way.
+    pub(super) fn checkpoint(&self, db: &Connection, mode: CheckpointMode) {
+        if self.is_broken() {
             return;
         }
-        match self.db.wal_checkpoint_v2(Some(c"main"), mode) {
+        match db.wal_checkpoint_v2(Some(c"main"), mode) {
             Ok(_) => {}
             Err(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
                 // A full disk passes. A failed sync does not, and other failures can't be told from it.
                 Some(ErrorCode::DiskFull) => tracing::warn!(error = %error, "no room for a checkpoint"),
-                _ => self.shared.mark_broken(&error),
+                _ => self.mark_broken(&error),
             },
         }
     }

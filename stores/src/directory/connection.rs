@@ -25,9 +25,28 @@ impl Settings {
     /// All connections of all processes sync around checkpoints, whatever the store's own choice: one that did not would
     /// take from the others what they promised.
     pub(super) fn open(&self, path: &Path, create: bool, busy: Duration) -> Result<Connection, rusqlite::Error> {
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
-        let db = Connection::open_with_flags(path, flags)?;
+        Self::configured(path, flags, busy)
+    }
+
+    /// Opens the database to look at it only. With a log, nothing of it is written to the database, also not at the end;
+    /// without one there is nothing to be written, and SQLite removes what it made beside the database for this.
+    pub(super) fn open_to_look(
+        &self,
+        path: &Path,
+        busy: Duration,
+        has_log: bool,
+    ) -> Result<Connection, rusqlite::Error> {
+        let flags = if has_log { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let db = Self::configured(path, flags, busy)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
+        db.pragma_update(None, "query_only", true)?;
+        Ok(db)
+    }
+
+    fn configured(path: &Path, flags: OpenFlags, busy: Duration) -> Result<Connection, rusqlite::Error> {
+        let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         db.busy_timeout(busy)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;

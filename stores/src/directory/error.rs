@@ -52,11 +52,20 @@ pub enum DirectoryError {
         required: &'static str,
     },
     /// Its contents contradict each other.
-    #[error("the store is damaged: {detail}; `keepline store check` tells more, and a backup can take its place")]
+    #[error(
+        "the store is damaged: {detail}; `keepline store check` tells more, and `keepline store restore` puts a backup \
+         in its place"
+    )]
     Damaged {
         /// What SQLite, or a check, found.
         detail: String,
     },
+    /// A database that was put beside another one's log.
+    #[error(
+        "keepline.db was replaced, but keepline.db-wal is the log of the former one and would be written into it: run \
+         `keepline store restore BACKUP` to restore a backup, or put the former keepline.db back"
+    )]
+    Replaced,
     /// Another process has it open and it would have to be alone, or keeps it locked.
     #[error("{what}: another process has the store open; stop it first, or try again later")]
     InUse {
@@ -107,15 +116,23 @@ impl From<rusqlite::Error> for DirectoryError {
         if is_of_another_type(&error) {
             return Self::Damaged { detail: error.to_string() };
         }
+        if is_full(&error) {
+            return Self::Full;
+        }
         match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => Self::Foreign,
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse { what: "the store is locked" },
             Some(ErrorCode::DatabaseCorrupt) => Self::Damaged { detail: error.to_string() },
-            Some(ErrorCode::DiskFull) => Self::Full,
             _ => Self::Database(error),
         }
     }
+}
+
+/// Whether there is no room, for the database or for what SQLite needs beside it.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// Whether a row holds what we never write, or is not there.
@@ -147,6 +164,12 @@ pub(super) enum Stop {
     Database(rusqlite::Error),
 }
 
+/// The failure of who finds no room.
+pub(super) fn full(max_bytes: u64) -> Failure {
+    let message = "the store is full: its disk, or its limit in bytes";
+    Failure { limit: max_bytes, ..failure(FailureCode::Full, "", message) }
+}
+
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self::Refused(failure)
@@ -162,7 +185,7 @@ impl From<rusqlite::Error> for Stop {
 impl Stop {
     /// Whether room can help.
     pub(super) fn is_full(&self) -> bool {
-        matches!(self, Self::Database(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+        matches!(self, Self::Database(error) if is_full(error))
     }
 
     /// Whether somebody else's lock is in the way.
@@ -177,11 +200,10 @@ impl Stop {
             Self::Refused(failure) => return failure.clone(),
             Self::Database(error) => error,
         };
+        if is_full(error) {
+            return full(max_bytes);
+        }
         let (code, message) = match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => {
-                let message = "the store is full: its disk, or its limit in bytes";
-                return Failure { limit: max_bytes, ..failure(FailureCode::Full, "", message) };
-            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 (FailureCode::TimedOut, "another process keeps the store locked")
             }

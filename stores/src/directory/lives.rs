@@ -2,10 +2,14 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::time::{Moment, signed, unsigned};
+use super::{
+    error::Stop,
+    time::{Moment, signed, unsigned},
+};
 use crate::{
     BucketId, BucketKind, BucketPage, TimeToLive,
     bucket::{Expiry, incarnation},
+    failure::expiry_in_doubt,
     limits::{MAX_RECORDS, PAGE},
 };
 
@@ -17,8 +21,15 @@ pub(super) struct Life {
 }
 
 impl Moment<'_> {
-    pub(super) fn find(&self, id: &BucketId) -> Result<Option<Life>, rusqlite::Error> {
-        self.find_as(id.kind.name(), &id.name)
+    /// # Errors
+    /// `unavailable` where it has expired only by a clock that was set ahead just now.
+    pub(super) fn find(&self, id: &BucketId) -> Result<Option<Life>, Stop> {
+        let found = self.find_as(id.kind.name(), &id.name)?;
+        let over_at = |now_ms| found.as_ref().is_some_and(|life| life.expiry.is_over(now_ms));
+        if over_at(self.shown_ms) && !over_at(self.now_ms) {
+            return Err(expiry_in_doubt().into());
+        }
+        Ok(found)
     }
 
     pub(super) fn find_as(&self, kind: &str, name: &str) -> Result<Option<Life>, rusqlite::Error> {

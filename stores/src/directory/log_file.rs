@@ -23,10 +23,16 @@ impl LogFile {
     /// Has on disk all that is in the log now: on macOS, too, where that takes more than `fsync`. `db` is a connection to
     /// its database.
     pub(super) fn sync(&self, db: &Connection) -> io::Result<()> {
+        self.check_place(db)?;
+        self.0.sync_data()
+    }
+
+    /// Refuses files that are not the directory's any more: nobody finds there what is written to them.
+    pub(super) fn check_place(&self, db: &Connection) -> io::Result<()> {
         if self.is_gone() || has_moved(db) {
             return Err(io::Error::new(ErrorKind::NotFound, "the store's files have been removed or replaced"));
         }
-        self.0.sync_data()
+        Ok(())
     }
 
     /// Whether the file is in no directory any more: what is written to it then is lost.

@@ -11,7 +11,7 @@ use crate::{
     LogEnd, LogExtent, LogRecords, LogSpans, OverflowOperation, ReadAtOperation, ReadOperation, ReplaceOldestOperation,
     ResetLogOperation, RewriteOperation, SpanRecords,
     bucket::{AnswerRoom, Contents as _, check_replacement, no_record_at},
-    limits::MAX_RECORDS,
+    limits::{MAX_RECORD_BYTES, MAX_RECORDS},
 };
 
 impl Part {
@@ -101,14 +101,7 @@ impl Rows<'_, '_> {
         match step.end {
             LogEnd::Oldest => self.records(part, part.first, part.next(), &mut room),
             LogEnd::Newest => {
-                let mut records = self.fitting(
-                    part,
-                    "SELECT text FROM record WHERE log = ?1 AND position >= ?2 AND position < ?3
-                     ORDER BY position DESC",
-                    part.first,
-                    part.next(),
-                    &mut room,
-                )?;
+                let mut records = self.fitting(part, LogEnd::Newest, part.first, part.next(), &mut room)?;
                 records.reverse();
                 let first = part.next().saturating_sub(records.len() as u64);
                 Ok(LogRecords { extent: part.extent(), first, records })
@@ -146,30 +139,34 @@ impl Rows<'_, '_> {
 
     /// As many as there is room for, from a position on.
     fn records(&self, part: Part, from: u64, to: u64, room: &mut AnswerRoom) -> Result<LogRecords, rusqlite::Error> {
-        let records = self.fitting(
-            part,
-            "SELECT text FROM record WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position",
-            from,
-            to,
-            room,
-        )?;
+        let records = self.fitting(part, LogEnd::Oldest, from, to, room)?;
         let first = if records.is_empty() { part.next() } else { from };
         Ok(LogRecords { extent: part.extent(), first, records })
     }
 
-    /// No more are read than fit, and one.
+    /// No more are read than fit, and one. Others may have written one of hundreds of megabytes: the text of a record that
+    /// is longer than any may be is not read, and is empty here.
     fn fitting(
         &self,
         part: Part,
-        sql: &str,
+        end: LogEnd,
         from: u64,
         to: u64,
         room: &mut AnswerRoom,
     ) -> Result<Vec<String>, rusqlite::Error> {
         let (mut records, mut bytes) = (Vec::new(), 0_u64);
         let Some(id) = part.id.filter(|_| room.is_left()) else { return Ok(records) };
-        let mut found = self.sql(sql)?;
-        let mut rows = found.query(params![id, signed(from), signed(to)])?;
+        let mut found = self.sql(match end {
+            LogEnd::Oldest => {
+                "SELECT CASE WHEN octet_length(text) <= ?4 THEN text ELSE '' END FROM record
+                 WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position"
+            }
+            LogEnd::Newest => {
+                "SELECT CASE WHEN octet_length(text) <= ?4 THEN text ELSE '' END FROM record
+                 WHERE log = ?1 AND position >= ?2 AND position < ?3 ORDER BY position DESC"
+            }
+        })?;
+        let mut rows = found.query(params![id, signed(from), signed(to), signed(MAX_RECORD_BYTES)])?;
         while let Some(row) = rows.next()? {
             let text = text(row)?;
             if !room.takes(text.len() as u64) {

@@ -1,6 +1,6 @@
 //! Maps as rows, sorted by key.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{
     rows::{Form, Part, Rows},
@@ -11,8 +11,27 @@ use crate::{
     limits::MAX_VALUES, names::VALUES,
 };
 
+/// An entry's text, as far as it was to be read.
+pub(super) struct Bounded {
+    bytes: u64,
+    /// None: it is longer than asked for.
+    pub(super) text: Option<String>,
+}
+
 impl Rows<'_, '_> {
-    /// The text of an entry.
+    /// The text of an entry if it has at most so many bytes; else, only how long it is. A longer one is not read: others
+    /// may have written one of hundreds of megabytes.
+    pub(super) fn entry_within(&self, map: &str, key: &str, most: u64) -> Result<Option<Bounded>, rusqlite::Error> {
+        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(None) };
+        let mut found = self.sql(
+            "SELECT octet_length(text), CASE WHEN octet_length(text) <= ?3 THEN text END FROM entry
+             WHERE map = ?1 AND key = ?2",
+        )?;
+        let bounded = |row: &Row<'_>| Ok(Bounded { bytes: unsigned(row.get(0)?), text: row.get(1)? });
+        found.query_row(params![id, key, signed(most)], bounded).optional()
+    }
+
+    /// The text of an entry, however long it is.
     pub(super) fn entry(&self, map: &str, key: &str) -> Result<Option<String>, rusqlite::Error> {
         let Some(id) = self.part(Form::Map, map)?.id else { return Ok(None) };
         self.sql("SELECT text FROM entry WHERE map = ?1 AND key = ?2")?
@@ -101,24 +120,18 @@ impl Rows<'_, '_> {
         keys.query_map([id, signed(most)], |row| row.get(0))?.collect()
     }
 
-    /// The entries with these keys, or how much they are. No more texts are read than fit, and one.
+    /// The entries with these keys, or how much they are. No more texts are read than fit.
     pub(super) fn some(&self, map: &str, keys: &[String], max_bytes: u64) -> Result<Outcome, rusqlite::Error> {
         let mut entries = Vec::new();
-        let Some(id) = self.part(Form::Map, map)?.id else { return Ok(found(entries)) };
         let (mut count, mut bytes) = (0_u64, 0_u64);
         let mut room = self.room.borrow_mut();
         let max_bytes = room.bytes(max_bytes);
         for key in keys {
-            if bytes <= max_bytes {
-                let Some(text) = self.entry(map, key)? else { continue };
-                bytes = bytes.saturating_add(text.len() as u64);
-                entries.push(Entry { key: key.clone(), text });
-            } else {
-                let mut length = self.sql("SELECT octet_length(text) FROM entry WHERE map = ?1 AND key = ?2")?;
-                let length = length.query_row(params![id, key], |row| row.get(0)).optional()?;
-                let Some(length) = length else { continue };
-                bytes = bytes.saturating_add(unsigned(length));
-                entries.clear();
+            let Some(found) = self.entry_within(map, key, max_bytes.saturating_sub(bytes))? else { continue };
+            bytes = bytes.saturating_add(found.bytes);
+            match found.text {
+                Some(text) => entries.push(Entry { key: key.clone(), text }),
+                None => entries.clear(),
             }
             count += 1;
         }
@@ -138,16 +151,19 @@ impl Rows<'_, '_> {
         if length > room.pieces(max_entries) {
             return Ok(Outcome::Oversize(Size { bytes: 0, entries: length }));
         }
-        let mut all = self.sql("SELECT key, text FROM entry WHERE map = ?1 ORDER BY key")?;
-        let mut rows = all.query([id])?;
+        let mut all = self.sql(
+            "SELECT key, octet_length(text), CASE WHEN octet_length(text) <= ?2 THEN text END FROM entry
+             WHERE map = ?1 ORDER BY key",
+        )?;
+        let mut rows = all.query([id, signed(max_bytes)])?;
         let (mut entries, mut bytes) = (Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {
-            let entry = Entry { key: row.get(0)?, text: row.get(1)? };
-            bytes = bytes.saturating_add((entry.key.len() + entry.text.len()) as u64);
+            let key: String = row.get(0)?;
+            bytes = bytes.saturating_add(key.len() as u64).saturating_add(unsigned(row.get(1)?));
             if bytes > max_bytes {
                 return Ok(Outcome::Oversize(Size { bytes, entries: length }));
             }
-            entries.push(entry);
+            entries.push(Entry { key, text: row.get(2)? });
         }
         room.take(length, bytes);
         Ok(found(entries))
@@ -179,8 +195,9 @@ impl Rows<'_, '_> {
                 continue;
             }
             bytes = longer;
-            let text = if step.keys_only { None } else { self.entry(&step.map_name, &last)? };
-            page.entries.push(Entry { key: last.clone(), text: text.unwrap_or_default() });
+            let found = if step.keys_only { None } else { self.entry_within(&step.map_name, &last, max_bytes)? };
+            let text = found.and_then(|found| found.text).unwrap_or_default();
+            page.entries.push(Entry { key: last.clone(), text });
         }
         room.take((page.entries.len() + page.unreadable.len()) as u64, bytes);
         Ok(page)

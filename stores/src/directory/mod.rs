@@ -2,7 +2,7 @@
 //! same machine. Nothing has to be installed or started.
 //!
 //! Its files are `keepline.db`, an SQLite database (`schema` says what is in it), that database's `-wal` and `-shm`,
-//! and `keepline.lock`. It promises:
+//! and `keepline.lock`, and they belong together. It promises:
 //!
 //! - A transaction is applied all or none, also when the process is killed or the machine loses power in the middle of
 //!   it, and in one order for all processes.
@@ -12,10 +12,10 @@
 //!   (`read`), two that sync (`sync`) and one that makes checkpoints (`checkpoint`). Who only asks is not held
 //!   up by the sync of who writes.
 //! - What a transaction costs depends on what it touches, not on what the bucket or the store holds.
-//! - Time never goes back, even if the machine's clock does.
+//! - Time never goes back, even if the machine's clock does, and a clock that was set ahead is not believed for a minute.
 //!
-//! It refuses: another program's file, a later release's, a damaged one, a network file system, and a clock that stands
-//! more than a day behind what was stored.
+//! It refuses: another program's file, a later release's, a damaged one, a database beside another one's log, a network
+//! file system, and a clock that stands more than a day behind what was stored.
 
 mod arrival;
 mod care;
@@ -34,6 +34,7 @@ mod place;
 mod promises;
 mod queue;
 mod read;
+mod reserve;
 mod rows;
 mod schema;
 mod shared;
@@ -60,7 +61,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 pub use self::{
-    care::{Checked, Repaired, backup, check, compact, repair},
+    care::{Checked, Repaired, backup, check, compact, repair, restore},
     error::DirectoryError,
     options::{DirectoryOptions, DirectorySync},
 };
@@ -70,6 +71,7 @@ use self::{
     error::Stop,
     place::Place,
     read::ReadThread,
+    reserve::with_reserve,
     shared::{Answer, Job, Request, Shared, Work, ended, timed_out},
     sync::SyncThread,
     time::{Moment, Noted, Time},
@@ -105,7 +107,7 @@ pub struct DirectoryStore {
     threads: Vec<JoinHandle<()>>,
     /// Closes after all threads have: of two connections that close at the same time none is the last one, which puts what
     /// is in the write-ahead log into the database.
-    _last: Mutex<Connection>,
+    last: Option<Mutex<Connection>>,
 }
 
 /// What a store has done since it was opened.
@@ -124,7 +126,7 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`].
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(Place::prepare(path.as_ref())?, options)
+        Self::open_place(Place::prepare(path.as_ref())?, options, true)
     }
 
     /// The same for a store that must be there: nothing is created.
@@ -132,23 +134,28 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`]: [`Missing`](DirectoryError::Missing) where there is none.
     pub fn open_existing(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(Place::existing(path.as_ref())?, options)
+        Self::open_place(Place::existing(path.as_ref())?, options, false)
     }
 
-    fn open_place(place: Place, options: DirectoryOptions) -> Result<Self, DirectoryError> {
+    fn open_place(place: Place, options: DirectoryOptions, creates: bool) -> Result<Self, DirectoryError> {
         // Before anybody writes to it; but whether it is a store at all is told first.
         let length = place.check_length();
         let settings = options.settings();
-        prepare(&place, &settings)?;
+        let (db, noted) = with_reserve(&place, || {
+            prepare(&place, &settings, creates)?;
+            let db = settings.open(&place.database(), false, MAKING)?;
+            let noted = Noted::read(&db)?;
+            Ok((db, noted))
+        })?;
         length?;
-        let time = Time::new(options.clock.clone());
-        let db = settings.open(&place.database(), false, MAKING)?;
+        place.keep_reserve();
+        let time = Time::of(&db, options.clock.clone())?;
         let id = db.query_row("SELECT id FROM store", [], |row| row.get(0))?;
-        if let Some(ahead) = time.ahead(Noted::read(&db)?.now) {
+        if let Some(ahead) = time.ahead(noted.now) {
             return Err(DirectoryError::ClockAhead { ahead });
         }
         let shared = Arc::new(Shared::new(options.sync, settings, options.timeout, time, place));
-        let mut store = Self { shared: shared.clone(), id, threads: Vec::new(), _last: Mutex::new(db) };
+        let mut store = Self { shared: shared.clone(), id, threads: Vec::new(), last: Some(Mutex::new(db)) };
         let writer = WriteThread::new(shared.clone())?;
         store.start("writer", |shared| shared.writes.abandon(), move || writer.run())?;
         for _ in 0..options.readers.clamp(1, 64) {
@@ -264,6 +271,9 @@ impl Drop for DirectoryStore {
         for thread in self.threads.drain(..) {
             _ = thread.join();
         }
+        self.last = None;
+        // What it was opened with on a full disk, perhaps: the files that this took are gone.
+        self.shared.place.keep_reserve();
     }
 }
 
@@ -274,10 +284,25 @@ impl fmt::Debug for DirectoryStore {
 }
 
 /// Has the directory's database of the present version, shared with others.
-fn prepare(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+fn prepare(place: &Place, settings: &Settings, creates: bool) -> Result<(), DirectoryError> {
     schema::check_library()?;
+    // Whoever has it open has looked at its files.
+    if place.try_own()? {
+        if !place.has_database()? {
+            if !creates {
+                return Err(DirectoryError::Missing { path: place.directory.clone() });
+            }
+            create(place, settings)?;
+        } else if !place.check_together()? {
+            number(place, settings)?;
+        }
+    }
     place.share(MAKING)?;
-    let db = settings.open(&place.database(), true, MAKING)?;
+    // Else this one has been removed since.
+    if !place.has_database()? {
+        return Err(DirectoryError::Missing { path: place.directory.clone() });
+    }
+    let db = settings.open(&place.database(), false, MAKING)?;
     // SQLite opens a file that it may not write to, and says so when it is told to write.
     if db.is_readonly(c"main")? {
         return Err(DirectoryError::ReadOnly);
@@ -287,14 +312,38 @@ fn prepare(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
     }
     drop(db);
     place.release()?;
-    place.own(MAKING, "it can't be made, or brought to this release's version")?;
-    let mut db = settings.open(&place.database(), true, MAKING)?;
+    place.own(MAKING, "it can't be brought to this release's version")?;
+    // Its number changes.
+    place.forget_number()?;
+    let mut db = settings.open(&place.database(), false, MAKING)?;
     if schema::state(&db)? == schema::State::ToBeMade {
         schema::make(&mut db)?;
     }
     drop(db);
-    place.release()?;
     place.share(MAKING)
+}
+
+/// Makes the database of a directory that has none and is held alone: under another name, so that nobody ever finds half
+/// of it.
+fn create(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+    let mut db = settings.open(&place.begin_partial()?, true, MAKING)?;
+    schema::make(&mut db)?;
+    schema::number(&db)?;
+    drop(db);
+    place.finish_partial()
+}
+
+/// Gives a number of its own to the database of an earlier release, which is held alone and has no log.
+fn number(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+    let db = settings.open(&place.database(), false, MAKING)?;
+    if db.is_readonly(c"main")? || schema::state(&db)? != schema::State::Current {
+        return Ok(());
+    }
+    place.check_length()?;
+    schema::number(&db)?;
+    drop(db);
+    // Until all of it is in the file, its number there is the old one.
+    if place.has_log() { Ok(()) } else { place.note_number() }
 }
 
 #[async_trait]

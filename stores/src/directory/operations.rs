@@ -8,6 +8,9 @@ use crate::{
     bucket::{Contents as _, counted, integer},
 };
 
+/// The longest counter, -2^63, has as many.
+const COUNTER_BYTES: u64 = 20;
+
 impl Rows<'_, '_> {
     /// Apply operations in order.
     pub(super) fn apply(&self, operations: &[Operation]) -> Result<Vec<Outcome>, Stop> {
@@ -23,7 +26,9 @@ impl Rows<'_, '_> {
         match operation {
             Operation::Put(put) => return Ok(changed(self.set_all(&put.map_name, &put.entries)?)),
             Operation::Increment(increment) => {
-                let text = self.entry(&increment.map_name, &increment.key)?;
+                let found = self.entry_within(&increment.map_name, &increment.key, COUNTER_BYTES)?;
+                // A longer one is no counter, and neither is an empty text.
+                let text = found.map(|found| found.text.unwrap_or_default());
                 let value = counted(text.as_deref(), increment)?;
                 self.set(&increment.map_name, &increment.key, &value.to_string())?;
                 return Ok(Outcome::Counter(CounterValue { value }));
@@ -56,8 +61,8 @@ impl Rows<'_, '_> {
             Operation::Page(page) => Outcome::Page(self.page(page)?),
             Operation::Put(_) | Operation::Remove(_) | Operation::ResetMap(_) => changed(0),
             Operation::Increment(increment) => {
-                let text = self.entry(&increment.map_name, &increment.key)?;
-                let value = text.and_then(|text| integer(&text)).unwrap_or_default();
+                let found = self.entry_within(&increment.map_name, &increment.key, COUNTER_BYTES)?;
+                let value = found.and_then(|found| integer(&found.text?)).unwrap_or_default();
                 Outcome::Counter(CounterValue { value })
             }
             Operation::Append(append) => Outcome::Extent(self.extent(&append.log)?),

@@ -1,14 +1,21 @@
-//! The directory itself: where its files are, what kind of disk it is on, and who has it open.
+//! The directory itself: where its files are, whether they belong together, what kind of disk it is on, and who has it
+//! open.
 //!
-//! Every open store holds `keepline.lock` together with the others; whoever makes, migrates or repairs a store holds it
-//! alone. The kernel gives it back when a process ends, however it ends.
+//! Every open store holds `keepline.lock` together with the others; whoever makes, migrates, restores or repairs a store
+//! holds it alone, and so does, for a moment, the first one to open it. The kernel gives it back when a process ends,
+//! however it ends.
 //!
-//! The database itself, on which there are locks, is never opened but by SQLite: POSIX takes all locks of a process on a
-//! file away when the process closes any handle of it.
+//! The database itself, on which there are locks, is opened by nobody but SQLite while others may have it open: POSIX takes
+//! all locks of a process on a file away when the process closes any handle of it.
+//!
+//! A write-ahead log that lies beside another database than its own would be written into that without a word. So each
+//! database is marked with a random number of its own, a copy of it with another one, and `keepline.lock` holds the number
+//! of the database that the log belongs to. The number is SQLite's schema cookie: it stands in the file's header, where it
+//! can be read whatever state a killed checkpoint left the pages in.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -20,6 +27,15 @@ const DATABASE: &str = "keepline.db";
 /// As SQLite calls it.
 const LOG: &str = "keepline.db-wal";
 const LOCK: &str = "keepline.lock";
+/// What SQLite keeps beside a database.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// A database that is not whole yet.
+const PARTIAL: &str = "keepline.db.partial";
+/// What `keepline.lock` holds before and after the number of the database.
+const MARK: (&str, &str) = ("keepline.db ", "\n");
+/// How a database begins, and where its schema cookie stands.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const COOKIE: std::ops::Range<usize> = 40..44;
 const POLL: Duration = Duration::from_millis(2);
 
 /// A directory that is open, shared with others or alone.
@@ -58,13 +74,19 @@ impl Place {
             return Err(DirectoryError::NetworkFileSystem { kind });
         }
         let lock = directory.join(LOCK);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock).map_err(unusable(&lock))?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&lock)
+            .map_err(unusable(&lock))?;
         Ok(Self { directory, lock })
     }
 
-    /// A directory that has a store, as far as its files tell.
+    /// A directory that has a store, or had one, as far as its files tell.
     pub(super) fn existing(path: &Path) -> Result<Self, DirectoryError> {
-        if path.join(DATABASE).exists() {
+        if path.join(DATABASE).exists() || path.join(LOG).exists() {
             return Self::prepare(path);
         }
         Err(DirectoryError::Missing { path: path.to_owned() })
@@ -74,14 +96,137 @@ impl Place {
         self.directory.join(DATABASE)
     }
 
+    /// The length of a file; none: it isn't there.
+    fn length(&self, name: &str) -> Option<u64> {
+        fs::metadata(self.directory.join(name)).ok().map(|file| file.len())
+    }
+
+    /// Whether the write-ahead log holds anything.
+    pub(super) fn has_log(&self) -> bool {
+        self.length(LOG).is_some_and(|length| length > 0)
+    }
+
+    /// Whether there is a log, or a journal, of whatever database.
+    pub(super) fn has_leftovers(&self) -> bool {
+        BESIDE.iter().any(|suffix| *suffix != "-shm" && self.length(&format!("{DATABASE}{suffix}")).unwrap_or(0) > 0)
+    }
+
+    /// Whether there is a database.
+    ///
+    /// # Errors
+    /// When it is empty, or missing beside its log: SQLite would begin a new one then, and delete the log.
+    pub(super) fn has_database(&self) -> Result<bool, DirectoryError> {
+        let damaged = |detail: String| Err(DirectoryError::Damaged { detail });
+        match self.length(DATABASE) {
+            None if self.has_log() => damaged(format!("{DATABASE} is missing, and its log {LOG} is there")),
+            None => Ok(false),
+            Some(0) if self.has_log() => damaged(format!("{DATABASE} is empty, and its log {LOG} is not")),
+            Some(0) => damaged(format!("{DATABASE} is empty; if nothing was ever stored there, remove it")),
+            Some(_) => Ok(true),
+        }
+    }
+
     /// Of a database that ends within a page SQLite takes the rest of that page for zeros, so that whatever stood there is
     /// gone without a word. Where there is a log, it may have the page.
     pub(super) fn check_length(&self) -> Result<(), DirectoryError> {
-        let length = |name: &str| fs::metadata(self.directory.join(name)).map_or(0, |file| file.len());
-        if length(LOG) == 0 && length(DATABASE) % PAGE_BYTES != 0 {
+        if !self.has_log() && self.length(DATABASE).unwrap_or(0) % PAGE_BYTES != 0 {
             return Err(DirectoryError::Damaged { detail: format!("{DATABASE} ends within a page") });
         }
         Ok(())
+    }
+
+    /// Refuses a log beside a database that it does not belong to. Where there is no log, any database will do, and the one
+    /// that is there is noted as the one that the log to come belongs to. The directory must be held alone.
+    ///
+    /// False: the database has no number of its own yet.
+    pub(super) fn check_together(&self) -> Result<bool, DirectoryError> {
+        let (noted, number) = (self.noted_number(), self.number());
+        let (Some(noted), Some(number)) = (noted, number) else { return Ok(number.is_none() || self.has_log()) };
+        if noted == number {
+            return Ok(true);
+        }
+        if self.has_log() {
+            return Err(DirectoryError::Replaced);
+        }
+        self.note_number()?;
+        Ok(true)
+    }
+
+    /// The number that the database is marked with; none: it is no database, or can't be read. No process may have it open.
+    fn number(&self) -> Option<u32> {
+        let mut header = [0; 100];
+        File::open(self.database()).and_then(|mut file| file.read_exact(&mut header)).ok()?;
+        let number: [u8; 4] = header.get(COOKIE)?.try_into().ok()?;
+        header.starts_with(MAGIC).then(|| u32::from_be_bytes(number))
+    }
+
+    /// The number of the database that the log belongs to; none: nobody has noted it.
+    fn noted_number(&self) -> Option<u32> {
+        let (mut text, mut lock) = (String::new(), &self.lock);
+        lock.seek(SeekFrom::Start(0)).ok()?;
+        lock.take(64).read_to_string(&mut text).ok()?;
+        text.strip_prefix(MARK.0)?.strip_suffix(MARK.1)?.parse().ok()
+    }
+
+    /// Notes the database that is there, all of it in its file, as the one that the log belongs to.
+    pub(super) fn note_number(&self) -> Result<(), DirectoryError> {
+        let Some(number) = self.number() else { return self.forget_number() };
+        let (mut lock, (before, after)) = (&self.lock, MARK);
+        let mut note = || {
+            lock.set_len(0)?;
+            lock.seek(SeekFrom::Start(0))?;
+            lock.write_all(format!("{before}{number}{after}").as_bytes())?;
+            // Before the first write to a log.
+            lock.sync_all()
+        };
+        match note() {
+            // Then nobody knows, which is no harm.
+            Err(error) if error.kind() == ErrorKind::StorageFull => self.forget_number(),
+            noted => noted.map_err(|source| self.lock_unusable(source)),
+        }
+    }
+
+    /// From now on any database will do, until one is noted.
+    pub(super) fn forget_number(&self) -> Result<(), DirectoryError> {
+        self.lock.set_len(0).and_then(|()| self.lock.sync_all()).map_err(|source| self.lock_unusable(source))
+    }
+
+    fn lock_unusable(&self, source: io::Error) -> DirectoryError {
+        DirectoryError::Unusable { path: self.directory.join(LOCK), source }
+    }
+
+    /// Where a database is written that is not whole yet, after what is left of another such one has been removed. The
+    /// directory must be held alone.
+    pub(super) fn begin_partial(&self) -> Result<PathBuf, DirectoryError> {
+        self.remove(PARTIAL)?;
+        BESIDE.iter().try_for_each(|suffix| self.remove(&format!("{PARTIAL}{suffix}")))?;
+        Ok(self.directory.join(PARTIAL))
+    }
+
+    /// Puts the partial database, which is whole now and which nobody has open, in the place of the one that may be there,
+    /// whose log goes. Whoever is killed in between leaves a database that is refused beside that log, or all of it.
+    pub(super) fn finish_partial(&self) -> Result<(), DirectoryError> {
+        let unusable = |source| DirectoryError::Unusable { path: self.directory.clone(), source };
+        let partial = self.directory.join(PARTIAL);
+        File::open(&partial).and_then(|file| file.sync_all()).map_err(unusable)?;
+        fs::rename(&partial, self.database()).map_err(unusable)?;
+        self.sync()?;
+        BESIDE.iter().try_for_each(|suffix| self.remove(&format!("{DATABASE}{suffix}")))?;
+        self.sync()?;
+        self.note_number()
+    }
+
+    fn sync(&self) -> Result<(), DirectoryError> {
+        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|source| DirectoryError::Unusable { path: self.directory.clone(), source })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DirectoryError> {
+        let path = self.directory.join(name);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(DirectoryError::Unusable { path, source }),
+            _ => Ok(()),
+        }
     }
 
     /// The database's write-ahead log, once somebody has read from that.
@@ -98,6 +243,14 @@ impl Place {
     /// Hold it alone.
     pub(super) fn own(&self, wait: Duration, what: &'static str) -> Result<(), DirectoryError> {
         self.hold(wait, what, File::try_lock)
+    }
+
+    /// Hold it alone, if nobody else holds it.
+    pub(super) fn try_own(&self) -> Result<bool, DirectoryError> {
+        match self.own(Duration::ZERO, "") {
+            Err(DirectoryError::InUse { .. }) => Ok(false),
+            owned => owned.map(|()| true),
+        }
     }
 
     /// Hold it no longer.

@@ -1,9 +1,6 @@
 //! A bucket in a transaction: its parts, read when they are first asked for and written back at the end.
 
-use std::{
-    borrow::Cow,
-    cell::{Cell, RefCell},
-};
+use std::cell::{Cell, RefCell};
 
 use rusqlite::{CachedStatement, OptionalExtension as _, params};
 
@@ -217,8 +214,9 @@ impl<'a, 'c> Rows<'a, 'c> {
 impl Contents for Rows<'_, '_> {
     type Error = rusqlite::Error;
 
-    fn text(&self, map: &str, key: &str) -> Result<Option<Cow<'_, str>>, rusqlite::Error> {
-        Ok(self.entry(map, key)?.map(Cow::Owned))
+    fn is(&self, map: &str, key: &str, text: &str) -> Result<Option<bool>, rusqlite::Error> {
+        let found = self.entry_within(map, key, text.len() as u64)?;
+        Ok(found.map(|found| found.text.is_some_and(|found| found == text)))
     }
 
     fn has(&self, map: &str, key: &str) -> Result<bool, rusqlite::Error> {

@@ -23,12 +23,14 @@
 //!   when the bucket goes on. See `transfer`.
 //! - `writer`: the highest number of each writer that wrote to a bucket, kept until nobody can repeat that call. By the
 //!   bucket's name: a late repetition is recognised after the bucket is gone, too.
+//!   Two kinds are none of buckets: `mark` (see `transfer`), and `clock`, what is believed of the machine's clock, in
+//!   microseconds: see `time`.
 //! - `dead`: parts that are gone, with rows that are still to be erased: all below `below`. A bucket is deleted, a map
 //!   emptied and a log cut at the cost of a row, however much they held; what they held goes in small steps.
 //!
 //! Everything is a table that can be read with any SQLite shell. Nobody else should write to it.
 
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, config::DbConfig, wal::CheckpointMode};
 
 use super::error::DirectoryError;
 
@@ -176,6 +178,18 @@ pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", VERSIONS.len() as i64)?;
     transaction.commit()?;
+    Ok(())
+}
+
+/// Marks a database with a random number, by which it can be told from every copy of it: its schema cookie, which SQLite
+/// only ever compares. All of it is in the database's file afterwards, if nobody else has it open.
+pub(super) fn number(db: &Connection) -> Result<(), DirectoryError> {
+    // What a hostile statement must not do.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;
+    let numbered = db.pragma_update(None, "schema_version", fastrand::i32(1..i32::MAX));
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    numbered?;
+    _ = db.wal_checkpoint_v2(Some(c"main"), CheckpointMode::TRUNCATE)?;
     Ok(())
 }
 

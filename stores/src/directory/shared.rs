@@ -108,8 +108,10 @@ impl Shared {
 
     /// A connection for one of the threads, which has read something.
     pub(super) fn connect(&self, busy: Duration) -> Result<Connection, rusqlite::Error> {
-        let db = self.settings.open(&self.place.database(), false, busy)?;
+        // Another process may have it locked for a moment: it reads the log of one that was killed, or is the last to end.
+        let db = self.settings.open(&self.place.database(), false, super::MAKING)?;
         super::time::Noted::read(&db)?;
+        db.busy_timeout(busy)?;
         Ok(db)
     }
 

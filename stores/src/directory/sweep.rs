@@ -54,6 +54,8 @@ const SEGMENTS: Table = Table {
 };
 
 pub(super) struct Sweep {
+    /// Whether all empty pages are given back: there is no room on the disk.
+    pub(super) keeps_no_pages: bool,
     /// Whether the last step left something to do.
     busy: bool,
     next: Instant,
@@ -63,7 +65,7 @@ pub(super) struct Sweep {
 
 impl Sweep {
     pub(super) fn new() -> Self {
-        Self { busy: true, next: Instant::now(), writers: Walk::default() }
+        Self { keeps_no_pages: false, busy: true, next: Instant::now(), writers: Walk::default() }
     }
 
     /// Something was written: there may be more to do than was there when last looked at.
@@ -102,8 +104,9 @@ impl Sweep {
         let at = time.moment(db)?;
         let writers = at.overdue_writers(&self.writers)?;
         let free: i64 = db.pragma_query_value(None, "freelist_count", |row| row.get(0))?;
+        let spare = if self.keeps_no_pages { 0 } else { SPARE_PAGES };
         let rows = has_dead_rows(&at, grace)?;
-        self.busy = rows || !writers.overdue.is_empty() || free > SPARE_PAGES;
+        self.busy = rows || !writers.overdue.is_empty() || free > spare;
         if rows || !writers.overdue.is_empty() {
             db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             let at = time.moment(db)?;
@@ -113,7 +116,10 @@ impl Sweep {
             at.note()?;
             db.prepare_cached("COMMIT")?.execute([])?;
         }
-        if free > SPARE_PAGES {
+        if at.has_news() {
+            note_news(time, db)?;
+        }
+        if free > spare {
             give_back(db, PAGES)?;
         }
         // A step takes no more than a fraction of the time, however slow the disk.
@@ -124,6 +130,26 @@ impl Sweep {
             self.next = Instant::now() + if is_through { REST } else { LOOK };
         }
         Ok(())
+    }
+}
+
+/// Stores what other processes have to know of the clock. On a full disk that has to wait: it frees nothing.
+fn note_news(time: &Time, db: &Connection) -> Result<(), Stop> {
+    let note = || -> Result<(), Stop> {
+        db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        time.moment(db)?.note()?;
+        db.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    };
+    match note() {
+        Err(stop) if Stop::is_full(&stop) => {
+            time.watch_not_stored();
+            if !db.is_autocommit() {
+                db.prepare_cached("ROLLBACK")?.execute([])?;
+            }
+            Ok(())
+        }
+        noted => noted,
     }
 }
 

@@ -1,4 +1,8 @@
 //! The store's time: never earlier than anything that was stored, and numbers that are given once.
+//!
+//! A clock that was set ahead is not believed for a minute. So that a process that starts meanwhile doesn't either, what is
+//! believed of the machine's clock is kept in the store, together with the machine's boot that it belongs to. It is kept
+//! where a writer's number would be, of a kind that no bucket has.
 
 use std::{
     cell::Cell,
@@ -9,18 +13,78 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::Connection;
+use parking_lot::Mutex;
+use rusqlite::{Connection, params};
 
-use crate::{Clock, FailureCode, clock::micros, failure};
+use super::error::Stop;
+use crate::{
+    Clock, FailureCode,
+    clock::{ClockJump, ClockWatch, micros},
+    failure::failure,
+};
 
 /// How far ahead of the clock the newest instant stored may be.
 const MOST_AHEAD: Duration = Duration::from_secs(24 * 3600);
 
+/// By how much what is believed of the clock may differ from what is stored of it, in microseconds.
+const SLACK: u64 = 10 * 1_000_000;
+
 /// What time it is, for all threads of a store.
 pub(super) struct Time {
     clock: Arc<dyn Clock>,
+    /// None: no other process can compare its clock.
+    boot_id: Option<String>,
     /// The newest instant that anybody here was told, in milliseconds.
     latest: AtomicU64,
+    watch: Mutex<Watch>,
+}
+
+struct Watch {
+    now: ClockWatch,
+    /// As other processes find it, if it is stored.
+    stored: Option<ClockWatch>,
+}
+
+impl Watch {
+    /// Whether there is something to be stored that others can't know.
+    fn has_news(&self) -> bool {
+        let Some(stored) = self.stored else { return true };
+        self.now.jump != stored.jump || self.now.believed.abs_diff(stored.believed) > SLACK
+    }
+}
+
+/// What is stored of this boot's clock.
+fn stored_watch(db: &Connection, boot_id: &str) -> Result<Option<ClockWatch>, rusqlite::Error> {
+    let mut stored = db.prepare_cached("SELECT id, sequence FROM writer WHERE kind = 'clock' AND bucket = ?1")?;
+    let mut rows = stored.query([boot_id])?;
+    let (mut believed, mut to, mut noticed_at) = (None, None, None);
+    while let Some(row) = rows.next()? {
+        let place = match row.get_ref(0)?.as_str()? {
+            "believed" => &mut believed,
+            "jump" => &mut to,
+            "noticed" => &mut noticed_at,
+            _ => continue,
+        };
+        *place = Some(unsigned(row.get(1)?));
+    }
+    let jump = to.zip(noticed_at).map(|(to, noticed_at)| ClockJump { to, noticed_at });
+    Ok(believed.map(|believed| ClockWatch { believed, jump }))
+}
+
+fn store_watch(db: &Connection, boot_id: &str, watch: ClockWatch) -> Result<(), rusqlite::Error> {
+    forget_watch(db)?;
+    let mut store = db.prepare_cached("INSERT INTO writer VALUES ('clock', ?1, ?2, ?3, ?4)")?;
+    let jump = watch.jump.map(|jump| [("jump", jump.to), ("noticed", jump.noticed_at)]);
+    for (name, value) in [("believed", watch.believed)].into_iter().chain(jump.into_iter().flatten()) {
+        store.execute(params![boot_id, name, signed(value), i64::MAX])?;
+    }
+    Ok(())
+}
+
+/// Forgets what was believed of the machine's clock, so that it is believed whatever it shows.
+pub(super) fn forget_watch(db: &Connection) -> Result<(), rusqlite::Error> {
+    db.prepare_cached("DELETE FROM writer WHERE kind = 'clock'")?.execute([])?;
+    Ok(())
 }
 
 /// The row of `store` that moves.
@@ -45,8 +109,12 @@ impl Noted {
 }
 
 impl Time {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, latest: AtomicU64::new(0) }
+    /// For a store that was opened, going on from what others believed of the clock.
+    pub(super) fn of(db: &Connection, clock: Arc<dyn Clock>) -> Result<Self, rusqlite::Error> {
+        let boot_id = clock.boot_id();
+        let stored = boot_id.as_deref().map(|boot_id| stored_watch(db, boot_id)).transpose()?.flatten();
+        let now = stored.unwrap_or_else(|| ClockWatch::new(&*clock));
+        Ok(Self { clock, boot_id, latest: AtomicU64::new(0), watch: Mutex::new(Watch { now, stored }) })
     }
 
     /// By how much the newest instant is ahead of the machine's clock, if that is too much.
@@ -59,29 +127,50 @@ impl Time {
     ///
     /// # Errors
     /// `unavailable` if the clock must have been set back.
-    pub(super) fn moment<'c>(&self, db: &'c Connection) -> Result<Moment<'c>, super::error::Stop> {
+    pub(super) fn moment<'c>(&'c self, db: &'c Connection) -> Result<Moment<'c>, Stop> {
         let noted = Noted::read(db)?;
         if self.ahead(noted.now).is_some() {
             let message = "the store was last written more than a day in the future of this machine's clock; set the \
                            clock, or run `keepline store repair`";
             return Err(failure(FailureCode::Unavailable, "clock", message).into());
         }
-        let clock = micros(self.clock.now());
-        let seen = noted.now.max(clock / 1000);
+        let mut watch = self.watch.lock();
+        let known_jump = watch.now.jump;
+        let mut reading = watch.now.read(&*self.clock);
+        if watch.now.jump != known_jump
+            && watch.now.jump.is_some()
+            && let Some(boot_id) = &self.boot_id
+            && let Some(others) = stored_watch(db, boot_id)?
+        {
+            watch.now.learn(others);
+            watch.stored = Some(others);
+            reading = watch.now.read(&*self.clock);
+        }
+        drop(watch);
+        let seen = noted.now.max(reading.now_ms());
         let now_ms = self.latest.fetch_max(seen, Ordering::Relaxed).max(seen);
-        Ok(Moment { db, now_ms, clock, stamp: Cell::new(noted.stamp), noted })
+        let shown_ms = now_ms.max(reading.shown_ms());
+        Ok(Moment { db, time: self, now_ms, shown_ms, clock: reading.now, stamp: Cell::new(noted.stamp), noted })
     }
 
     /// What the clock shows, for who repairs.
     pub(super) fn clock_ms(&self) -> u64 {
         micros(self.clock.now()) / 1000
     }
+
+    /// What was to be stored of the clock may not have been: its transaction was rolled back.
+    pub(super) fn watch_not_stored(&self) {
+        self.watch.lock().stored = None;
+    }
 }
 
 /// A transaction of SQLite's, and the one instant at which all that is done in it happens.
 pub(super) struct Moment<'c> {
     pub(super) db: &'c Connection,
+    time: &'c Time,
     pub(super) now_ms: u64,
+    /// What the clock shows: later than `now_ms` while that is in doubt.
+    pub(super) shown_ms: u64,
     /// Microseconds.
     clock: u64,
     stamp: Cell<u64>,
@@ -96,8 +185,20 @@ impl Moment<'_> {
         stamp
     }
 
-    /// Store how far time and numbers are.
+    /// Whether there is something to be stored of the clock.
+    pub(super) fn has_news(&self) -> bool {
+        self.time.boot_id.is_some() && self.time.watch.lock().has_news()
+    }
+
+    /// Store how far time and numbers are, and what other processes have to know of the clock.
     pub(super) fn note(&self) -> Result<(), rusqlite::Error> {
+        if let Some(boot_id) = &self.time.boot_id {
+            let mut watch = self.time.watch.lock();
+            if watch.has_news() {
+                store_watch(self.db, boot_id, watch.now)?;
+                watch.stored = Some(watch.now);
+            }
+        }
         let noted = Noted { now: self.now_ms, stamp: self.stamp.get() };
         if (noted.now, noted.stamp) == (self.noted.now, self.noted.stamp) { Ok(()) } else { noted.write(self.db) }
     }

@@ -34,7 +34,7 @@ const MARK_MS: u64 = 60_000;
 impl TransferStore for DirectoryStore {
     async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
         let bucket = bucket.clone();
-        self.run(Writes::Nothing, false, move |at| Ok(at.head(&bucket)?)).await
+        self.run(Writes::Nothing, false, move |at| at.head(&bucket)).await
     }
 
     async fn entries(
@@ -48,12 +48,12 @@ impl TransferStore for DirectoryStore {
             Keyed::Map(map) => (Form::Map, text(map)),
             Keyed::Index(index) => (Form::Index, text(index)),
         };
-        self.run(Writes::Nothing, false, move |at| Ok(at.some_entries(&bucket, form, &name, &keys)?)).await
+        self.run(Writes::Nothing, false, move |at| at.some_entries(&bucket, form, &name, &keys)).await
     }
 
     async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure> {
         let (bucket, log) = (bucket.clone(), text(log));
-        self.run(Writes::Nothing, false, move |at| Ok(at.some_records(&bucket, &log, before)?)).await
+        self.run(Writes::Nothing, false, move |at| at.some_records(&bucket, &log, before)).await
     }
 
     async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure> {
@@ -67,12 +67,12 @@ impl TransferStore for DirectoryStore {
 
     async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
         let bucket = bucket.clone();
-        self.run(Writes::Nothing, false, move |at| Ok(at.weigh(&bucket)?)).await
+        self.run(Writes::Nothing, false, move |at| at.weigh(&bucket)).await
     }
 
     async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
         let (bucket, weight) = (bucket.clone(), weight.clone());
-        self.run(Writes::ToDisk, true, move |at| Ok(at.remove_if(&bucket, &weight)?)).await
+        self.run(Writes::ToDisk, true, move |at| at.remove_if(&bucket, &weight)).await
     }
 
     async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
@@ -105,7 +105,7 @@ fn text(name: &[u8]) -> String {
 
 impl Moment<'_> {
     /// A bucket whose time is not over.
-    pub(super) fn living(&self, id: &BucketId) -> Result<Option<Life>, rusqlite::Error> {
+    pub(super) fn living(&self, id: &BucketId) -> Result<Option<Life>, Stop> {
         Ok(self.find(id)?.filter(|life| !life.expiry.is_over(self.now_ms)))
     }
 
@@ -154,7 +154,7 @@ impl Moment<'_> {
         Ok(fields)
     }
 
-    fn head(&self, id: &BucketId) -> Result<Option<Head>, rusqlite::Error> {
+    fn head(&self, id: &BucketId) -> Result<Option<Head>, Stop> {
         let Some(life) = self.living(id)? else { return Ok(None) };
         let rows = Rows::new(self, life.stamp, life.expiry);
         let fields = self.fields(&life)?;
@@ -183,7 +183,7 @@ impl Moment<'_> {
         form: Form,
         name: &str,
         keys: &[String],
-    ) -> Result<Vec<Option<Vec<u8>>>, rusqlite::Error> {
+    ) -> Result<Vec<Option<Vec<u8>>>, Stop> {
         // Gone meanwhile: there are no values any more.
         let Some(life) = self.living(id)? else { return Ok(vec![None; keys.len()]) };
         let rows = Rows::new(self, life.stamp, life.expiry);
@@ -202,7 +202,7 @@ impl Moment<'_> {
         Ok(texts)
     }
 
-    fn some_records(&self, id: &BucketId, log: &str, before: u64) -> Result<Vec<Vec<u8>>, rusqlite::Error> {
+    fn some_records(&self, id: &BucketId, log: &str, before: u64) -> Result<Vec<Vec<u8>>, Stop> {
         let Some(life) = self.living(id)? else { return Ok(Vec::new()) };
         let rows = Rows::new(self, life.stamp, life.expiry);
         let part = rows.part(Form::Log, log)?;
@@ -237,7 +237,7 @@ impl Moment<'_> {
         stamps.query_map(params![id.kind.name(), id.name, self.now()], stamp)?.collect()
     }
 
-    fn weigh(&self, id: &BucketId) -> Result<Weighed, rusqlite::Error> {
+    fn weigh(&self, id: &BucketId) -> Result<Weighed, Stop> {
         let Some(life) = self.living(id)? else { return Ok(Weighed::Absent { now: self.now_ms }) };
         let digest = self.digest(&life)?;
         // A bucket is a row of the table that is listed.
@@ -280,7 +280,7 @@ impl Moment<'_> {
         Ok(digest.finish())
     }
 
-    fn remove_if(&self, id: &BucketId, weight: &Weight) -> Result<Removed, rusqlite::Error> {
+    fn remove_if(&self, id: &BucketId, weight: &Weight) -> Result<Removed, Stop> {
         let Some(life) = self.living(id)? else { return Ok(Removed::Gone) };
         if !same_instant(life.expiry.at, weight.expires_at) || self.digest(&life)? != weight.digest {
             return Ok(Removed::Differs);

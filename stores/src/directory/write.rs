@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::Connection;
+use rusqlite::{Connection, wal::CheckpointMode};
 
 use super::{
     DirectorySync,
-    error::{DirectoryError, Stop},
+    error::{DirectoryError, Stop, full},
     log_file::LogFile,
     promises::Promise,
     shared::{Answer, Request, Shared, Work, broken, timed_out},
@@ -33,6 +33,8 @@ const CHECKPOINT_PAGES: usize = 1000;
 const SPARE_PAGES: u64 = 256;
 /// Steps of clearing up for somebody who found no room.
 const MAKING_ROOM: usize = 256;
+/// Between two looks whether the reserve is there.
+const LOOK: Duration = Duration::from_millis(5);
 /// Between two tries for a lock that another process has.
 const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
@@ -55,6 +57,8 @@ pub(super) struct WriteThread {
     log_pages: Arc<AtomicUsize>,
     /// When a checkpoint was last asked for.
     asked_at: usize,
+    /// Whether there is room on the disk beside the reserve, and when that was looked at.
+    room: (bool, Instant),
 }
 
 impl WriteThread {
@@ -68,7 +72,8 @@ impl WriteThread {
             pages.store(usize::try_from(count).unwrap_or(0), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self { shared, db, log, sweep: Sweep::new(), log_pages, asked_at: 0 })
+        let room = (shared.place.keep_reserve(), Instant::now());
+        Ok(Self { shared, db, log, sweep: Sweep::new(), log_pages, asked_at: 0, room })
     }
 
     pub(super) fn run(mut self) {
@@ -82,6 +87,9 @@ impl WriteThread {
             }
             if self.sweep.is_due() && !self.shared.is_broken() {
                 self.sweep_a_little(false);
+                if !self.room.0 {
+                    self.has_room();
+                }
             }
             self.ask_for_a_checkpoint();
         }
@@ -89,8 +97,15 @@ impl WriteThread {
         shared.disconnect(db);
     }
 
-    fn serve(&mut self, requests: Vec<Request>) {
+    fn serve(&mut self, mut requests: Vec<Request>) {
         self.sweep.expect_work();
+        if !self.has_room() {
+            // What is free is for what frees more.
+            let (freeing, others) = requests.into_iter().partition(frees);
+            let failure = full(self.shared.settings.max_bytes);
+            Vec::into_iter(others).for_each(|request: Request| request.answer(Err(failure.clone())));
+            requests = freeing;
+        }
         let mut served = self.serve_together(requests, Undo::All);
         if let Err((Stop::Refused(_), requests)) = served {
             served = self.serve_together(requests, Undo::Each);
@@ -119,7 +134,14 @@ impl WriteThread {
         // Removing takes room, too, before it gives some back.
         let served = if stop.is_full() && frees {
             _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
-            let served = self.serve_together(requests, Undo::Each);
+            let mut served = self.serve_together(requests, Undo::Each);
+            if let Err((stop, requests)) = served {
+                served = if stop.is_full() && self.give_reserve() {
+                    self.serve_together(requests, Undo::Each)
+                } else {
+                    Err((stop, requests))
+                };
+            }
             _ = self.shared.settings.limit(&self.db, 0);
             served
         } else {
@@ -219,13 +241,19 @@ impl WriteThread {
     }
 
     fn deliver(&self, requests: Vec<Request>, answers: Vec<Result<Answer, Failure>>) {
-        if self.shared.sync == DirectorySync::Always {
-            self.shared.syncs.fetch_add(1, Ordering::Relaxed);
-            if let Err(error) = self.log.sync(&self.db) {
-                self.shared.mark_broken(&error);
-                requests.into_iter().for_each(|request| request.answer(Err(broken())));
-                return;
+        let kept = match self.shared.sync {
+            DirectorySync::Always => {
+                self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+                self.log.sync(&self.db)
             }
+            DirectorySync::Off => self.log.check_place(&self.db),
+            // With the sync that is to come.
+            DirectorySync::Group => Ok(()),
+        };
+        if let Err(error) = kept {
+            self.shared.mark_broken(&error);
+            requests.into_iter().for_each(|request| request.answer(Err(broken())));
+            return;
         }
         let mut promises = Vec::with_capacity(requests.len());
         for (request, answer) in requests.into_iter().zip(answers) {
@@ -256,18 +284,46 @@ impl WriteThread {
         if !self.db.is_autocommit() {
             _ = self.execute("ROLLBACK");
         }
+        self.shared.time.watch_not_stored();
     }
 
     /// Whether others had the database locked.
     fn sweep_a_little(&mut self, at_once: bool) -> bool {
-        let swept = self.sweep.step(&self.shared.time, &self.db, at_once);
-        self.roll_back();
+        let mut swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+        if swept.as_ref().is_err_and(Stop::is_full) {
+            self.roll_back();
+            if self.give_reserve() {
+                swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+            }
+        }
+        if !self.room.0 {
+            // So that the log begins again, in place of growing.
+            self.shared.checkpoint(&self.db, CheckpointMode::TRUNCATE);
+        }
         let Err(stop) = swept else { return false };
+        self.roll_back();
         self.sweep.rest();
         if !stop.is_busy() {
             self.shared.told(&stop);
         }
         stop.is_busy()
+    }
+
+    /// Whether there is room on the disk beside the reserve, which is made again as soon as there is.
+    fn has_room(&mut self) -> bool {
+        if self.room.1.elapsed() >= LOOK {
+            self.room = (self.shared.place.keep_reserve(), Instant::now());
+            self.sweep.keeps_no_pages = !self.room.0;
+        }
+        self.room.0
+    }
+
+    /// Use the reserve. False: there is none.
+    fn give_reserve(&mut self) -> bool {
+        let is_given = self.shared.place.give_reserve();
+        self.room = (false, Instant::now());
+        self.sweep.keeps_no_pages = true;
+        is_given
     }
 
     /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.

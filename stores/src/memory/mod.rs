@@ -5,8 +5,9 @@
 //! logarithm that creating one and renewing a sliding expiry pay. What a transaction takes in bytes and pieces is
 //! bounded by the contract's limits, and what ends is freed after the lock is given back. Expired buckets go when somebody asks
 //! for them, when room is needed, and a few with each creation; where the limits ask for it, so do the sessions that were
-//! used longest ago. What a bucket is, and what a transaction makes of
-//! it, is in `bucket`; here is the table of buckets, with its limits.
+//! used longest ago. A bucket that has expired only by a clock that was set ahead within the last minute is
+//! left alone. What a bucket is, and what a transaction makes of it, is in `bucket`; here is the table of buckets, with its
+//! limits.
 
 mod recency;
 mod shelves;
@@ -25,7 +26,7 @@ use self::state::State;
 use super::{
     BucketId, BucketKind, BucketPage, Clock, Deadline, Deletion, Failure, Receipt, Store, StoreCapabilities,
     SystemClock, Transaction, Writer, check,
-    clock::micros,
+    clock::{ClockReading, ClockWatch},
     names::{check_bucket, check_token},
 };
 
@@ -84,18 +85,16 @@ impl MemoryStore {
 
     /// An empty store that goes by the given clock.
     pub fn with_clock(limits: MemoryLimits, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, state: Mutex::new(State::new(limits)) }
-    }
-
-    /// Microseconds since 1970.
-    fn now(&self) -> u64 {
-        micros(self.clock.now())
+        let watch = ClockWatch::new(&*clock);
+        Self { clock, state: Mutex::new(State::new(limits, watch)) }
     }
 
     /// Works on the state. What ends by that is freed when nobody waits for the lock any more.
-    fn locked<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    fn locked<T>(&self, work: impl FnOnce(&mut State, ClockReading) -> T) -> T {
         let mut state = self.state.lock();
-        let result = work(&mut state);
+        // The clock is read under the lock: time must not run backwards between two calls.
+        let at = state.watch.read(&*self.clock);
+        let result = work(&mut state, at);
         let removed = std::mem::take(&mut state.removed);
         drop(state);
         drop(removed);
@@ -124,8 +123,7 @@ impl Default for MemoryStore {
 impl Store for MemoryStore {
     async fn transact(&self, writer: &Writer, transaction: &Transaction, _: Deadline) -> Result<Receipt, Failure> {
         check::transaction(transaction, &CAPABILITIES)?;
-        // The clock is read under the lock: time must not run backwards between two transactions.
-        self.locked(|state| state.transact(self.now(), writer, transaction))
+        self.locked(|state, at| state.transact(at, writer, transaction))
     }
 
     async fn list_buckets(
@@ -135,8 +133,7 @@ impl Store for MemoryStore {
         limit: u32,
         _: Deadline,
     ) -> Result<BucketPage, Failure> {
-        let state = self.state.lock();
-        Ok(state.shelves.of(kind).list(self.now() / 1000, cursor, limit))
+        Ok(self.locked(|state, at| state.shelves.of(kind).list(at.now_ms(), cursor, limit)))
     }
 
     async fn delete_bucket(
@@ -151,7 +148,7 @@ impl Store for MemoryStore {
         if let Some(incarnation) = incarnation {
             check_token("incarnation", incarnation)?;
         }
-        self.locked(|state| state.delete(self.now() / 1000, writer, bucket, incarnation, max_keys))
+        self.locked(|state, at| state.delete(at, writer, bucket, incarnation, max_keys))
     }
 
     fn capabilities(&self) -> StoreCapabilities {

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     BucketId, BucketKind, Deletion, Failure, FailureCode, Status, Writer,
     bucket::{Bucket, Removed},
-    failure,
+    clock::{ClockReading, ClockWatch},
+    failure::{expiry_in_doubt, failure},
 };
 
 /// How many dead buckets a creation clears away at most. More than one, so that the dead become fewer
@@ -58,6 +59,7 @@ impl Used {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) limits: MemoryLimits,
+    pub(super) watch: ClockWatch,
     pub(super) shelves: Shelves,
     /// The buckets that expire, soonest first.
     pub(super) expiries: BTreeSet<Appointment>,
@@ -73,10 +75,11 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(limits: MemoryLimits) -> Self {
+    pub(super) fn new(limits: MemoryLimits, watch: ClockWatch) -> Self {
         Self {
             recency: Recency::new(limits.session_limit_policy),
             limits,
+            watch,
             shelves: Shelves::default(),
             expiries: BTreeSet::new(),
             retired: VecDeque::new(),
@@ -100,15 +103,15 @@ impl State {
         slot
     }
 
-    /// `clock_ms` is what the clock shows.
     pub(super) fn delete(
         &mut self,
-        clock_ms: u64,
+        at: ClockReading,
         writer: &Writer,
         id: &BucketId,
         incarnation: Option<&str>,
         max_keys: u32,
     ) -> Result<Deletion, Failure> {
+        let clock_ms = at.now_ms();
         let mut now_ms = clock_ms;
         if let Some(slot) = self.slot_mut(id) {
             now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
@@ -116,6 +119,9 @@ impl State {
                 return Ok(deleted_nothing(Status::Repeated, now_ms));
             }
             let bucket = slot.bucket.as_ref().filter(|bucket| !bucket.expiry.is_over(now_ms));
+            if bucket.is_some_and(|bucket| bucket.expiry.is_over(at.shown_ms())) {
+                return Err(expiry_in_doubt());
+            }
             if let (Some(bucket), Some(asked)) = (bucket, incarnation)
                 && bucket.incarnation != asked
             {

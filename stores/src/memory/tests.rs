@@ -15,7 +15,7 @@ use crate::{
     AppendOperation, DescribeOperation, Entry, ExistingLife, FailureCode, IncrementOperation, LeaseOperation,
     ManualClock, NewLife, Opening, Operation, Outcome, PositionMark, PositionedRecord, PutOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Status, TimeToLive, bucket::Bucket,
-    names::VALUES,
+    clock::micros, names::VALUES,
 };
 
 mod eviction;

@@ -5,18 +5,19 @@ use crate::{
     BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
     bucket::{Bucket, Found, Step, may_write, open, receipt, receipt_without, renews},
     check,
+    clock::ClockReading,
+    failure::expiry_in_doubt,
 };
 
 impl State {
-    /// `clock` is in microseconds.
     pub(super) fn transact(
         &mut self,
-        clock: u64,
+        at: ClockReading,
         writer: &Writer,
         transaction: &Transaction,
     ) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
-        let clock_ms = clock / 1000;
+        let (clock, clock_ms) = (at.now, at.now_ms());
         let writes = check::writes(operations);
         // A second round only when room had to be made first.
         while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
@@ -32,6 +33,9 @@ impl State {
                 }
                 break;
             };
+            if bucket.expiry.is_over(at.shown_ms()) {
+                return Err(expiry_in_doubt());
+            }
             let repeated = may_write(opening, operations) && slot.writers.has_seen(writer, now_ms);
             let step = open(opening, Found::Alive(&bucket.incarnation), repeated);
             if let Step::Refuse(status) = step {
@@ -85,7 +89,7 @@ impl State {
         }
     }
 
-    /// Create a bucket that is not there, with all that the transaction does to it.
+    /// Create a bucket that is not there, with all that the transaction does to it. `clock` is in microseconds.
     fn create(&mut self, clock: u64, writer: &Writer, transaction: &Transaction) -> Result<Receipt, Failure> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let now_ms = clock / 1000;

@@ -56,7 +56,7 @@ pub unsafe extern "C" fn write(file: c_int, data: *const c_void, length: size_t)
     // SAFETY: the caller's promise about `data` is handed on.
     let call = || unsafe { libc::syscall(SYS_write, file, data, length) as ssize_t };
     let Some((disk, node)) = disk_of(file) else { return call() };
-    disk.write(node, position(file), || written(data, call()))
+    disk.write(node, position(file), length, || written(data, call())).unwrap_or_else(no_room) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -64,7 +64,8 @@ pub unsafe extern "C" fn pwrite64(file: c_int, data: *const c_void, length: size
     // SAFETY: as above.
     let call = || unsafe { libc::syscall(SYS_pwrite64, file, data, length, at) as ssize_t };
     let Some((disk, node)) = disk_of(file) else { return call() };
-    disk.write(node, u64::try_from(at).unwrap_or(0), || written(data, call()))
+    let at = u64::try_from(at).unwrap_or(0);
+    disk.write(node, at, length, || written(data, call())).unwrap_or_else(no_room) as ssize_t
 }
 
 #[unsafe(no_mangle)]
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn ftruncate64(file: c_int, length: off_t) -> c_int {
     // SAFETY: no memory is involved.
     let call = || unsafe { libc::syscall(SYS_ftruncate, file, length) as c_int };
     let Some((disk, node)) = disk_of(file) else { return call() };
-    disk.resize(node, u64::try_from(length).unwrap_or(0), call)
+    disk.resize(node, u64::try_from(length).unwrap_or(0), call).unwrap_or_else(no_room)
 }
 
 #[unsafe(no_mangle)]
@@ -112,9 +113,18 @@ fn sync(file: c_int) -> c_int {
         Some((disk, node)) if !disk.sync(node) => {}
         _ => return 0,
     }
+    failed(libc::EIO)
+}
+
+/// What a call returns on a full disk.
+fn no_room<T: From<i8>>() -> T {
+    failed(libc::ENOSPC)
+}
+
+fn failed<T: From<i8>>(why: c_int) -> T {
     // SAFETY: the address is this thread's own error number.
-    unsafe { *libc::__errno_location() = libc::EIO };
-    -1
+    unsafe { *libc::__errno_location() = why };
+    T::from(-1)
 }
 
 #[unsafe(no_mangle)]

@@ -56,6 +56,24 @@ struct State {
     nodes: HashMap<Node, File>,
     syncs: Syncs,
     sync_time: Duration,
+    /// Bytes that all files have room for; none: there is no end.
+    capacity: Option<u64>,
+}
+
+impl State {
+    /// Whether a file may reach to there.
+    fn has_room(&self, root: &Path, node: Node, end: u64) -> bool {
+        let Some(capacity) = self.capacity else { return true };
+        let files = fs::read_dir(root).into_iter().flatten().flatten().filter_map(|entry| entry.metadata().ok());
+        let (mut used, mut length) = (0, 0);
+        for file in files {
+            used += file.len();
+            if Node(file.dev(), file.ino()) == node {
+                length = file.len();
+            }
+        }
+        end <= length || used + (end - length) <= capacity
+    }
 }
 
 static RECORDED: Mutex<Vec<Arc<Disk>>> = Mutex::new(Vec::new());
@@ -105,6 +123,11 @@ impl Disk {
         locked(&self.state).sync_time = time;
     }
 
+    /// How many bytes the disk has room for, in all files; none: no limit.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        locked(&self.state).capacity = bytes;
+    }
+
     pub(crate) fn any_is_recorded() -> bool {
         COUNT.load(Ordering::Relaxed) > 0
     }
@@ -145,22 +168,36 @@ impl Disk {
     }
 
     /// The call is made under the lock, so that the order of the changes is that of the record.
-    pub(crate) fn write<'a>(&self, node: Node, at: u64, call: impl FnOnce() -> (isize, &'a [u8])) -> isize {
+    /// None: there is no room for so many bytes.
+    pub(crate) fn write<'a>(
+        &self,
+        node: Node,
+        at: u64,
+        length: usize,
+        call: impl FnOnce() -> (isize, &'a [u8]),
+    ) -> Option<isize> {
         let mut state = locked(&self.state);
+        if !state.has_room(&self.root, node, at + length as u64) {
+            return None;
+        }
         let (returned, data) = call();
         if let (Some(&file), false) = (state.nodes.get(&node), data.is_empty()) {
             state.recording.note(Change::Write { file, at, data: data.into() });
         }
-        returned
+        Some(returned)
     }
 
-    pub(crate) fn resize(&self, node: Node, length: u64, call: impl FnOnce() -> i32) -> i32 {
+    /// None: there is no room for that length.
+    pub(crate) fn resize(&self, node: Node, length: u64, call: impl FnOnce() -> i32) -> Option<i32> {
         let mut state = locked(&self.state);
+        if !state.has_room(&self.root, node, length) {
+            return None;
+        }
         let returned = call();
         if let (Some(&file), 0) = (state.nodes.get(&node), returned) {
             state.recording.note(Change::Resize { file, length });
         }
-        returned
+        Some(returned)
     }
 
     /// Whether it succeeds.

@@ -168,6 +168,19 @@ impl StoreUnderTest {
         }
     }
 
+    /// Whether the store goes by a clock of this process. Redis has its own.
+    pub fn has_clock_to_set(&self) -> bool {
+        !matches!(self.backing, Backing::Redis(_))
+    }
+
+    /// Set the store's clock ahead, while no time passes.
+    pub fn set_clock_ahead(&self, by: Duration) {
+        match &self.backing {
+            Backing::Memory(clock) | Backing::Directory(clock, _) => clock.jump_ahead(by),
+            Backing::Redis(_) => panic!("Redis goes by its own clock"),
+        }
+    }
+
     /// Send a transaction once.
     pub async fn try_send(&self, transaction: &Transaction) -> Result<Receipt, Failure> {
         self.store.transact(&self.next_writer(), transaction, Deadline::NEVER).await

@@ -8,6 +8,8 @@ mod care;
 mod clock;
 #[path = "directory/damage.rs"]
 mod damage;
+#[path = "directory/files.rs"]
+mod files;
 #[path = "directory/locks.rs"]
 mod locks;
 #[path = "directory/opening.rs"]

@@ -37,6 +37,13 @@ impl Running {
         line
     }
 
+    /// The first line of what is told.
+    pub(super) fn error_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
+    }
+
     /// The exit code, in time, and what was told.
     pub(super) fn end_with_errors(&mut self) -> (Option<i32>, String) {
         let (code, mut told) = (self.end(), String::new());

@@ -163,3 +163,43 @@ fn is_shared_by_processes() {
     }
     assert_eq!(memory(&path, "b")["answer_count"], 400);
 }
+
+#[test]
+fn a_command_that_adds_nothing_makes_no_store() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("mmeory").to_str().unwrap().to_owned();
+    for command in [
+        "session list",
+        "session show a",
+        "session get a k",
+        "session messages a",
+        "session describe a",
+        "session grep a 0 word",
+        "session window a",
+        "session delete a",
+        "session clear a",
+        "session clear-all --yes",
+        "session upkeep a",
+        "session remove a 0",
+        "user list u",
+        "user sessions u",
+        "user search u word",
+        "user forget u --yes",
+        "stats",
+        "explain a",
+        "recall a word",
+        "recall rebuild --all",
+        "memories --user u word",
+        "health",
+        "store check",
+    ] {
+        let arguments = ["--profile", "chat", "--set=recall=session", "--dir", &path];
+        let ran = call(&[&command.split(' ').collect::<Vec<_>>()[..], &arguments].concat(), b"");
+        assert_ne!(ran.code, 0, "{command}: {ran:?}");
+        let told = format!("{}{}", ran.err, ran.text());
+        assert!(told.contains("there is no store in") && told.contains("mmeory"), "{command}: {ran:?}");
+        assert!(!Path::new(&path).exists(), "{command}");
+    }
+    call(&["session", "put", "a", "k", "1", "--dir", &path], b"").ok();
+    assert_eq!(call(&["session", "get", "a", "k", "--dir", &path], b"").ok().text(), "1\n");
+}

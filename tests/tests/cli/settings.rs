@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{answer, call, question, transcripts::Place};
+use super::{answer, call, coprocess::Running, question, servers, transcripts::Place};
 
 fn settings(window: Option<u64>, reserve: Option<u64>, budget: Option<u64>, model: Option<&str>) -> Value {
     json!({"max_context_tokens": budget, "context_window": window, "reserve_tokens": reserve, "model": model})
@@ -97,4 +97,52 @@ fn lines_are_found_in_a_result_that_was_cut() {
     assert_eq!((&told["lines"], &told["next"]), (&json!([line]), &Value::Null));
     let absent = place.ran(&["session", "grep", "a", "9", "needle"]);
     assert!(absent.code == 1 && absent.err.contains("no message at position 9"), "{absent:?}");
+}
+
+#[test]
+fn commands_that_read_need_no_flags_and_a_run_with_other_settings_is_warned() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("memory").to_str().unwrap().to_owned();
+    let redis = servers::start();
+    let url = format!("redis_url={}", servers::url(&redis));
+    for store in [&["--dir", &path][..], &["--profile", "redis", "--set", &url]] {
+        let with = |arguments: &[&str]| -> Vec<String> {
+            [arguments, store].concat().into_iter().map(str::to_owned).collect()
+        };
+        let call =
+            |arguments: &[String], input: &[u8]| call(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), input);
+        let said = question("a", "Where is my dog?") + &answer("Bruno is in the garden.");
+        let chat = ["--set=conversation=true"];
+        let ran = call(&with(&[&["run"][..], &chat].concat()), said.as_bytes()).ok();
+        assert_eq!(ran.err, "", "there was nothing yet that it could differ from");
+        // What the store shows is enough to read it.
+        for command in
+            ["session messages a", "session describe a", "session window a", "explain a", "session grep a 1 garden"]
+        {
+            let ran = call(&with(&command.split(' ').collect::<Vec<_>>()), b"").ok();
+            assert!(ran.text().contains("garden") || command.contains("describe"), "{command}: {ran:?}");
+        }
+        // On one connection, so that the warning comes before what ends the run.
+        let run = |arguments: &[&str]| {
+            let arguments = with(&[&["run"][..], arguments].concat());
+            let mut running = Running::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            running.send(&question("a", "?"));
+            running.line();
+            let told = running.error_line();
+            drop(running.child.stdin.take());
+            assert_eq!(running.end(), Some(0));
+            told
+        };
+        assert!(run(&[]).contains("add --profile chat or --set conversation=true"));
+        assert!(run(&["--set=conversation=true", "--set=recall=session"]).contains("keepline recall rebuild --all"));
+        let nothing = call(&with(&["recall", "a", "zeppelin", "--set=recall=session"]), b"").ok();
+        assert!(nothing.err.contains("has no index yet"), "{nothing:?}");
+        call(&with(&["recall", "rebuild", "--all", "--set=recall=session"]), b"").ok();
+        let found = call(&with(&["recall", "a", "dog"]), b"").ok();
+        assert!(found.text().contains("garden"), "{found:?}");
+        assert!(run(&chat).contains("add --set recall=session"));
+        // What is chosen holds, whatever the store shows.
+        let off = call(&with(&["session", "window", "a", "--set=conversation=false"]), b"");
+        assert!(off.code == 2 && off.err.contains("conversations are off"), "{off:?}");
+    }
 }

@@ -133,3 +133,30 @@ fn returns_what_was_deleted_to_the_disk_while_the_store_is_used() {
     let told = store(&path, &["compact"]).ok();
     assert!(told.text().contains("returned to the disk"), "{told:?}");
 }
+
+#[test]
+fn restores_a_backup_in_place_of_a_store_after_asking() {
+    let (parent, path) = filled(2);
+    let backup = beside(&parent, "backup");
+    store(&path, &["backup", &backup]).ok();
+    let remembered = memory(&path, "s0");
+    call(&["run", "--dir", &path], (question("s0", "?") + &answer("later")).as_bytes()).ok();
+    assert_ne!(memory(&path, "s0"), remembered);
+    let ran = store(&path, &["restore", &backup]);
+    assert!(ran.code == 2 && ran.err.contains(&path) && ran.err.contains("--yes"), "{ran:?}");
+    assert_ne!(memory(&path, "s0"), remembered);
+    let mut running = Running::start(&["run", "--dir", &path]);
+    running.send(&question("s0", "?"));
+    running.line();
+    let ran = store(&path, &["restore", &backup, "--yes"]);
+    assert!(ran.code == 1 && ran.err.contains("another process"), "{ran:?}");
+    drop(running.child.stdin.take());
+    assert_eq!(running.end(), Some(0));
+    let ran = store(&path, &["restore", &backup, "--yes", "--json"]).ok();
+    assert_eq!(ran.json()["directory"], path);
+    assert_eq!(memory(&path, "s0"), remembered);
+    // To a directory that is not there yet, nothing has to be confirmed.
+    let new = beside(&parent, "new");
+    store(&new, &["restore", &backup]).ok();
+    assert_eq!(memory(&new, "s0"), remembered);
+}

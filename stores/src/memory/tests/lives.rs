@@ -126,3 +126,20 @@ fn who_only_looks_renews_nothing() {
     assert_eq!([left(false), left(true), left(false)], [Some(500), Some(1000), Some(1000)]);
     assert_eq!(bench.store.state.lock().expiries.len(), 1);
 }
+
+#[test]
+fn nothing_is_cleared_away_by_a_clock_that_was_set_ahead_just_now() {
+    let mut bench = Bench::new(1000, 64 * 1024 * KIB);
+    bench.send("a", create(Some(1000)), vec![put("k", 10)]).unwrap();
+    bench.clock.jump_ahead(Duration::from_secs(24 * 3600));
+    for n in 0..10 {
+        bench.send(&format!("b{n}"), create(Some(1000)), vec![]).unwrap();
+    }
+    let failure = bench.send("a", create(None), vec![put("k", 20)]).unwrap_err();
+    assert_eq!((failure.code, &*failure.subject), (FailureCode::Unavailable, "expiry"));
+    bench.clock.go_back(Duration::from_secs(24 * 3600));
+    assert_eq!(bench.look("a"), Status::Applied);
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(bench.look("a"), Status::Expired);
+    assert_eq!(bench.look("b0"), Status::Expired, "its time is not that of the jump");
+}

@@ -80,3 +80,126 @@ fn a_day_that_nobody_used_the_store_and_more_is_none_in_the_future() {
     bench.clock.go_back(DAY - HOUR);
     assert_eq!(block_on(apply(&store, "b", existing(), [put("k", "2"), get("k")]))[1], entries(&[("k", "2")]));
 }
+
+/// What is stored of the clock of this boot, by name.
+fn believed(bench: &Bench) -> Vec<String> {
+    let raw = bench.raw();
+    let mut names = raw.prepare("SELECT id FROM writer WHERE kind = 'clock' ORDER BY id").unwrap();
+    names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+fn is_in_doubt(answer: Result<Receipt, Failure>) -> bool {
+    answer.is_err_and(|failure| (failure.code, &*failure.subject) == (FailureCode::Unavailable, "expiry"))
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_for_three_seconds_erases_nothing_and_stops_nobody() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "two-days", create_for(2 * DAY), [put("k", "1")]).await;
+        apply(&store, "for-ever", create(), [put("k", "1")]).await;
+        bench.clock.jump_ahead(3 * DAY);
+        let look = transaction("two-days", existing(), [get("k")]);
+        for opening in [existing(), create_for(DAY), create_new(), replace()] {
+            assert!(is_in_doubt(send(&store, &transaction("two-days", opening, [put("k", "2")])).await));
+        }
+        assert!(is_in_doubt(send(&store, &look).await));
+        let (mut writer, bucket) = (Writer::new(), session("two-days"));
+        let deleted = store.delete_bucket(writer.advance(), &bucket, None, 0, Deadline::NEVER).await;
+        assert_eq!(deleted.unwrap_err().subject, "expiry");
+        // Others go on, and what they store is not of that time.
+        apply(&store, "for-ever", existing(), [put("k", "2")]).await;
+        apply(&store, "new", create_for(HOUR), [put("k", "1")]).await;
+        bench.clock.advance(Duration::from_secs(3));
+        apply(&store, "for-ever", existing(), [put("k", "3")]).await;
+        directory::compact(bench.path(), &bench.options, |_, _| {}).unwrap();
+        bench.clock.go_back(3 * DAY);
+        for bucket in ["two-days", "new"] {
+            let look = transaction(bucket, existing(), [get("k")]);
+            assert_eq!(send(&store, &look).await.unwrap().outcomes, [entries(&[("k", "1")])]);
+        }
+    });
+    drop(store);
+    block_on(apply(&bench.open(), "two-days", existing(), [put("k", "2")]));
+    bench.clock.advance(HOUR);
+    assert_eq!(block_on(send(&bench.open(), &transaction("new", existing(), []))).unwrap().status, Status::Expired);
+}
+
+#[test]
+fn processes_that_start_after_a_jump_share_the_minute_of_those_that_saw_it() {
+    let bench = Bench::new();
+    block_on(apply(&bench.open(), "b", create_for(HOUR), [put("k", "1")]));
+    assert_eq!(believed(&bench), ["believed"]);
+    bench.clock.jump_ahead(3 * DAY);
+    let look = transaction("b", existing(), [get("k")]);
+    let seconds = Duration::from_secs(20);
+    for _ in 0..3 {
+        // Each is gone before the next one starts. Whoever only asks makes the jump known, too.
+        let store = bench.open();
+        assert!(is_in_doubt(block_on(send(&store, &look))));
+        block_on(until("the jump is noted", || believed(&bench) == ["believed", "jump", "noticed"]));
+        drop(store);
+        bench.clock.advance(seconds);
+    }
+    let store = bench.open();
+    let status = block_on(send(&store, &look)).unwrap().status;
+    assert!(matches!(status, Status::Expired | Status::Absent), "{status:?}");
+    block_on(until("the new time is noted", || believed(&bench) == ["believed"]));
+    // Nobody doubts it any more.
+    let created = block_on(send(&bench.open(), &transaction("c", create_for(HOUR), []))).unwrap();
+    assert!(Duration::from_millis(created.now) > bench.options.clock.now() - HOUR);
+}
+
+#[test]
+fn a_jump_ends_for_all_processes_at_one_time() {
+    let bench = Bench::new();
+    let (one, other) = (bench.open(), bench.open());
+    let look = transaction("b", existing(), [get("k")]);
+    block_on(async {
+        apply(&one, "b", create_for(HOUR), [put("k", "1")]).await;
+        bench.clock.jump_ahead(DAY);
+        assert!(is_in_doubt(send(&one, &look).await));
+        until("the jump is noted", || believed(&bench).len() == 3).await;
+        bench.clock.advance(Duration::from_secs(50));
+        // It sees only now what the first one saw before.
+        assert!(is_in_doubt(send(&other, &look).await));
+        bench.clock.advance(Duration::from_secs(10));
+        for store in [&other, &one] {
+            let status = send(store, &look).await.unwrap().status;
+            assert!(matches!(status, Status::Expired | Status::Absent), "{status:?}");
+        }
+    });
+}
+
+#[test]
+fn after_a_reboot_and_after_a_repair_the_clock_is_believed_as_it_is() {
+    let mut bench = Bench::new();
+    let look = transaction("b", existing(), [get("k")]);
+    for reboots in [true, false] {
+        block_on(apply(&bench.open(), "b", create_for(HOUR), [put("k", "1")]));
+        bench.clock.jump_ahead(DAY);
+        if reboots {
+            bench.clock = bench.clock.rebooted();
+            bench.options.clock = bench.clock.clone().into();
+        } else {
+            assert!(is_in_doubt(block_on(send(&bench.open(), &look))));
+            directory::repair(bench.path(), &bench.options).unwrap();
+        }
+        let status = block_on(send(&bench.open(), &look)).unwrap().status;
+        assert!(matches!(status, Status::Expired | Status::Absent), "{status:?}");
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_neither_moved_away_nor_replaced_by_what_is_moved_in() {
+    use keepline_stores::TransferStore as _;
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(async {
+        apply(&store, "b", create_for(HOUR), [put("k", "1")]).await;
+        bench.clock.jump_ahead(DAY);
+        assert_eq!(store.head(&session("b")).await.unwrap_err().subject, "expiry");
+        assert_eq!(store.weigh(&session("b")).await.unwrap_err().subject, "expiry");
+    });
+}

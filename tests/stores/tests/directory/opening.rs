@@ -28,7 +28,7 @@ fn a_directory_that_is_not_there_is_made_for_its_user_alone() {
     drop(store);
     let mut files: Vec<_> = fs::read_dir(&path).unwrap().map(|file| file.unwrap().file_name()).collect();
     files.sort_unstable();
-    assert_eq!(files, ["keepline.db", "keepline.lock"], "what was in the log is in the database");
+    assert_eq!(files, ["keepline.db", "keepline.lock", "keepline.reserve"], "what was in the log is in the database");
     // The same by another path, and no other's.
     let again = DirectoryStore::open(bench.path().join("a/../a/b"), bench.options.clone()).unwrap();
     assert_eq!(again.id(), id);
