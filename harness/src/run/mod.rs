@@ -70,10 +70,10 @@ use crate::{
 const WAITING_FOR_A_PIPE: usize = 256;
 /// Entries that may be under way in all.
 const UNDER_WAY: usize = 4096;
-/// How long to look for other settings in the store before the first entry, at most.
-const OTHER_SETTINGS: Duration = Duration::from_millis(100);
 /// And their bytes.
 const BYTES_UNDER_WAY: usize = 64 << 20;
+/// How long to look for other settings in the store before the first entry, at most.
+const OTHER_SETTINGS: Duration = Duration::from_millis(100);
 
 /// Run it.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {

@@ -129,7 +129,7 @@ impl Place {
     /// Of a database that ends within a page SQLite takes the rest of that page for zeros, so that whatever stood there is
     /// gone without a word. Where there is a log, it may have the page.
     pub(super) fn check_length(&self) -> Result<(), DirectoryError> {
-        if !self.has_log() && self.length(DATABASE).unwrap_or(0) % PAGE_BYTES != 0 {
+        if !self.has_log() && !self.length(DATABASE).unwrap_or(0).is_multiple_of(PAGE_BYTES) {
             return Err(DirectoryError::Damaged { detail: format!("{DATABASE} ends within a page") });
         }
         Ok(())

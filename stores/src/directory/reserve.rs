@@ -14,7 +14,7 @@ use super::{error::DirectoryError, place::Place};
 const RESERVE: &str = "keepline.reserve";
 /// Enough to delete the largest session, and to clear up after it in steps.
 const BYTES: u64 = 4 << 20;
-const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Place {
     /// Makes the reserve if it isn't there and there is room for it. False: there is none, and the disk is as good as full.
