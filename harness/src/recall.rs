@@ -76,7 +76,8 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         if recalled.is_null() {
             terminal::note("nothing is recalled for this question");
             let TranscriptArguments { session, node, .. } = &asked.transcript;
-            if node.is_none() && !is_new && lacks_index(keepline.store(), session).await.unwrap_or_default() {
+            let seeks = node.is_none() && !is_new && !seeks_nothing(&asked.query, None);
+            if seeks && lacks_index(keepline.store(), session).await.unwrap_or_default() {
                 terminal::note(&format!(
                     "session '{session}' has no index yet, as if it was kept without recall: run `keepline recall \
                      rebuild {session}` once"

@@ -86,10 +86,15 @@ pub fn watched(
     }
     let runtime = runtime::single()?;
     let done: Result<()> = runtime.block_on(async {
-        let store = if access == Access::Add { config.store()? } else { setup::existing_store(&config)? };
-        let config = store_settings::adopted(&config, &store).await;
-        let keepline = setup::keepline_on(store, plugin, &config).await?;
-        let served = serve(keepline, &config, &runtime);
+        let served = async {
+            let store = if access == Access::Add { config.store()? } else { setup::existing_store(&config)? };
+            let config = match access {
+                Access::Add => config,
+                Access::Read | Access::Change => store_settings::adopted(&config, &store).await,
+            };
+            let keepline = setup::keepline_on(store, plugin, &config).await?;
+            serve(keepline, &config, &runtime).await
+        };
         if access == Access::Read {
             return served.await;
         }

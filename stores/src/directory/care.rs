@@ -101,13 +101,14 @@ const MUST_NOT_BE: [(&str, &str); 13] = [
 pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Checked, DirectoryError> {
     let place = Place::existing(path.as_ref())?;
     share(&place)?;
-    place.check_length()?;
+    let length = place.check_length();
     // Where there is a log, whoever closes the store would write it into the database.
     let db = with_reserve(&place, || {
         let db = options.settings().open_to_look(&place.database(), MAKING, place.has_log())?;
         recognise(&db)?;
         Ok(db)
     })?;
+    length?;
     let mut problems: Vec<String> = {
         let mut check = db.prepare(&format!("PRAGMA integrity_check({MOST_PROBLEMS})"))?;
         let told = check.query_map([], |row| row.get(0))?;

@@ -48,19 +48,19 @@ impl CheckpointThread {
 }
 
 impl Shared {
-    /// Copies what is in the log to the database, as far as nobody is in the way.
-    pub(super) fn checkpoint(&self, db: &Connection, mode: CheckpointMode) {
+    /// Copies what is in the log to the database. False: somebody was in the way.
+    pub(super) fn checkpoint(&self, db: &Connection, mode: CheckpointMode) -> bool {
         if self.is_broken() {
-            return;
+            return true;
         }
-        match db.wal_checkpoint_v2(Some(c"main"), mode) {
-            Ok(_) => {}
-            Err(error) => match error.sqlite_error_code() {
-                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {}
+        if let Err(error) = db.wal_checkpoint_v2(Some(c"main"), mode) {
+            match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => return false,
                 // A full disk passes. A failed sync does not, and other failures can't be told from it.
                 Some(ErrorCode::DiskFull) => tracing::warn!(error = %error, "no room for a checkpoint"),
                 _ => self.mark_broken(&error),
-            },
+            }
         }
+        true
     }
 }

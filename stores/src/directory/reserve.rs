@@ -12,8 +12,9 @@ use std::{
 use super::{error::DirectoryError, place::Place};
 
 const RESERVE: &str = "keepline.reserve";
-/// Enough to delete the largest session, and to clear up after it in steps.
-const BYTES: u64 = 4 << 20;
+/// Enough to have in the database what the log has collected since the last checkpoint (see `write`), and then to delete the
+/// largest session and clear up after it, in steps.
+const BYTES: u64 = 8 << 20;
 static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 impl Place {

@@ -33,6 +33,8 @@ const CHECKPOINT_PAGES: usize = 1000;
 const SPARE_PAGES: u64 = 256;
 /// Steps of clearing up for somebody who found no room.
 const MAKING_ROOM: usize = 256;
+/// How long readers are waited for who keep the log from being emptied.
+const EMPTYING: Duration = Duration::from_secs(1);
 /// Between two looks whether the reserve is there.
 const LOOK: Duration = Duration::from_millis(5);
 /// Between two tries for a lock that another process has.
@@ -136,7 +138,8 @@ impl WriteThread {
             _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
             let mut served = self.serve_together(requests, Undo::Each);
             if let Err((stop, requests)) = served {
-                served = if stop.is_full() && self.give_reserve() {
+                served = if stop.is_full() {
+                    self.use_reserve();
                     self.serve_together(requests, Undo::Each)
                 } else {
                     Err((stop, requests))
@@ -292,13 +295,12 @@ impl WriteThread {
         let mut swept = self.sweep.step(&self.shared.time, &self.db, at_once);
         if swept.as_ref().is_err_and(Stop::is_full) {
             self.roll_back();
-            if self.give_reserve() {
-                swept = self.sweep.step(&self.shared.time, &self.db, at_once);
-            }
+            self.use_reserve();
+            swept = self.sweep.step(&self.shared.time, &self.db, at_once);
         }
         if !self.room.0 {
-            // So that the log begins again, in place of growing.
-            self.shared.checkpoint(&self.db, CheckpointMode::TRUNCATE);
+            // So that it begins again, in place of growing.
+            self.empty_log();
         }
         let Err(stop) = swept else { return false };
         self.roll_back();
@@ -311,19 +313,28 @@ impl WriteThread {
 
     /// Whether there is room on the disk beside the reserve, which is made again as soon as there is.
     fn has_room(&mut self) -> bool {
-        if self.room.1.elapsed() >= LOOK {
+        // While something is being cleared up, that needs the room.
+        if self.room.1.elapsed() >= LOOK && (self.room.0 || !self.sweep.is_busy()) {
             self.room = (self.shared.place.keep_reserve(), Instant::now());
             self.sweep.keeps_no_pages = !self.room.0;
         }
         self.room.0
     }
 
-    /// Use the reserve. False: there is none.
-    fn give_reserve(&mut self) -> bool {
-        let is_given = self.shared.place.give_reserve();
+    /// Make room on a full disk for what frees more: with the reserve, if it is there, and with the log.
+    fn use_reserve(&mut self) {
+        self.shared.place.give_reserve();
         self.room = (false, Instant::now());
         self.sweep.keeps_no_pages = true;
-        is_given
+        self.empty_log();
+    }
+
+    /// Have all of the log in the database and give its room back to the disk. Readers are waited for: they are soon done.
+    fn empty_log(&self) {
+        let began = Instant::now();
+        while !self.shared.checkpoint(&self.db, CheckpointMode::TRUNCATE) && began.elapsed() < EMPTYING {
+            thread::sleep(SHORTEST_PAUSE);
+        }
     }
 
     /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.

@@ -78,7 +78,7 @@ async fn a_full_disk_has_a_way_out(path: &Path, fill: impl Fn(), clear: impl Fn(
         }
     }
     let reserve = path.join("keepline.reserve");
-    let has_reserve = || fs::metadata(&reserve).is_ok_and(|file| file.len() == 4 * MIB);
+    let has_reserve = || fs::metadata(&reserve).is_ok_and(|file| file.len() == 8 * MIB);
     assert!(has_reserve());
     fill();
     let mut stored = 0;

@@ -177,7 +177,7 @@ fn a_command_that_adds_nothing_makes_no_store() {
         "session grep a 0 word",
         "session window a",
         "session delete a",
-        "session clear a",
+        "session clear a --all",
         "session clear-all --yes",
         "session upkeep a",
         "session remove a 0",
@@ -200,6 +200,6 @@ fn a_command_that_adds_nothing_makes_no_store() {
         assert!(told.contains("there is no store in") && told.contains("mmeory"), "{command}: {ran:?}");
         assert!(!Path::new(&path).exists(), "{command}");
     }
-    call(&["session", "put", "a", "k", "1", "--dir", &path], b"").ok();
-    assert_eq!(call(&["session", "get", "a", "k", "--dir", &path], b"").ok().text(), "1\n");
+    call(&["session", "create", "a", "--dir", &path], b"").ok();
+    assert_eq!(call(&["session", "list", "--dir", &path], b"").ok().text(), "a\n");
 }

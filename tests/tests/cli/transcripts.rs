@@ -99,6 +99,9 @@ fn a_conversation_is_written_read_and_corrected() {
 #[test]
 fn what_is_not_there_is_said_and_not_created() {
     let place = Place::new();
+    // So that there is a store.
+    place.ran(&["session", "create", "a"]).ok();
+    place.ran(&["session", "delete", "a"]).ok();
     for arguments in [
         &["session", "messages", "a"][..],
         &["session", "window", "a"],
@@ -112,7 +115,7 @@ fn what_is_not_there_is_said_and_not_created() {
     assert_eq!(place.told(&["session", "list"])["sessions"], json!([]));
     place.append("a", "?", "!", &[]);
     assert!(place.ran(&["session", "edit", "a", "9", "x"]).err.contains("no message at position 9"));
-    let ran = call(&["explain", "a", "--dir", &place.path], b"");
+    let ran = call(&["explain", "a", "--set=conversation=false", "--dir", &place.path], b"");
     assert!(ran.code == 2 && ran.err.contains("conversation=true"), "{ran:?}");
 }
 
