@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
+use keepline::SessionIds;
 use keepline::store::{
     BucketId, BucketKind, Failure, TransferStore,
     names::is_bucket,
@@ -63,6 +64,11 @@ pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<
             }
             None if arguments.all => all_sessions(&*store).await?,
             None => arguments.sessions.clone(),
+        };
+        let ids = SessionIds::of_options(&config.filter_options());
+        let names = match arguments.all {
+            true => names,
+            false => names.into_iter().map(|id| ids.bucket_name(&id).map_or(id.clone(), Into::into)).collect(),
         };
         let mut output = Output::open(arguments)?;
         let mut export = Export { store, bar: None, tally: Tally::default() };

@@ -181,6 +181,7 @@ impl Keepline {
             let title = as_title(said, usize::try_from(most).ok()?);
             sessions.set_title(session.into(), Some(&title)).await.ok()?;
         }
+        let session = self.session_ids().bucket_name(session)?;
         Some(Task { subject: format!("session/{session}"), name: "title".into(), state: String::new() })
     }
 }
