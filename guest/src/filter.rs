@@ -251,8 +251,7 @@ impl<H: Host> Filter<H> {
         let reads = [read, READ_ID];
         let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
         let opening = self.config.create();
-        let transaction =
-            Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations };
+        let transaction = Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations };
         let mut receipt = reply::transact(&self.host, &transaction)?;
         // Creating opens what is there and makes what is not: any other status is the store's fault.
         if !receipt.is_applied() {

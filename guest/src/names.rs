@@ -94,7 +94,9 @@ impl SessionIds {
 /// Whether a name has the form of those that are made of ids.
 pub fn is_hash(name: &str) -> bool {
     let digits = name.strip_prefix(HASHED);
-    digits.is_some_and(|digits| digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')))
+    digits.is_some_and(|digits| {
+        digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+    })
 }
 
 /// Whether this can be a key.
@@ -284,10 +286,16 @@ mod tests {
             assert_eq!((strict.name(id), hash.name(id)), (Err(why), Ok(hashed(id).into())), "{id}");
         }
         // Nobody reaches another session by the name that was made of its id.
-        assert_eq!((strict.name(&reserved), hash.name(&reserved)), (Ok((&*reserved).into()), Ok(hashed(&reserved).into())));
+        assert_eq!(
+            (strict.name(&reserved), hash.name(&reserved)),
+            (Ok((&*reserved).into()), Ok(hashed(&reserved).into()))
+        );
         let longest = "é".repeat(512);
         assert_eq!(hash.name(&longest), Ok(hashed(&longest).into()));
-        assert_eq!((hash.name(&format!("{longest}x")), hash.name("")), (Err(InvalidId::Length), Err(InvalidId::Length)));
+        assert_eq!(
+            (hash.name(&format!("{longest}x")), hash.name("")),
+            (Err(InvalidId::Length), Err(InvalidId::Length))
+        );
     }
 
     #[test]

@@ -44,8 +44,8 @@ impl SessionIds {
     ///
     /// Whoever writes a bucket whose name is a hash past the filter keeps the id in it: in map `session`, under `id`.
     pub fn bucket_name(self, id: &str) -> Option<Cow<'_, str>> {
-        let is_name =
-            (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        let is_name = (1..=128).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         match self {
             _ if is_name && !is_hash(id) => Some(id.into()),
             Self::Strict => is_name.then_some(id.into()),
@@ -77,7 +77,8 @@ impl UnusableIds {
 /// Whether a session's name has the form of those that are made of ids.
 pub fn is_hash(name: &str) -> bool {
     let digits = name.strip_prefix(HASHED).map(str::as_bytes);
-    digits.is_some_and(|digits| digits.len() == 52 && digits.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')))
+    digits
+        .is_some_and(|digits| digits.len() == 52 && digits.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7')))
 }
 
 /// A user's id that is the name of their bucket.

@@ -12,8 +12,8 @@ use crate::{
     files::{FileResolver, resolved},
     lend::LogLevel,
     options::OnStoreError,
-    session_ids::{SessionIds, UnusableIds},
     runtime::{Due, Fault, Instance, Owner, Pool, Refusal, Taken},
+    session_ids::{SessionIds, UnusableIds},
     store::{Deadline, Guard, Writer},
     tokens::TokenCounter,
 };

@@ -53,13 +53,19 @@ fn other_sessions_are_malformed() {
     ] {
         let text = format!("{{\"session_id\": {raw} }}");
         let Session::Malformed { shown: told, why } = session(&text) else { panic!("{raw}") };
-        assert_eq!((&*told, why), (shown, if raw.starts_with('"') { InvalidId::Characters } else { InvalidId::Type }), "{raw}");
+        assert_eq!(
+            (&*told, why),
+            (shown, if raw.starts_with('"') { InvalidId::Characters } else { InvalidId::Type }),
+            "{raw}"
+        );
     }
 }
 
 #[test]
 fn an_id_that_is_hashed_is_told_beside_the_name() {
-    for (raw, id) in [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")] {
+    for (raw, id) in
+        [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")]
+    {
         let text = format!("{{\"session_id\": {raw}}}");
         let metadata = Metadata::parse(&text, false, SessionIds::Hash);
         let name = SessionIds::Hash.name(id).unwrap();

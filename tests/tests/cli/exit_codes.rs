@@ -48,7 +48,8 @@ fn entries_without_memory_are_counted_at_the_end_and_fail_a_run_that_requires_it
     let ran = call(&["run"], odd.repeat(3).as_bytes()).ok();
     let told: Vec<&str> = ran.err.lines().filter(|line| line.contains("session_ids")).collect();
     assert!(told.len() == 2 && told[0].contains("'telegram:42'") && told[1].contains("123"), "{ran:?}");
-    let hashed = call(&["run", "--set", "session_ids=hash", "--require-memory"], odd.replace(":123", ":\"123\"").as_bytes());
+    let hashed =
+        call(&["run", "--set", "session_ids=hash", "--require-memory"], odd.replace(":123", ":\"123\"").as_bytes());
     assert_eq!((hashed.code, &*hashed.err), (0, ""));
 }
 

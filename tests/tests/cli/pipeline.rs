@@ -42,7 +42,8 @@ fn sessions_that_share_a_coprocess_each_get_their_own_conversation() {
         (0..SESSIONS).for_each(|session| input += &format!("telegram:{session}\tchat {session} round {round}\n"));
     }
     let url = model.url();
-    let options = ["--profile", "chat", "--set", "session_ids=hash", "--set", "model_url=", "--require-memory", "--dir"];
+    let options =
+        ["--profile", "chat", "--set", "session_ids=hash", "--set", "model_url=", "--require-memory", "--dir"];
     let arguments = [&["pipeline.py", "--model-url", &url, "--"][..], &options, &[directory.path().to_str().unwrap()]];
     let ran = python(&arguments.concat(), &input).ok();
     assert_eq!(ran.err, "");
@@ -78,8 +79,10 @@ fn a_prompt_has_summary_window_recall_and_question_in_this_order() {
     let script = "import json, sys, pipeline; print(json.dumps(pipeline.compose('question', json.load(sys.stdin))))";
     let ran = python(&["-c", script], &metadata.to_string()).ok();
     let prompt: Vec<Value> = serde_json::from_str(ran.text()).unwrap();
-    let shown: Vec<(&str, &str)> =
-        prompt.iter().map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap())).collect();
+    let shown: Vec<(&str, &str)> = prompt
+        .iter()
+        .map(|message| (message["role"].as_str().unwrap(), message["content"].as_str().unwrap()))
+        .collect();
     let expected = [
         ("user", "summary"),
         ("user", "window 1"),

@@ -243,7 +243,9 @@ fn every_command_takes_and_shows_ids_as_they_came_where_they_are_hashed() {
     }
     assert_eq!(said(&told(&["session", "messages", id])).len(), 4);
     assert_eq!(told(&["session", "upkeep", id])["tasks"]["recall"], "done");
-    assert!(told(&["recall", "rebuild", id])["sessions"] == 1 && told(&["recall", "rebuild", "--all"])["sessions"] == 1);
+    assert!(
+        told(&["recall", "rebuild", id])["sessions"] == 1 && told(&["recall", "rebuild", "--all"])["sessions"] == 1
+    );
     assert_eq!(told(&["user", "sessions", user])["sessions"][0]["session"], id);
     assert_eq!(told(&["user", "search", user, "parcel"])["found"][0]["session"], id);
     let memories = told(&["memories", "--user", user, "--threshold", "0", "Which parcel is red?"]);

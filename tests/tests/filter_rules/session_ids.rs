@@ -129,7 +129,10 @@ async fn with_hash_every_door_leads_to_the_same_session_and_shows_the_id_as_it_c
         if options == HASH {
             let of_user = sessions.user_sessions("eva@example.org", None, 0).await.unwrap().sessions;
             assert!(of_user.len() == 1 && of_user[0].starts_with(r#"{"session":"telegram:42","#), "{of_user:?}");
-            assert_eq!(sessions.messages("telegram:42".into(), MessageQuery::default()).await.unwrap().messages.len(), 3);
+            assert_eq!(
+                sessions.messages("telegram:42".into(), MessageQuery::default()).await.unwrap().messages.len(),
+                3
+            );
         }
         for id in listed {
             sessions.delete(&id).await.unwrap();
