@@ -210,7 +210,9 @@ impl Export {
     async fn session(&mut self, name: &str, is_alone: bool, out: &mut SpooledTempFile) -> Result<Done, Stop> {
         if !is_bucket(name) {
             return Err(Stop::Left(
-                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores".into(),
+                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
+                 session_ids \"hash\", any text of at most 1,024 bytes"
+                    .into(),
             ));
         }
         let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
