@@ -207,10 +207,10 @@ fn what_run_has_read_comes_out_within_its_grace() {
 
 #[test]
 fn an_interrupted_run_of_a_file_tells_how_much_of_it_is_left() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("long.jsonl");
     // More than fits into what is under way while nobody takes the output.
     const LINES: usize = 20_000;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("long.jsonl");
     let line = question("a", &"x".repeat(1000));
     fs::write(&file, line.repeat(LINES)).unwrap();
     let mut running = Running::start(&["run", file.to_str().unwrap()]);
