@@ -42,8 +42,7 @@ fn a_session_gets_its_own_conversation() {
         (0..SESSIONS).for_each(|session| input += &format!("telegram:{session}\tchat {session} round {round}\n"));
     }
     let url = model.url();
-    let options =
-        ["--profile", "chat", "--set", "session_ids=hash", "--set", "model_url=", "--require-memory", "--dir"];
+    let options = ["--profile", "chat", "--set", "session_ids=hash", "--require-memory", "--dir"];
     let arguments = [&["pipeline.py", "--model-url", &url, "--"][..], &options, &[directory.path().to_str().unwrap()]];
     let ran = python(&arguments.concat(), &input).ok();
     assert_eq!(ran.err, "");
