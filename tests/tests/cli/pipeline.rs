@@ -29,8 +29,8 @@ fn python(arguments: &[&str], input: &str) -> Ran {
 }
 
 #[test]
-fn a_session_gets_its_own_conversation() {
-    const SESSIONS: usize = 1;
+fn sessions_that_share_a_coprocess_each_get_their_own_conversation() {
+    const SESSIONS: usize = 12;
     const ROUNDS: usize = 4;
     let model = ModelServer::start(|asked| {
         let question = asked.body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
