@@ -163,7 +163,7 @@ impl WithoutMemory {
     /// By their fates.
     pub fn of(counters: &Counters) -> Self {
         Self([
-            ("without a session_id", counters.passed),
+            ("without a session, or with memory off", counters.passed),
             ("with an invalid session_id", counters.ignored),
             ("of another user's session", counters.foreign),
             ("over a limit", counters.limited),
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(WithoutMemory::of(&counters).line(6), None);
         (counters.passed, counters.ignored, counters.failed) = (1, 2, 1000);
         let without = WithoutMemory::of(&counters);
-        let told = "1003 of 1009 entries passed without memory: 1 without a session_id, 2 with an invalid session_id, \
+        let told = "1003 of 1009 entries passed without memory: 1 without a session, or with memory off, 2 with an invalid session_id, \
                     1000 because the store or the plugin failed";
         assert_eq!((without.line(1009).as_deref(), without.is_none()), (Some(told), false));
     }

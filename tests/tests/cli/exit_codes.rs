@@ -30,7 +30,7 @@ fn entries_without_memory_are_counted_at_the_end_and_fail_a_run_that_requires_it
     for (input, arguments, told) in [
         (&*good, &[][..], None),
         (&*odd, &[], Some("warning: 3 of 5 entries passed without memory: 3 with an invalid session_id")),
-        (sessionless, &[], Some("note: 1 of 1 entry passed without memory: 1 without a session_id")),
+        (sessionless, &[], Some("note: 1 of 1 entry passed without memory: 1 without a session, or with memory off")),
         (
             &*good,
             &over_redis,

@@ -128,7 +128,7 @@ fn a_hang_up_has_run_go_on_with_what_is_in_the_plugins_file_by_then() {
         running.send(&question("a", "4"));
         assert_eq!(context(&running.line())["last_answer"], "one");
         drop(running.child.stdin.take());
-        let told = "note: 1 of 8 entries passed without memory: 1 without a session_id\n".to_owned();
+        let told = "note: 1 of 8 entries passed without memory: 1 without a session, or with memory off\n".to_owned();
         assert_eq!(running.end(), (Some(0), told));
     }
 }
