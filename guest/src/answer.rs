@@ -7,11 +7,12 @@
 use keepline_json as json;
 
 use crate::conversation::commit;
+use crate::conversation::state::State;
 use crate::filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem};
 use crate::history;
 use crate::log;
 use crate::message_id::{self, MessageId};
-use crate::metadata::{Metadata, Session};
+use crate::metadata::Session;
 use crate::names::{ANSWER_COUNT, LAST_ANSWER, repr};
 use crate::reply;
 use crate::store::{Bucket, Expectation, Failure, FailureCode, Host, Opening, Operation, Status, Transaction, VALUES};
@@ -90,6 +91,12 @@ impl Parts {
     }
 }
 
+/// Whether a question of this session saw it, so that its id is kept.
+fn saw(turn: &str, session: &Session<'_>) -> bool {
+    let seen = State::parse(turn).filter(|state| !state.incarnation.is_empty());
+    matches!((seen, session), (Some(seen), Session::Named(name)) if seen.session == *name)
+}
+
 impl<H: Host> Filter<H> {
     /// An answer on its way back. `turn` is the state that its question gave.
     ///
@@ -101,17 +108,28 @@ impl<H: Host> Filter<H> {
             return AnswerReply::of(Effect::Passed);
         }
         let AnswerEntry { text, turn, .. } = *entry;
-        let metadata = Metadata::parse(entry.metadata, false);
+        let metadata = match self.read(entry.metadata, false) {
+            Ok(metadata) => metadata,
+            Err(failure) => {
+                let problem = Problem::store(&failure);
+                log::warn(&self.host, log::STORE, &["Answer not stored: ", &problem.message]);
+                return AnswerReply::with(Effect::Failed, problem);
+            }
+        };
+        if let Session::Malformed { .. } = &metadata.session {
+            let (effect, problem) = self.unbound(&metadata, "answer");
+            return AnswerReply { problem, ..AnswerReply::of(effect) };
+        }
         if let Some(options) = &self.config.conversation {
-            return match &metadata.session {
-                Session::Malformed(_) => AnswerReply::of(self.unbound(&metadata, "answer")),
-                _ => self.commit(options, entry, &metadata),
-            };
+            let reply = self.commit(options, entry, &metadata);
+            if reply.effect == Effect::Stored && metadata.session_id.is_some() && !saw(turn, &metadata.session) {
+                self.keep_id(&metadata);
+            }
+            return reply;
         }
         let named: Option<&str> = match &metadata.session {
             Session::Named(session) => Some(session),
-            Session::Malformed(_) => return AnswerReply::of(self.unbound(&metadata, "answer")),
-            Session::None => {
+            Session::None | Session::Malformed { .. } => {
                 self.unbound(&metadata, "answer");
                 None
             }
@@ -135,7 +153,11 @@ impl<H: Host> Filter<H> {
             incarnation => Opening::Existing { incarnation, renew: true },
         };
         let message_id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
-        self.store(session, opening, &value, message_id.and_then(MessageId::new).as_ref())
+        let reply = self.store(session, opening, &value, message_id.and_then(MessageId::new).as_ref());
+        if reply.effect == Effect::Stored && incarnation.is_none() {
+            self.keep_id(&metadata);
+        }
+        reply
     }
 
     pub(crate) fn invalid_turn(&self, turn: &str) {

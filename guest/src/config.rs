@@ -9,7 +9,7 @@ use keepline_json as json;
 
 use crate::conversation::options::{self, Options};
 use crate::log;
-use crate::names::{cut, repr};
+use crate::names::{SessionIds, cut, repr};
 use crate::store::{Host, Level, Opening, TimeToLive};
 
 /// When a session's time starts to run.
@@ -45,6 +45,8 @@ pub struct Config {
     pub memory_enabled: bool,
     /// See [`UnboundContext`].
     pub unbound_context: UnboundContext,
+    /// Which ids sessions may have.
+    pub session_ids: SessionIds,
     /// The longest value, as JSON.
     pub max_value_bytes: u64,
     /// The most that is attached to a question: keys and values together. By default never less than the
@@ -65,6 +67,7 @@ impl Default for Config {
             auto_summarize: true,
             memory_enabled: true,
             unbound_context: UnboundContext::Keep,
+            session_ids: SessionIds::Strict,
             max_value_bytes: 1 << 20,
             max_context_bytes: 2 << 20,
             max_keys: 1000,
@@ -98,7 +101,8 @@ pub(crate) const MAX_KEYS: u64 = 10_000;
 pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
 
 const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
-                       memory_enabled, unbound_context, max_value_bytes, max_context_bytes, max_keys";
+                       memory_enabled, unbound_context, session_ids, max_value_bytes, max_context_bytes, \
+                       max_keys";
 
 impl Config {
     /// Read a JSON object of options. Absent and null ones have their defaults.
@@ -176,6 +180,11 @@ impl Config {
                 default.unbound_context,
                 &[("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
             ),
+            "session_ids" => reader.choice(
+                &mut self.session_ids,
+                default.session_ids,
+                &[("strict", SessionIds::Strict), ("hash", SessionIds::Hash)],
+            ),
             "max_value_bytes" => reader.integer(&mut self.max_value_bytes, default.max_value_bytes, 1, MAX_BYTES),
             "max_context_bytes" => reader.integer(&mut self.max_context_bytes, 0, 1, MAX_BYTES + BESIDE_A_VALUE),
             "max_keys" => reader.integer(&mut self.max_keys, default.max_keys, MIN_KEYS, MAX_KEYS),
@@ -199,10 +208,14 @@ impl Config {
             UnboundContext::Keep => "keep",
             UnboundContext::Strip => "strip",
         };
+        let ids = match self.session_ids {
+            SessionIds::Strict => "strict",
+            SessionIds::Hash => "hash",
+        };
         let mut out = format!(
             "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
-             \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"max_value_bytes\": {}, \
-             \"max_context_bytes\": {}, \"max_keys\": {}",
+             \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"session_ids\": \"{ids}\", \
+             \"max_value_bytes\": {}, \"max_context_bytes\": {}, \"max_keys\": {}",
             in_decimal(self.session_ttl_hours),
             self.max_history,
             self.auto_summarize,

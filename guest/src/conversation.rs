@@ -84,7 +84,7 @@
 //!
 //! # What is stored
 //! Of a session, instead of log `answers` and its map `messages`: log `transcript`, records of schema 1 (`{"v": 1, "turn",
-//! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`owner`; `head`, the key of the newest
+//! "role", "content", "at", "weight", …}`; others are left alone); maps `session` (`id`, what the session's name is a hash of, if it is one; `owner`; `head`, the key of the newest
 //! message; `total`, the weight of its thread; `bytes`; `summary`, `{"text", "to", "total"}`; `settings`,
 //! `{"max_context_tokens", "context_window", "reserve_tokens", "model"}`, each where it is set; `title`; `title_of`, what
 //! that was made of; `untitled`, until

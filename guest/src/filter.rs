@@ -15,6 +15,7 @@ use crate::log;
 use crate::metadata::{Metadata, Session};
 use crate::names::{is_key, repr};
 use crate::reply::{self, Found, Outcomes};
+use crate::session_id::READ_ID;
 use crate::store::{Bucket, Failure, FoundEntries, Host, Operation, Transaction, VALUES};
 use crate::turn::Turn;
 
@@ -180,11 +181,18 @@ impl<H: Host> Filter<H> {
     /// A question on its way to the model.
     pub fn question(&self, entry: &QuestionEntry<'_>) -> QuestionReply {
         let strips = self.config.unbound_context == UnboundContext::Strip;
-        let metadata = Metadata::parse(entry.metadata, strips);
+        let metadata = match self.read(entry.metadata, strips) {
+            Ok(metadata) => metadata,
+            Err(failure) => {
+                let problem = Problem::store(&failure);
+                log::warn(&self.host, log::STORE, &["No memory for a question: ", &problem.message]);
+                return QuestionReply { problem: Some(problem), ..QuestionReply::untouched(Effect::Failed) };
+            }
+        };
         let session = match &metadata.session {
             Session::Named(session) => session,
-            Session::None | Session::Malformed(_) => {
-                let effect = self.unbound(&metadata, "question");
+            Session::None | Session::Malformed { .. } => {
+                let (effect, invalid) = self.unbound(&metadata, "question");
                 if metadata.withheld {
                     let what = "Replaced metadata of a question by {}: nobody can read them, and they may hold a \
                                 memory_context or the like";
@@ -194,7 +202,7 @@ impl<H: Host> Filter<H> {
                 return QuestionReply {
                     metadata: if strips { metadata.stripped() } else { None },
                     effect: if problem.is_some() { Effect::Failed } else { effect },
-                    problem,
+                    problem: problem.or(invalid),
                     ..QuestionReply::untouched(effect)
                 };
             }
@@ -240,9 +248,10 @@ impl<H: Host> Filter<H> {
     ) -> Result<(), Failure> {
         let Config { max_keys, max_context_bytes, .. } = self.config;
         let read = Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes };
+        let reads = [read, READ_ID];
+        let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
         let opening = self.config.create();
-        let transaction =
-            Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations: &[read] };
+        let transaction = Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations };
         let mut receipt = reply::transact(&self.host, &transaction)?;
         // Creating opens what is there and makes what is not: any other status is the store's fault.
         if !receipt.is_applied() {
@@ -250,7 +259,11 @@ impl<H: Host> Filter<H> {
         }
         reply.turn = Turn::write(session, &receipt.incarnation);
         let incarnation = std::mem::take(&mut receipt.incarnation);
-        let found = Outcomes::of(receipt).entries()?;
+        let mut outcomes = Outcomes::of(receipt);
+        let found = outcomes.entries()?;
+        if metadata.session_id.is_some() && outcomes.text()?.is_none() {
+            self.keep_id(metadata);
+        }
         self.attach(Bucket::session(session), &incarnation, metadata, found, reply)
     }
 
@@ -328,16 +341,16 @@ impl<H: Host> Filter<H> {
     }
 
     /// An entry whose metadata name no session that could be used: say why, if there is a reason.
-    pub(crate) fn unbound(&self, metadata: &Metadata<'_>, lane: &str) -> Effect {
+    pub(crate) fn unbound(&self, metadata: &Metadata<'_>, lane: &str) -> (Effect, Option<Problem>) {
         match &metadata.session {
-            Session::Malformed(shown) => {
+            Session::Malformed { shown, why } => {
                 log::debug(&self.host, |line| {
                     line.push_str("Ignoring invalid session_id in ");
                     line.push_str(lane);
                     line.push_str(" metadata: ");
                     line.push_str(shown);
                 });
-                Effect::Ignored
+                (Effect::Ignored, Some(self.invalid_id(shown, *why)))
             }
             Session::None | Session::Named(_) => {
                 if metadata.unreadable {
@@ -347,7 +360,7 @@ impl<H: Host> Filter<H> {
                         line.push_str(" metadata: no session");
                     });
                 }
-                Effect::Passed
+                (Effect::Passed, None)
             }
         }
     }

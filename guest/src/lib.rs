@@ -31,6 +31,7 @@ pub mod metadata;
 pub mod names;
 mod oversize;
 mod reply;
+mod session_id;
 pub mod sessions;
 pub mod store;
 pub mod turn;

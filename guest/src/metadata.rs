@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use keepline_json as json;
 
-use crate::names::{is_session, repr_json};
+use crate::names::{InvalidId, SessionIds, repr_json};
 
 const SESSION: &str = "session_id";
 const MESSAGE: &str = "message_id";
@@ -23,9 +23,14 @@ const OWN: (&str, [&str; 7]) = ("memory", ["context", "messages", "summary", "re
 pub enum Session<'a> {
     /// Nothing, or something that Python takes for nothing: null, an empty text, 0, false.
     None,
-    /// What they say can't be a session id; here it is as Python would show it.
-    Malformed(String),
-    /// A session id.
+    /// What they say can't be a session id.
+    Malformed {
+        /// As Python would show it.
+        shown: String,
+        /// Why not.
+        why: InvalidId,
+    },
+    /// The session's name.
     Named(Cow<'a, str>),
 }
 
@@ -35,6 +40,8 @@ pub struct Metadata<'a> {
     text: &'a str,
     /// The session it names.
     pub session: Session<'a>,
+    /// The id that the session's name was made of, if that is another text.
+    pub session_id: Option<Cow<'a, str>>,
     /// The id of the message, if it is a text and not an empty one.
     pub message_id: Option<Cow<'a, str>>,
     /// Whether it was looked through and is not a JSON object.
@@ -53,10 +60,11 @@ impl<'a> Metadata<'a> {
     /// Look for a session and a message id, and for members that are the filter's own if there is one or `unbound`
     /// asks for them anyway. Then metadata that nobody can read, but that may hold such a member for a reader who
     /// guesses (one of JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
-    pub fn parse(text: &'a str, unbound: bool) -> Self {
+    pub fn parse(text: &'a str, unbound: bool, ids: SessionIds) -> Self {
         let mut metadata = Self {
             text,
             session: Session::None,
+            session_id: None,
             message_id: None,
             unreadable: false,
             withheld: false,
@@ -110,9 +118,34 @@ impl<'a> Metadata<'a> {
             metadata.cuts.push(from..end);
         }
         metadata.end = end;
-        metadata.session = session.map_or(Session::None, read_session);
+        if let Some(raw) = session {
+            metadata.read_session(raw, ids);
+        }
         metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
         metadata
+    }
+
+    fn read_session(&mut self, raw: &'a str, ids: SessionIds) {
+        let malformed = |why| Session::Malformed { shown: repr_json(raw), why };
+        let Some(id) = json::string(raw) else {
+            self.session = if is_falsy(raw) { Session::None } else { malformed(InvalidId::Type) };
+            return;
+        };
+        if id.is_empty() {
+            return;
+        }
+        let made = ids.name(&id).map(|name| match name {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(name) => Some(name),
+        });
+        self.session = match made {
+            Ok(None) => Session::Named(id),
+            Ok(Some(name)) => {
+                self.session_id = Some(id);
+                Session::Named(name.into())
+            }
+            Err(why) => malformed(why),
+        };
     }
 
     /// The metadata without the filter's own members; none: there is none in them.
@@ -216,16 +249,6 @@ fn around(text: &str, rare: char, is_wanted: impl Fn(&str, &str) -> bool) -> boo
         text.split_at_checked(at)
             .is_some_and(|(before, rest)| rest.strip_prefix(found).is_some_and(|after| is_wanted(before, after)))
     })
-}
-
-fn read_session(raw: &str) -> Session<'_> {
-    match json::string(raw) {
-        Some(name) if name.is_empty() => Session::None,
-        Some(name) if is_session(&name) => Session::Named(name),
-        Some(_) => Session::Malformed(repr_json(raw)),
-        None if is_falsy(raw) => Session::None,
-        None => Session::Malformed(repr_json(raw)),
-    }
 }
 
 /// Whether Python takes a JSON value that is no string for false.

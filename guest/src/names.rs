@@ -26,6 +26,79 @@ pub fn is_session(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
+/// Longer ids are refused where others are hashed, too: they are kept with their sessions.
+const ID_MAX: usize = 1024;
+
+/// Which ids sessions may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionIds {
+    /// `[A-Za-z0-9_-]{1,128}`, as in the original node; of a hash's form only those of sessions that are there and keep no
+    /// other id.
+    #[default]
+    Strict,
+    /// Any text of at most 1,024 bytes: what is not allowed otherwise, or has a hash's form, is hashed.
+    Hash,
+}
+
+/// Why a session can't have an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidId {
+    /// It is not a text.
+    Type,
+    /// It is too long.
+    Length,
+    /// It has other characters than are allowed.
+    Characters,
+    /// It has the form of a hash.
+    Reserved,
+}
+
+impl InvalidId {
+    /// The code of the problem with which an entry is ignored.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::Type => "session-id-type",
+            Self::Length => "session-id-length",
+            Self::Characters => "session-id-characters",
+            Self::Reserved => "session-id-reserved",
+        }
+    }
+}
+
+impl SessionIds {
+    /// The name of a session with this id, which is that of its bucket. Under [`Strict`](Self::Strict), one that
+    /// [is a hash](is_hash) is still to be looked up.
+    pub fn name(self, id: &str) -> Result<Cow<'_, str>, InvalidId> {
+        match self {
+            _ if is_session(id) && !is_hash(id) => Ok(id.into()),
+            Self::Strict if is_session(id) => Ok(id.into()),
+            Self::Strict if id.len() > SESSION_MAX => Err(InvalidId::Length),
+            Self::Strict => Err(InvalidId::Characters),
+            Self::Hash if (1..=ID_MAX).contains(&id.len()) => Ok(hashed(id).into()),
+            Self::Hash => Err(InvalidId::Length),
+        }
+    }
+
+    /// What an id has to be.
+    pub(crate) fn allowed(self) -> &'static str {
+        match self {
+            Self::Strict => {
+                "it must be 1-128 letters, digits, hyphens or underscores, and not have the form of a hash; with \
+                 session_ids \"hash\", any text of at most 1,024 bytes"
+            }
+            Self::Hash => "it must be a text of 1-1,024 bytes (session_ids is \"hash\")",
+        }
+    }
+}
+
+/// Whether a name has the form of those that are made of ids.
+pub fn is_hash(name: &str) -> bool {
+    let digits = name.strip_prefix(HASHED);
+    digits.is_some_and(|digits| {
+        digits.len() == 52 && digits.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+    })
+}
+
 /// Whether this can be a key.
 pub fn is_key(name: &str) -> bool {
     is_key_shaped(name) && !is_reserved(name)
@@ -191,6 +264,38 @@ mod tests {
         for bad in ["", "a\n", "a b", "é", "a.b", "a:b", "٣", "a\0", &long] {
             assert!(check_session(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn an_id_is_a_name_or_is_hashed() {
+        let reserved = hashed("telegram:42");
+        assert!(is_hash(&reserved) && is_session(&reserved));
+        for name in ["h-", "h-a", &reserved[..53], &format!("{reserved}a"), &reserved.to_uppercase(), "telegram:42"] {
+            assert!(!is_hash(name), "{name}");
+        }
+        let (strict, hash) = (SessionIds::Strict, SessionIds::Hash);
+        assert_eq!((strict.name("a-B_9"), hash.name("a-B_9")), (Ok("a-B_9".into()), Ok("a-B_9".into())));
+        assert_eq!((strict.name("h-a"), hash.name("h-a")), (Ok("h-a".into()), Ok("h-a".into())));
+        let long = "x".repeat(129);
+        for (id, why) in [
+            ("telegram:42", InvalidId::Characters),
+            ("eva@example.org", InvalidId::Characters),
+            ("é\n\0", InvalidId::Characters),
+            (&*long, InvalidId::Length),
+        ] {
+            assert_eq!((strict.name(id), hash.name(id)), (Err(why), Ok(hashed(id).into())), "{id}");
+        }
+        // Nobody reaches another session by the name that was made of its id.
+        assert_eq!(
+            (strict.name(&reserved), hash.name(&reserved)),
+            (Ok((&*reserved).into()), Ok(hashed(&reserved).into()))
+        );
+        let longest = "é".repeat(512);
+        assert_eq!(hash.name(&longest), Ok(hashed(&longest).into()));
+        assert_eq!(
+            (hash.name(&format!("{longest}x")), hash.name("")),
+            (Err(InvalidId::Length), Err(InvalidId::Length))
+        );
     }
 
     #[test]

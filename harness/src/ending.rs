@@ -1,12 +1,37 @@
 //! How a process ends that is told to: SIGTERM and SIGINT.
 
-use std::{process, thread, time::Duration};
+use std::{process, process::ExitCode, thread, time::Duration};
 
 use anyhow::{Context, Result};
 use keepline_local_redis as local_redis;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{runtime, terminal};
+
+/// What told a process to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndSignal {
+    Terminate,
+    Interrupt,
+}
+
+impl EndSignal {
+    /// As people know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "SIGTERM",
+            Self::Interrupt => "SIGINT",
+        }
+    }
+
+    /// As a shell has it of a process that the signal ended.
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Terminate => 143,
+            Self::Interrupt => 130,
+        })
+    }
+}
 
 /// Hears the signals. Without it they end the process at once, which is right for whoever only reads.
 pub struct Ending {
@@ -23,17 +48,16 @@ impl Ending {
         Ok(Self { terminate, interrupt, grace })
     }
 
-    async fn signal(&mut self) {
+    async fn signal(&mut self) -> EndSignal {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => EndSignal::Terminate,
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
         }
     }
 
     /// Returns when what is left must be left: some time after a signal, or at the second one.
-    pub async fn told(mut self, at_first: impl FnOnce()) {
-        self.signal().await;
-        at_first();
+    pub async fn told(mut self, at_first: impl FnOnce(EndSignal)) {
+        at_first(self.signal().await);
         // A second signal does not wait.
         let _ = tokio::time::timeout(self.grace, self.signal()).await;
     }

@@ -123,7 +123,7 @@ async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &M
     {
         let work = stream::iter(&buckets).map(async |bucket| (bucket, carry(transfer, bucket, arguments.delete).await));
         let mut work = std::pin::pin!(work.buffer_unordered(SIDE_BY_SIDE));
-        let mut stopped = std::pin::pin!(Ending::listen(Duration::ZERO)?.told(|| ()));
+        let mut stopped = std::pin::pin!(Ending::listen(Duration::ZERO)?.told(|_| ()));
         loop {
             let (bucket, outcome) = tokio::select! {
                 biased;

@@ -102,7 +102,7 @@ pub fn watched(
         let ending = Ending::listen(GRACE)?;
         tokio::select! {
             served = served => served,
-            () = ending.told(|| ()) => {
+            () = ending.told(|_| ()) => {
                 let message = "interrupted before the store answered: the change may or may not have been applied";
                 Err(Coded { code: "interrupted", message: message.to_owned() }.into())
             }
@@ -200,6 +200,7 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         let maintenance = (self.maintain)()?;
         // It says best what is wrong with a name.
         self.sessions.keys(session).await?;
+        let bucket = self.keepline.session_ids().bucket_name(session).unwrap_or(session.into());
         let recall = Scope::of(&self.keepline)?;
         let owner = match recall {
             Some(_) => self.sessions.describe(session.into()).await?.owner,
@@ -208,9 +209,9 @@ impl<M: Fn() -> Result<Maintenance>> Desk<M> {
         let mut rows = Vec::new();
         for name in TASKS {
             let subject = match recall {
-                _ if name != MAKE && name != EMBED => format!("session/{session}"),
+                _ if name != MAKE && name != EMBED => format!("session/{bucket}"),
                 Some(scope) if name == MAKE || self.keepline.wants_vectors() => {
-                    scope.subject(session, owner.as_deref())?
+                    scope.subject(&bucket, owner.as_deref())?
                 }
                 _ => continue,
             };

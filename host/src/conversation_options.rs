@@ -246,6 +246,7 @@ mod tests {
             "max_history",
             "auto_summarize",
             "unbound_context",
+            "session_ids",
             "max_value_bytes",
             "max_context_bytes",
             "max_keys",

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::conversation_options::ConversationOptions;
+use crate::{conversation_options::ConversationOptions, session_ids::SessionIds};
 
 /// When a session's time to live starts to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct FilterOptions {
     pub auto_summarize: Option<bool>,
     /// Default keep.
     pub unbound_context: Option<UnboundContext>,
+    /// Default strict.
+    pub session_ids: Option<SessionIds>,
     /// The longest value, as JSON, 1 to 8 MiB. Default 1 MiB.
     pub max_value_bytes: Option<u64>,
     /// The most that is attached to a question, keys and values together, 1 to 8 MiB. Default 2 MiB, or what the
@@ -60,12 +62,17 @@ impl From<FilterOptions> for String {
             UnboundContext::Keep => "keep",
             UnboundContext::Strip => "strip",
         });
+        let ids = options.session_ids.map(|ids| match ids {
+            SessionIds::Strict => "strict",
+            SessionIds::Hash => "hash",
+        });
         let all = [
             ("session_ttl_hours", options.session_ttl_hours.map(Value::from)),
             ("session_ttl_mode", mode.map(Value::from)),
             ("max_history", options.max_history.map(Value::from)),
             ("auto_summarize", options.auto_summarize.map(Value::from)),
             ("unbound_context", unbound.map(Value::from)),
+            ("session_ids", ids.map(Value::from)),
             ("max_value_bytes", options.max_value_bytes.map(Value::from)),
             ("max_context_bytes", options.max_context_bytes.map(Value::from)),
             ("max_keys", options.max_keys.map(Value::from)),

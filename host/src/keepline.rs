@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use keepline_json as json;
 use tokio::time::Instant;
 
 use crate::{
@@ -18,10 +19,22 @@ use crate::{
     plugin::Plugin,
     probe,
     runtime::{Due, Fault, Instance, Lent, Limits, Pool, Subject, bounds::is_task},
+    session_ids::{SessionIds, UnusableIds},
     sessions::Sessions,
     shared::Shared,
     store::{BreakerOptions, Deadline, Failure, Guard, Health, Store},
 };
+
+/// The filter's option `require_node` among a filter's options, a JSON object.
+fn requires_node(options: &str) -> bool {
+    let mut requires = false;
+    let _ = json::members(options, |key, value| {
+        if json::key_is(key, "require_node") {
+            requires = value == "true";
+        }
+    });
+    requires
+}
 
 /// Why a Keepline can't be made, or its plugin not be replaced.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +106,11 @@ impl Keepline {
         };
         let due = Due::within(Instant::now(), options.entry_timeout);
         let embeddings = options.embedder.map(|embedder| Desk::new(embedder, options.embedding_wait, lent.log.clone()));
+        let session_ids = SessionIds::of_options(&options.filter);
         let shared = Shared {
+            session_ids,
+            unusable_ids: UnusableIds::default(),
+            requires_node: requires_node(&options.filter),
             pool: Pool::new(plugin.program().clone(), lent, options.filter, limits, due).await??,
             on_store_error: options.on_store_error,
             max_entry_bytes: options.max_entry_bytes,
@@ -134,6 +151,11 @@ impl Keepline {
     /// anything else, or more than 1 MiB.
     pub fn filter_options(&self) -> Arc<str> {
         self.shared.pool.told().effective
+    }
+
+    /// Which ids sessions may have, and what their buckets are called.
+    pub fn session_ids(&self) -> SessionIds {
+        self.shared.session_ids
     }
 
     /// Whether questions should come with a [`Vector`](crate::pipe::Vector), as the filter is configured.

@@ -74,6 +74,7 @@ mod probe;
 mod runtime;
 mod sandbox;
 mod search;
+mod session_ids;
 pub mod sessions;
 mod shared;
 mod tokens;
@@ -105,6 +106,7 @@ pub use self::{
     pipe::{EntryError, Passed, Pipe},
     plugin::{Plugin, PluginError, PluginLimits},
     sandbox::{CodeCache, Isolation, Sandbox},
+    session_ids::SessionIds,
     sessions::{SessionError, Sessions},
     store::{Deadline, Health},
     tokens::TokenCounter,

@@ -74,7 +74,7 @@ impl Pipe {
     /// none from now on, or to this question's.
     ///
     /// # Errors
-    /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
+    /// Under [`OnStoreError::Fail`]: the store or the plugin failed. With the filter's option `require_node`: there is no node.
     pub fn question<'a>(
         &mut self,
         text: &'a str,
@@ -139,8 +139,10 @@ impl Pipe {
         };
         let question = Question { vector: question.vector.or(vector.as_deref()), ..question };
         let (has_vector, reads_only) = (question.vector.is_some(), self.reads_only);
+        let ids = self.shared.session_ids;
         let call = async |instance: &mut Instance, writer, due| {
             let scope = if reads_only { Scope::Look(owner.clone()) } else { Scope::Entry(owner.clone()) };
+            let scope = scope.by_id(ids);
             let called = instance.question(writer, due, scope, question).await?;
             if let Some(returned) = &called.0.metadata {
                 metadata.accept(returned, most_added)?;
@@ -209,7 +211,7 @@ impl Pipe {
     /// out.
     ///
     /// # Errors
-    /// Under [`OnStoreError::Fail`] only: the store or the plugin failed.
+    /// Under [`OnStoreError::Fail`]: the store or the plugin failed. With the filter's option `require_node`: there is no node.
     pub async fn answer(&mut self, text: &str, metadata: &str) -> Result<Passed, EntryError> {
         self.reply(Answer { text, metadata, ..Answer::default() }, None).await
     }
@@ -268,7 +270,7 @@ impl Pipe {
         let entry = answer.entry(&content.state, &parts);
         let began = Instant::now();
         let due = self.shared.due(began, by);
-        let scope = Scope::Entry(owner.after(turn.owner()));
+        let scope = Scope::Entry(owner.after(turn.owner())).by_id(self.shared.session_ids);
         let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, scope, entry).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;
         drop(parts);
@@ -315,7 +317,17 @@ impl Pipe {
 
     fn conclude(&self, passed: Passed) -> Result<Passed, EntryError> {
         self.shared.tally.count(passed.effect, passed.problem.as_ref());
-        if passed.effect == Effect::Failed && self.shared.on_store_error == OnStoreError::Fail {
+        if let (Effect::Ignored, Some(problem)) = (passed.effect, &passed.problem)
+            && self.shared.unusable_ids.is_first(&problem.code.to_string())
+        {
+            let message = format!("an entry passed without memory: {}; more like it are only counted", problem.message);
+            self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.session", &message);
+        }
+        // An entry without the node that it must have is not one whose store failed.
+        let lacks_node = self.shared.requires_node
+            && passed.problem.as_ref().is_some_and(|problem| problem.code.to_string() == "no-node");
+        let fails = lacks_node || self.shared.on_store_error == OnStoreError::Fail;
+        if passed.effect == Effect::Failed && fails {
             let unknown =
                 || Problem { code: ProblemCode::Store(FailureCode::Other), message: "the store failed".into() };
             return Err(passed.problem.unwrap_or_else(unknown).into());

@@ -22,7 +22,7 @@ const LIMIT_MAX: u32 = 100;
 const WORDS_MAX: usize = 16;
 const WORD_BYTES_MAX: usize = 256;
 /// What is believed of a listed session, of which each message that is found has a copy: the contract has less.
-const ID_BYTES_MAX: usize = 256;
+const ID_BYTES_MAX: usize = 1024;
 const TITLE_BYTES_MAX: usize = 1024;
 
 /// A message that was found.
@@ -78,13 +78,13 @@ impl Sessions {
             let sessions: Vec<ListedSession> =
                 list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
             // By name, if it is still on this page.
-            let known = sessions.iter().position(|listed| !at.session.is_empty() && listed.session == at.session);
+            let known = sessions.iter().position(|listed| !at.session.is_empty() && self.name_of(listed) == at.session);
             let begin = known.unwrap_or(at.index);
             let mut before = at.before.filter(|_| known.is_some());
             for (index, session) in sessions.iter().enumerate().skip(begin) {
                 loop {
                     if work == 0 || search.found.len() >= limit {
-                        let session = session.session.clone();
+                        let session = self.name_of(session);
                         search.next = Some(Place { list: at.list, index, session, before }.write());
                         return Ok(search);
                     }
@@ -174,6 +174,11 @@ impl Sessions {
         }
         falls(older, before)?;
         Ok((found, older))
+    }
+
+    /// No id is in a place: it may hold what separates its parts.
+    fn name_of(&self, listed: &ListedSession) -> String {
+        self.shared.session_ids.name(&listed.session).into_owned()
     }
 }
 

@@ -2,6 +2,7 @@
 //! `sessions`, `transcripts` and `users`.
 
 mod claims;
+mod ids;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -140,7 +141,7 @@ impl From<Refusal> for SessionError {
 /// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`], in time: it has
 /// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
 pub struct Sessions {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     store: Arc<Guard>,
     /// Of all calls; none: each has its own.
     deadline: Option<Deadline>,
@@ -171,7 +172,7 @@ macro_rules! calls {
                 /// # Errors
                 /// See [`SessionError`].
                 pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
-                    let scope = self.scope($reach.into()).await?;
+                    let scope = self.scope($reach.into()).await?.by_id(self.shared.session_ids);
                     let due = self.shared.due(Instant::now(), self.deadline);
                     let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
                         instance.$call(writer, due, scope, $($argument),*).await
@@ -188,8 +189,6 @@ calls! {
     create = create(session: &str) in Scope::session(session) => SessionCreated;
     /// Look at a session. It counts as a use of it.
     resume = resume(session: &str) in Scope::session(session) => SessionState;
-    /// A page of session ids, from the empty cursor on; a limit of 0 means 100.
-    list = list_sessions(cursor: &str, limit: u32) in Scope::SessionNames => SessionPage;
     /// Store a JSON text under a key.
     put = put(session: &str, key: &str, value: &str) in Scope::session(session) => ValueStored;
     /// The JSON text under a key.
@@ -256,6 +255,21 @@ impl Sessions {
         Self { shared, store, deadline: None, writer: None }
     }
 
+    /// A page of session ids, from the empty cursor on; a limit of 0 means 100. Of a session whose name is a hash, the id that
+    /// is kept with it: one more wait for each 64 of them.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn list(&mut self, cursor: &str, limit: u32) -> Result<SessionPage, SessionError> {
+        let due = self.shared.due(Instant::now(), self.deadline);
+        let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.list_sessions(writer, due, Scope::SessionNames, cursor, limit).await
+        });
+        let mut page: SessionPage = called.await??;
+        self.put_ids(&mut page.sessions).await?;
+        Ok(page)
+    }
+
     /// Note a session that was moved here in the lists of its owner, and a node also in its session's. A session that is
     /// nobody's becomes the user's, if one is named. May be called again.
     ///
@@ -274,6 +288,7 @@ impl Sessions {
             Some(user) => Scope::registered(&transcript, None, Some(user)),
             None => self.registered_with_owner(&transcript).await?,
         };
+        let scope = scope.by_id(self.shared.session_ids);
         let due = self.shared.due(Instant::now(), self.deadline);
         let called = self.shared.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
             instance.register(writer, due, scope, transcript, user).await
@@ -286,11 +301,12 @@ impl Sessions {
         let Some(owner) = self.describe(session.into()).await?.owner else {
             return Ok(Scope::registered(transcript, None, None));
         };
+        let name = self.shared.session_ids.name(session);
         let is_lent = if is_node(transcript) {
-            self.listing(session, &owner).await? != Listing::Unlisted
+            self.listing(&name, &owner).await? != Listing::Unlisted
         } else {
             // That it is listed is what this is for.
-            self.names_owner(session, &owner).await?
+            self.names_owner(&name, &owner).await?
         };
         Ok(Scope::registered(transcript, Some(&*owner).filter(|_| is_lent), None))
     }
@@ -324,7 +340,8 @@ impl Sessions {
     /// owner has no list, or no longer, is still to be corrected and deleted.
     async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
         let scope = Scope::registered(transcript, Some(owner), None);
-        let listing = self.listing_reported(transcript.session, owner).await?;
+        let name = self.shared.session_ids.name(transcript.session);
+        let listing = self.listing_reported(&name, owner).await?;
         Ok(if listing == Listing::Listed { scope } else { scope.without_user() })
     }
 
@@ -362,7 +379,8 @@ impl Sessions {
         // Where nothing is on the list, the plugin has read nothing of anybody.
         listed.name().clone_into(&mut page.user);
         page.sessions.retain(|text| match session_of(text) {
-            Some(session) if listed.has(&session) => true,
+            // The host has seen the name, and the plugin tells the id.
+            Some(session) if listed.has(&self.shared.session_ids.name(&session)) => true,
             session => {
                 self.report_unlisted(&session.unwrap_or_default(), listed.name());
                 false
@@ -400,7 +418,7 @@ impl Sessions {
         session: &str,
         query: MessageQuery<'_>,
     ) -> Result<MessagePage, SessionError> {
-        self.messages_within(Scope::look(session), session, query).await
+        self.messages_within(Scope::look(session).by_id(self.shared.session_ids), session, query).await
     }
 
     async fn messages_within(

@@ -13,6 +13,7 @@ use crate::{
     lend::LogLevel,
     options::OnStoreError,
     runtime::{Due, Fault, Instance, Owner, Pool, Refusal, Taken},
+    session_ids::{SessionIds, UnusableIds},
     store::{Deadline, Guard, Writer},
     tokens::TokenCounter,
 };
@@ -22,6 +23,11 @@ pub(crate) struct Shared {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) max_entry_bytes: usize,
     pub(crate) entry_timeout: Duration,
+    /// By the option that the filter was given, whatever it says itself.
+    pub(crate) session_ids: SessionIds,
+    pub(crate) unusable_ids: UnusableIds,
+    /// By the same options: `require_node`.
+    pub(crate) requires_node: bool,
     pub(crate) tally: Tally,
     pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
     pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,

@@ -176,7 +176,9 @@ pub fn untouched(effect: Effect, passed: &Passed) -> bool {
         && passed.metadata.is_none()
         && passed.attached == 0
         && passed.due.is_empty()
-        && passed.problem.is_none()
+        // An id that can't be used is told why.
+        && (effect == Effect::Ignored) == problem_code(passed).starts_with("session-id-")
+        && (effect == Effect::Ignored || passed.problem.is_none())
 }
 
 /// The code of the problem that an entry met with, as it is displayed.

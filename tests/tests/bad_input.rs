@@ -171,7 +171,7 @@ fn check(metadata: &str, passed: &Passed) {
         }
     }
     let may_be_told = matches!(passed.effect, Effect::Enriched | Effect::Stored);
-    let is_told = matches!(passed.effect, Effect::Limited | Effect::Failed);
+    let is_told = matches!(passed.effect, Effect::Limited | Effect::Failed | Effect::Ignored);
     assert!(may_be_told || passed.problem.is_some() == is_told, "{passed:?}");
     assert!(passed.attached == 0 || passed.effect == Effect::Enriched);
 }

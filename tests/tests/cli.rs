@@ -52,6 +52,8 @@ mod migrate;
 mod moving;
 #[path = "cli/output.rs"]
 mod output;
+#[path = "cli/pipeline.rs"]
+mod pipeline;
 #[path = "cli/plugins.rs"]
 mod plugins;
 #[path = "cli/recall.rs"]

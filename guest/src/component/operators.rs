@@ -17,12 +17,12 @@ type Reply<T> = Result<T, operator::SessionProblem>;
 
 impl operator::Guest for Component {
     fn create(session: String) -> Reply<operator::SessionCreated> {
-        let incarnation = sessions().create(&session)?;
+        let incarnation = sessions().create_with_id(&session)?;
         Ok(operator::SessionCreated { session, incarnation })
     }
 
     fn resume(session: String) -> Reply<operator::SessionState> {
-        let state = sessions().resume(&session)?;
+        let state = sessions().on(&session, |sessions, name| sessions.resume(name))?;
         Ok(operator::SessionState {
             session,
             incarnation: state.incarnation,
@@ -38,37 +38,37 @@ impl operator::Guest for Component {
     }
 
     fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let deleted = sessions().delete(&session)?;
+        let deleted = sessions().on(&session, |sessions, name| sessions.delete(name))?;
         Ok(operator::SessionDeleted { session, key_count: deleted.key_count, keys_cleared: deleted.keys_cleared })
     }
 
     fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
-        sessions().put(&session, &key, &value)?;
+        sessions().on(&session, |sessions, name| sessions.put(name, &key, &value))?;
         Ok(operator::ValueStored { session, key })
     }
 
     fn get(session: String, key: String) -> Reply<operator::ValueFound> {
-        let value = sessions().get(&session, &key)?;
+        let value = sessions().on(&session, |sessions, name| sessions.get(name, &key))?;
         Ok(operator::ValueFound { session, key, value })
     }
 
     fn keys(session: String) -> Reply<operator::KeyList> {
-        let keys = sessions().keys(&session)?;
+        let keys = sessions().on(&session, |sessions, name| sessions.keys(name))?;
         Ok(operator::KeyList { session, keys })
     }
 
     fn clear(session: String, key: Option<String>) -> Reply<operator::KeysCleared> {
-        let cleared = sessions().clear(&session, key.as_deref())?;
+        let cleared = sessions().on(&session, |sessions, name| sessions.clear(name, key.as_deref()))?;
         Ok(operator::KeysCleared { session, cleared })
     }
 
     fn increment(session: String, key: String, amount: i64) -> Reply<operator::KeyCounted> {
-        let value = sessions().increment(&session, &key, amount)?;
+        let value = sessions().on(&session, |sessions, name| sessions.increment(name, &key, amount))?;
         Ok(operator::KeyCounted { session, key, value })
     }
 
     fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
-        let page = sessions().history(&session, before, limit)?;
+        let page = sessions().on(&session, |sessions, name| sessions.history(name, before, limit))?;
         Ok(operator::HistoryPage {
             session,
             entries: page.entries,
@@ -81,7 +81,7 @@ impl operator::Guest for Component {
 
 impl transcripts::Guest for Component {
     fn describe(transcript: transcripts::Transcript) -> Reply<transcripts::TranscriptState> {
-        let state = sessions().describe(&named(&transcript))?;
+        let state = on(&transcript, |sessions, at| sessions.describe(at))?;
         let (summary, summary_to) = state.summary.map_or((None, 0), |(text, to)| (Some(text), to));
         Ok(transcripts::TranscriptState {
             session: transcript.session,
@@ -114,7 +114,7 @@ impl transcripts::Guest for Component {
             before: query.before,
             limit: query.limit,
         };
-        let page = sessions().messages(&named(&transcript), &wanted)?;
+        let page = on(&transcript, |sessions, at| sessions.messages(at, &wanted))?;
         let messages = page.messages.into_iter().map(|(position, text)| transcripts::Message { position, text });
         Ok(transcripts::MessagePage { session: transcript.session, messages: messages.collect(), older: page.older })
     }
@@ -125,7 +125,7 @@ impl transcripts::Guest for Component {
         offset: u64,
         limit: u32,
     ) -> Reply<transcripts::MessageContent> {
-        let found = sessions().content(&named(&transcript), position, offset, limit)?;
+        let found = on(&transcript, |sessions, at| sessions.content(at, position, offset, limit))?;
         let session = transcript.session;
         Ok(transcripts::MessageContent { session, position, text: found.text, length: found.length })
     }
@@ -137,7 +137,7 @@ impl transcripts::Guest for Component {
     ) -> Reply<transcripts::FoundLines> {
         let transcripts::LineQuery { text, ignore_case, context, from_line: from, limit } = query;
         let wanted = LineQuery { text: &text, ignore_case, context, from, limit };
-        let found = sessions().find_lines(&named(&transcript), position, &wanted)?;
+        let found = on(&transcript, |sessions, at| sessions.find_lines(at, position, &wanted))?;
         let line = |line: Line| transcripts::ContentLine {
             number: line.number,
             is_match: line.is_match,
@@ -154,12 +154,12 @@ impl transcripts::Guest for Component {
         position: u64,
         content: Option<String>,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = sessions().rewrite(&named(&transcript), position, content.as_deref())?;
+        let count = on(&transcript, |sessions, at| sessions.rewrite(at, position, content.as_deref()))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
     fn clear(transcript: transcripts::Transcript, branch: Option<u64>) -> Reply<transcripts::TranscriptChanged> {
-        let count = sessions().clear_messages(&named(&transcript), branch)?;
+        let count = on(&transcript, |sessions, at| sessions.clear_messages(at, branch))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
@@ -168,17 +168,17 @@ impl transcripts::Guest for Component {
         messages: Vec<String>,
         next: Option<u64>,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = sessions().set_messages(&named(&transcript), &messages, next)?;
+        let count = on(&transcript, |sessions, at| sessions.set_messages(at, &messages, next))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
     fn register(transcript: transcripts::Transcript, user: Option<String>) -> Reply<transcripts::TranscriptRegistered> {
-        let owner = sessions().register(&named(&transcript), user.as_deref())?;
+        let owner = on(&transcript, |sessions, at| sessions.register(at, user.as_deref()))?;
         Ok(transcripts::TranscriptRegistered { session: transcript.session, owner })
     }
 
     fn set_title(transcript: transcripts::Transcript, title: Option<String>) -> Reply<transcripts::TitleSet> {
-        let title = sessions().set_title(&named(&transcript), title.as_deref())?;
+        let title = on(&transcript, |sessions, at| sessions.set_title(at, title.as_deref()))?;
         Ok(transcripts::TitleSet { session: transcript.session, title })
     }
 
@@ -186,17 +186,19 @@ impl transcripts::Guest for Component {
         transcript: transcripts::Transcript,
         settings: transcripts::TranscriptSettings,
     ) -> Reply<transcripts::SettingsSet> {
-        sessions().set_settings(&named(&transcript), &settings.into())?;
+        on(&transcript, |sessions, at| sessions.set_settings(at, &settings.into()))?;
         Ok(transcripts::SettingsSet { session: transcript.session })
     }
 }
 
-fn named(transcript: &transcripts::Transcript) -> Transcript<'_> {
-    Transcript {
-        session: &transcript.session,
-        app_id: transcript.app_id.as_deref(),
-        node_id: transcript.node_id.as_deref(),
-    }
+fn on<T>(
+    transcript: &transcripts::Transcript,
+    call: impl FnOnce(&Sessions<Imports>, &Transcript<'_>) -> Result<T, SessionProblem>,
+) -> Result<T, SessionProblem> {
+    let transcripts::Transcript { session, app_id, node_id } = transcript;
+    sessions().on(session, |sessions, session| {
+        call(sessions, &Transcript { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
+    })
 }
 
 impl users::Guest for Component {

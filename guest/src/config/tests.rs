@@ -11,7 +11,8 @@ fn absent_and_null_options_have_their_defaults() {
 #[test]
 fn all_options_are_read_and_told() {
     let text = r#"{"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_history": 100.0,
-        "auto_summarize": false, "memory_enabled": false, "unbound_context": "strip", "max_value_bytes": 1e3,
+        "auto_summarize": false, "memory_enabled": false, "unbound_context": "strip", "session_ids": "hash",
+        "max_value_bytes": 1e3,
         "max_context_bytes": 7, "max_keys": 3}"#;
     let config = Config::parse(text).unwrap();
     assert_eq!(
@@ -23,6 +24,7 @@ fn all_options_are_read_and_told() {
             auto_summarize: false,
             memory_enabled: false,
             unbound_context: UnboundContext::Strip,
+            session_ids: SessionIds::Hash,
             max_value_bytes: 1000,
             max_context_bytes: 7,
             max_keys: 3,
@@ -32,7 +34,7 @@ fn all_options_are_read_and_told() {
     assert_eq!(Config::parse(&config.effective()).unwrap(), config);
     assert_eq!(
         Config::default().effective(),
-        r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000}"#
+        r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000}"#
     );
 }
 
@@ -52,6 +54,7 @@ fn mistakes_name_the_field_what_was_given_and_what_is_allowed() {
         (r#"{"session_ttl_hours": true}"#, "session_ttl_hours", "true", "a number"),
         (r#"{"session_ttl_mode": "Fixed"}"#, "session_ttl_mode", "\"Fixed\"", "\"sliding\""),
         (r#"{"unbound_context": []}"#, "unbound_context", "[]", "\"keep\""),
+        (r#"{"session_ids": "any"}"#, "session_ids", "\"any\"", "\"strict\" or \"hash\""),
         (r#"{"redis_host": "x"}"#, "redis_host", "redis_host", "max_keys"),
     ];
     for (text, field, given, allowed) in cases {

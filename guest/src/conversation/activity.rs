@@ -20,6 +20,7 @@ use crate::config::MAX_KEYS;
 use crate::filter::{Filter, Task};
 use crate::names::is_session;
 use crate::reply::{self, Found, Outcomes, is_incarnation};
+use crate::session_id::{ID, kept_id};
 use crate::sessions::{Answer, Sessions};
 use crate::store::{
     Bucket, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, Receipt, Transaction,
@@ -222,7 +223,7 @@ impl<H: Host> Sessions<H> {
     /// In as few waits as a call's stretches of logs allow, one each.
     fn look_each(&self, sessions: &[&Noted]) -> Vec<Result<Receipt, Failure>> {
         let operations = [
-            Operation::GetSome { map: SESSION, keys: &[OWNER, TITLE], max_bytes: 1 << 16 },
+            Operation::GetSome { map: SESSION, keys: &[OWNER, TITLE, ID], max_bytes: 1 << 16 },
             Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 1, max_bytes: PREVIEW_BYTES },
         ];
         let mut receipts = Vec::with_capacity(sessions.len());
@@ -286,7 +287,7 @@ impl Noted {
         }
         let run = outcomes.records().ok()?;
         let mut out = String::from("{\"session\":");
-        push_string(&mut out, &self.session);
+        push_string(&mut out, kept_id(&self.session, of(ID)).unwrap_or(&self.session));
         // Stores name a life by the second that it began.
         if json::number(&incarnation).is_some() {
             out.push_str(",\"began_at\":");

@@ -116,7 +116,7 @@ impl<H: Host> Filter<H> {
             let message = scope::no_node(session);
             log::warn(&self.host, log::SESSION, &[&message]);
             reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
-            reply.problem = options.require_node.then_some(Problem { code: "invalid", message });
+            reply.problem = options.require_node.then_some(Problem { code: NO_NODE, message });
             return Ok(());
         };
         let bucket = scope::bucket(session, node.as_deref());
@@ -150,6 +150,7 @@ impl<H: Host> Filter<H> {
             is_told,
             recall: recall.as_ref(),
             recalls_session: said.recalls_session,
+            has_id: metadata.session_id.is_some(),
         };
         let mut seen = match self.look(options, &wanted) {
             Ok(Some(seen)) => seen,
@@ -163,13 +164,18 @@ impl<H: Host> Filter<H> {
             Err(failure) if is_ours(&failure) && node.is_none() => {
                 let what = ["No conversation for a question of session ", session, ": ", &failure.sentence()];
                 log::warn(&self.host, log::VALUE, &what);
-                self.remember(session, metadata, reply)?;
+                let mut named = metadata.clone();
+                named.session_id = None;
+                self.remember(session, &named, reply)?;
                 reply.problem.get_or_insert_with(|| Problem::store(&failure));
                 return Ok(());
             }
             Err(failure) => return Err(failure),
         };
 
+        if seen.lacks_id && !only_looks {
+            self.keep_id(metadata);
+        }
         let budget = options.budget_of(&[&seen.settings, &said.settings]);
         self.widen(options, &mut seen, bucket, budget, read_for)?;
         let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
@@ -369,6 +375,10 @@ impl<H: Host> Filter<H> {
     }
 }
 
+/// Of an entry in node mode that names no node, with `require_node`: the host hands its error on, whatever it does with those
+/// of the store.
+pub(super) const NO_NODE: &str = "no-node";
+
 impl<H: Host> Filter<H> {
     /// Why an entry without a session fails: it is about a node's transcript, and `require_node` is set.
     pub(crate) fn lacks_session(&self, metadata: &str) -> Option<Problem> {
@@ -378,7 +388,7 @@ impl<H: Host> Filter<H> {
         }
         let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();
         log::warn(&self.host, log::SESSION, &[&message]);
-        Some(Problem { code: "invalid", message })
+        Some(Problem { code: NO_NODE, message })
     }
 
     /// What a question of a conversation tells its answers that did not get as far as seeing it: whose turn it is and what

@@ -302,7 +302,7 @@ impl<H: Host> Filter<H> {
         let message = scope::no_node(session);
         log::warn(&self.host, log::SESSION, &[&message]);
         if options.require_node {
-            return AnswerReply::with(Effect::Failed, Problem { code: "invalid", message });
+            return AnswerReply::with(Effect::Failed, Problem { code: ask::NO_NODE, message });
         }
         AnswerReply::of(Effect::Passed)
     }

@@ -18,6 +18,7 @@ use crate::filter::Filter;
 use crate::log;
 use crate::names::{self, token};
 use crate::reply::{self, Found, Outcomes};
+use crate::session_id::ID;
 use crate::store::{
     Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Span, Status, Transaction,
     VALUES,
@@ -63,6 +64,8 @@ pub(super) struct Wanted<'a> {
     pub recall: Option<&'a recall::find::Wanted>,
     /// In the session alone, also where it is looked up with the user.
     pub recalls_session: bool,
+    /// Whether the session has an id that is not its name, which it is to keep.
+    pub has_id: bool,
 }
 
 /// What was read in the first transaction.
@@ -90,6 +93,8 @@ pub(super) struct Seen {
     pub asked: Option<u64>,
     pub oldest: Option<LogRecords>,
     pub recall: Option<recall::find::Seen>,
+    /// Whether the session's id is still to be kept with it.
+    pub lacks_id: bool,
 }
 
 impl<H: Host> Filter<H> {
@@ -98,7 +103,8 @@ impl<H: Host> Filter<H> {
         let Wanted { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session, .. } =
             *wanted;
         let counters = if wanted.is_told { COUNTERS.as_slice() } else { &[] };
-        let once = [ONCE.as_slice(), counters].concat();
+        let id = if wanted.has_id { [ID].as_slice() } else { &[] };
+        let once = [ONCE.as_slice(), counters, id].concat();
         let crate::Config { max_keys, max_context_bytes, .. } = self.config;
         let mut operations = vec![
             Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
@@ -131,7 +137,8 @@ impl<H: Host> Filter<H> {
         let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
         let (opened, opening) =
             (Bucket::session(session), if only_looks { Opening::LOOK } else { self.config.create() });
-        let check = [Operation::GetSome { map: SESSION, keys: &[OWNER], max_bytes: 256 }];
+        let checked = [[OWNER].as_slice(), id].concat();
+        let check = [Operation::GetSome { map: SESSION, keys: &checked, max_bytes: 4096 }];
         if is_node {
             let expectations = mine.as_slice();
             transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
@@ -183,16 +190,18 @@ impl<H: Host> Filter<H> {
             return Err(if only_looks { missing() } else { Failure::out_of_turn() });
         }
         let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
-        let owner = match of_session {
-            Some(of_session) => Outcomes::of(of_session).text()?,
+        let mut of_session = match of_session {
+            Some(of_session) => Some(Outcomes::of(of_session).once()?),
             None => None,
         };
+        let owner = of_session.as_mut().and_then(|once| once.take(OWNER));
         let incarnation = std::mem::take(&mut receipt.incarnation);
         let mut outcomes = Outcomes::of(receipt);
         let values = outcomes.entries()?;
         let mut once = outcomes.once()?;
         let (head, total, summary) = (once.take(HEAD), once.take(TOTAL), once.take(SUMMARY));
         let owner = if is_node { owner } else { once.take(OWNER) };
+        let lacks_id = wanted.has_id && of_session.as_mut().unwrap_or(&mut once).take(ID).is_none();
         let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
         let (title, untitled) = (once.take(TITLE), once.take(UNTITLED));
         let wants_title = untitled.map_or(title.is_none(), |untitled| untitled != title::SETTLED);
@@ -229,6 +238,7 @@ impl<H: Host> Filter<H> {
             asked,
             oldest,
             recall,
+            lacks_id,
         }))
     }
 

@@ -1,8 +1,8 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
 
 fn session(text: &str) -> Session<'_> {
-    Metadata::parse(text, false).session
+    Metadata::parse(text, false, SessionIds::Strict).session
 }
 
 fn named(name: &str) -> Session<'_> {
@@ -52,7 +52,31 @@ fn other_sessions_are_malformed() {
         ("-Infinity", "-Infinity"),
     ] {
         let text = format!("{{\"session_id\": {raw} }}");
-        assert_eq!(session(&text), Session::Malformed(shown.into()), "{raw}");
+        let Session::Malformed { shown: told, why } = session(&text) else { panic!("{raw}") };
+        assert_eq!(
+            (&*told, why),
+            (shown, if raw.starts_with('"') { InvalidId::Characters } else { InvalidId::Type }),
+            "{raw}"
+        );
+    }
+}
+
+#[test]
+fn an_id_that_is_hashed_is_told_beside_the_name() {
+    for (raw, id) in
+        [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")]
+    {
+        let text = format!("{{\"session_id\": {raw}}}");
+        let metadata = Metadata::parse(&text, false, SessionIds::Hash);
+        let name = SessionIds::Hash.name(id).unwrap();
+        assert_eq!((metadata.session, metadata.session_id.as_deref()), (Session::Named(name), Some(id)), "{raw}");
+    }
+    let plain = Metadata::parse(r#"{"session_id": "s1"}"#, false, SessionIds::Hash);
+    assert_eq!((plain.session, plain.session_id), (named("s1"), None));
+    for raw in ["7", "[\"s\"]", "true"] {
+        let text = format!("{{\"session_id\": {raw}}}");
+        let session = Metadata::parse(&text, false, SessionIds::Hash).session;
+        assert!(matches!(session, Session::Malformed { why: InvalidId::Type, .. }), "{raw}");
     }
 }
 
@@ -67,12 +91,12 @@ fn what_is_not_an_object_has_no_session() {
         "{'session_id':'a'}",
         "{\"session_id\":\"a\",}",
     ] {
-        let metadata = Metadata::parse(text, true);
+        let metadata = Metadata::parse(text, true, SessionIds::Strict);
         assert_eq!(metadata.session, Session::None, "{text}");
         assert!(metadata.unreadable, "{text}");
         assert_eq!(metadata.stripped(), None);
     }
-    assert!(!Metadata::parse("not looked through", false).unreadable);
+    assert!(!Metadata::parse("not looked through", false, SessionIds::Strict).unreadable);
 }
 
 #[test]
@@ -89,7 +113,7 @@ fn what_common_writers_emit_beside_json_hides_no_session_and_no_context() {
             r#"{"session_id":0,"session_id":"s"}"#,
         ),
     ] {
-        let metadata = Metadata::parse(before, false);
+        let metadata = Metadata::parse(before, false, SessionIds::Strict);
         assert_eq!(metadata.session, named("s"));
         assert_eq!(metadata.stripped().as_deref(), Some(after));
         let expected = format!("{},\"memory_context\":NEW}}", after.strip_suffix('}').unwrap());
@@ -108,14 +132,14 @@ fn what_nobody_can_read_carries_no_context_when_it_is_to_be_stripped() {
         r#"{"memory_context":1} // "#,
         r#"{"session_id":"s","memory_context":1"#,
     ] {
-        let metadata = Metadata::parse(text, true);
+        let metadata = Metadata::parse(text, true, SessionIds::Strict);
         assert!(metadata.withheld, "{text}");
         assert_eq!(metadata.stripped().as_deref(), Some("{}"), "{text}");
-        assert_eq!(Metadata::parse(text, false).stripped(), None, "{text}");
+        assert_eq!(Metadata::parse(text, false, SessionIds::Strict).stripped(), None, "{text}");
     }
     // Nothing can be hidden in these.
     for text in ["", "nonsense", "{\"session_id\":\"s\"", "[\"memory_context\"]", "\"memory_context\"", "\"\\n\""] {
-        assert_eq!(Metadata::parse(text, true).stripped(), None, "{text}");
+        assert_eq!(Metadata::parse(text, true, SessionIds::Strict).stripped(), None, "{text}");
     }
 }
 
@@ -135,10 +159,10 @@ fn cuts_take_the_context_and_one_comma() {
         (r#"{"memory_context":1,"memory_context":2}"#, "{}"),
         (r#"{"a":1,"\u006demory_context":2}"#, r#"{"a":1}"#),
     ] {
-        let metadata = Metadata::parse(before, true);
+        let metadata = Metadata::parse(before, true, SessionIds::Strict);
         assert_eq!(metadata.stripped().as_deref(), Some(after), "{before}");
     }
-    assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true).stripped(), None);
+    assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true, SessionIds::Strict).stripped(), None);
 }
 
 #[test]
@@ -146,21 +170,21 @@ fn whatever_is_the_filters_own_is_cut_and_nothing_else() {
     for name in ["context", "messages", "summary", "recall", "trace", "sections", "model"] {
         let before = format!("{{\"a\":1,\"memory_{name}\":[2],\"session_id\":\"s\",\"memory\\u005f{name}\":3}}");
         for unbound in [false, true] {
-            let metadata = Metadata::parse(&before, unbound);
+            let metadata = Metadata::parse(&before, unbound, SessionIds::Strict);
             assert_eq!(metadata.stripped().as_deref(), Some(r#"{"a":1,"session_id":"s"}"#), "{name}");
         }
         let without = format!("{{\"memory_{name}\":1}}");
-        assert_eq!(Metadata::parse(&without, true).stripped().as_deref(), Some("{}"), "{name}");
-        assert_eq!(Metadata::parse(&without, false).stripped(), None, "{name}");
-        assert!(Metadata::parse(&format!("{{memory_{name}:1}}"), true).withheld, "{name}");
+        assert_eq!(Metadata::parse(&without, true, SessionIds::Strict).stripped().as_deref(), Some("{}"), "{name}");
+        assert_eq!(Metadata::parse(&without, false, SessionIds::Strict).stripped(), None, "{name}");
+        assert!(Metadata::parse(&format!("{{memory_{name}:1}}"), true, SessionIds::Strict).withheld, "{name}");
     }
     let kept = r#"{"session_id":"s","memory":1,"memory_":1,"memory_mode":1,"memory_question":1,"memory_contexts":1,"memorycontext":1,"my_memory_trace":1,"Memory_trace":1}"#;
-    assert_eq!(Metadata::parse(kept, true).stripped(), None);
+    assert_eq!(Metadata::parse(kept, true, SessionIds::Strict).stripped(), None);
 }
 
 #[test]
 fn the_message_id_is_a_text_at_the_top_level() {
-    let id = |text: &str| Metadata::parse(text, false).message_id.map(Cow::into_owned);
+    let id = |text: &str| Metadata::parse(text, false, SessionIds::Strict).message_id.map(Cow::into_owned);
     assert_eq!(id(r#"{"message_id":"m"}"#).as_deref(), Some("m"));
     assert_eq!(id(r#"{"message\u005fid":"\u006d","session_id":"s"}"#).as_deref(), Some("m"));
     assert_eq!(id(r#"{"message_id":"a","message_id":"b"}"#).as_deref(), Some("b"));
@@ -181,12 +205,12 @@ fn the_new_context_is_put_at_the_end() {
         ),
         (r#"{"session_id":"s","memory_context":{"forged":1}}"#, r#"{"session_id":"s","memory_context":NEW}"#),
     ] {
-        let metadata = Metadata::parse(before, false);
+        let metadata = Metadata::parse(before, false, SessionIds::Strict);
         assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), after);
     }
-    let empty = Metadata::parse(r#" { "memory_context":1 } "#, true);
+    let empty = Metadata::parse(r#" { "memory_context":1 } "#, true, SessionIds::Strict);
     assert_eq!(empty.enriched(0, |out| out.push('2')), r#" { "memory_context":2 } "#);
-    let empty = Metadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true);
+    let empty = Metadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true, SessionIds::Strict);
     assert_eq!(empty.enriched(0, |out| out.push('2')), r#"{ "\u0020":1,"memory_context":2 } "#);
 }
 

@@ -29,6 +29,9 @@ pub struct RunArguments {
     /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]
     pub summary: bool,
+    /// Exit with code 1 if any entry passed without memory, also one without a session_id
+    #[arg(long)]
+    pub require_memory: bool,
     /// Serve metrics for Prometheus at this address, under /metrics, and the store's health under /health
     ///
     /// For example 127.0.0.1:9464. Port 0 picks a free port and prints it on stderr. Anyone who can reach the address can

@@ -6,9 +6,11 @@ use keepline::config::{FIELDS, Kind, Preset};
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  the command failed, some input lines were invalid, or some entries failed
+  1  the command failed; for run: a line was invalid, an entry failed (only with on_store_error
+     \"fail\" or require_node), or with --require-memory, an entry passed without memory
   2  the command line or the configuration is wrong
-  3  the plugin could not be loaded";
+  3  the plugin could not be loaded
+  130, 143  run was interrupted by SIGINT or SIGTERM before all input was processed";
 
 pub const KEEPING: &str = "\
 Where sessions are kept:
@@ -45,9 +47,11 @@ With conversation: true, what tools did is remembered with the next answer: a ca
 
 An answer belongs to the session that its metadata names; without a session_id, to that of the last question. Invalid lines pass through unchanged and are reported on stderr (the first few, then a count), and the exit code is 1. Since an invalid line may have been a question, later answers without a session_id are not stored until the next question.
 
-Output is flushed before waiting for input, so keepline run works as a coprocess. On SIGTERM or SIGINT it finishes the entries it has read, within --grace; a second signal stops it at once. With --plugin, SIGHUP reloads that file without losing an entry; if the new component can't be used, that is reported on stderr and the old one stays. With --pipes, entries of different sessions run concurrently; the output is the same as with one pipe, as long as the store has room for all sessions.
+Output is flushed before waiting for input, so keepline run works as a coprocess. On SIGTERM or SIGINT it finishes the entries it has read, within --grace, and reports what is left; a second signal stops it at once. With --plugin, SIGHUP reloads that file without losing an entry; if the new component can't be used, that is reported on stderr and the old one stays. With --pipes, entries of different sessions run concurrently; the output is the same as with one pipe, as long as the store has room for all sessions.
 
-Exit codes: 0 success, 1 some lines were invalid or some entries failed, 2 the command line or the configuration is wrong, 3 the plugin could not be loaded."#;
+An entry whose memory fails passes without it: its line comes out as it came, with a warning on stderr. An entry fails, and gets an "error" member, only with on_store_error "fail" (its store or the plugin failed), or with require_node (it names no node). At the end, one line on stderr counts the entries that passed without memory, with the reasons.
+
+Exit codes: 0 success; 1 some lines were invalid, some entries failed, or, with --require-memory, some passed without memory; 2 the command line or the configuration is wrong; 3 the plugin could not be loaded; 130 and 143 SIGINT or SIGTERM came before all input was processed (stderr says what is left)."#;
 
 pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. Each side is a directory, a Redis server or a Redis Cluster. For example, from a directory to Redis, from Redis to a directory, and from a single server to a cluster:
   keepline migrate --dir ./memory --to backend=redis --to redis_url=redis://localhost:6379

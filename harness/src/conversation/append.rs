@@ -5,7 +5,6 @@ use keepline::{
     Keepline, Sessions,
     pipe::{Answer, Effect},
     sessions::{SessionError, SessionErrorCode},
-    store::names::is_bucket,
 };
 use serde_json::{Value, json};
 
@@ -30,8 +29,9 @@ pub async fn append(
 ) -> Result<()> {
     are_kept(keepline)?;
     let AppendArguments { transcript, file: _, question, answer: said, id, parent, user } = arguments;
-    if !is_bucket(&transcript.session) {
-        let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores";
+    if keepline.session_ids().bucket_name(&transcript.session).is_none() {
+        let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores, or with session_ids \
+                       \"hash\", any text of at most 1,024 bytes";
         return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
     }
     // As in an entry, an empty one is nobody's.

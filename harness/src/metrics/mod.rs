@@ -5,7 +5,10 @@
 
 mod exposition;
 
-use std::net::{SocketAddr, TcpListener};
+use std::{
+    net::{SocketAddr, TcpListener},
+    thread,
+};
 
 use anyhow::{Context, Result};
 use keepline::{Keepline, maintenance::Maintenance};
@@ -53,7 +56,8 @@ impl Listening {
         Ok(Self { listener, address })
     }
 
-    /// Answers scrapes until the process ends, on a thread of its own. Needs a runtime.
+    /// Answers scrapes until the process ends, on threads of its own: its runtime must not end within another one. Needs a
+    /// runtime, for the store.
     pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
         let Self { listener, address } = self;
         let server = App::new()
@@ -66,11 +70,12 @@ impl Listening {
             .listen(listener)
             .context("can't serve metrics")?
             .run();
-        tokio::spawn(async move {
-            if let Err(error) = server.await {
+        let serve = move || {
+            if let Err(error) = server.wait() {
                 terminal::warning(&format!("metrics are no longer served: {error}"));
             }
-        });
+        };
+        thread::Builder::new().name("metrics".to_owned()).spawn(serve).context("can't serve metrics")?;
         terminal::note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
         Ok(())
     }

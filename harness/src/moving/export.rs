@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
+use keepline::SessionIds;
 use keepline::store::{
     BucketId, BucketKind, Failure, TransferStore,
     names::is_bucket,
@@ -63,6 +64,11 @@ pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<
             }
             None if arguments.all => all_sessions(&*store).await?,
             None => arguments.sessions.clone(),
+        };
+        let ids = SessionIds::of_options(&config.filter_options());
+        let names = match arguments.all {
+            true => names,
+            false => names.into_iter().map(|id| ids.bucket_name(&id).map_or(id.clone(), Into::into)).collect(),
         };
         let mut output = Output::open(arguments)?;
         let mut export = Export { store, bar: None, tally: Tally::default() };
@@ -204,7 +210,9 @@ impl Export {
     async fn session(&mut self, name: &str, is_alone: bool, out: &mut SpooledTempFile) -> Result<Done, Stop> {
         if !is_bucket(name) {
             return Err(Stop::Left(
-                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores".into(),
+                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
+                 session_ids \"hash\", any text of at most 1,024 bytes"
+                    .into(),
             ));
         }
         let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };

@@ -350,6 +350,8 @@ impl Import {
     async fn register(&self, session: &str, about: &About, is_shell: bool) -> Result<(), Wrong> {
         let Some(keepline) = self.keepline.as_ref().filter(|_| !self.delivery.is_dry_run) else { return Ok(()) };
         let mut sessions = patient(keepline);
+        let id = sessions.id_of(session).await?;
+        let session = &*id;
         let has_owner = about.has_owner || about.user.is_some();
         if has_owner {
             sessions.register(session.into(), about.user.as_deref()).await?;

@@ -73,9 +73,13 @@ fn copies_for_users(keepline: &Keepline) -> Result<bool> {
 /// What the user's other sessions recall of a session goes, since it is about to have other messages. Those follow after its
 /// next answer.
 async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
-    let owner = match patient(keepline).describe(session.into()).await {
+    use SessionErrorCode::{Expired, InvalidSession, NotFound};
+    let mut sessions = patient(keepline);
+    let id = sessions.id_of(session).await?;
+    let owner = match sessions.describe((&*id).into()).await {
         Ok(state) => state.owner,
-        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => None,
+        // One that is called like a hash, and is not there, can't be.
+        Err(error) if matches!(error.code, NotFound | Expired | InvalidSession) => None,
         Err(error) => return Err(error.into()),
     };
     if let Some(owner) = owner {

@@ -90,9 +90,11 @@ struct Replacing<'a> {
 impl Replacing<'_> {
     /// How many messages there are then. None: others came in between.
     async fn done(&self) -> Result<Option<u64>> {
-        let session = BucketId { kind: BucketKind::Session, name: self.transcript.session.clone() };
-        // It tells best what is wrong with a name.
-        patient(&self.keepline).describe((&*session.name).into()).await?;
+        let id = &*self.transcript.session;
+        // It tells best what is wrong with an id.
+        patient(&self.keepline).describe(id.into()).await?;
+        let name = self.keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
+        let session = BucketId { kind: BucketKind::Session, name };
         let staging = Staging::new(self.config)?;
         let aside: Arc<dyn TransferStore> = staging.store.clone();
         let mut buckets = Vec::new();

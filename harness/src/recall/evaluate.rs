@@ -117,7 +117,7 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         };
         let measured = tokio::select! {
             measured = measured => measured,
-            () = ending.told(|| is_told.notify_one()) => Err(interrupted(format!("sessions {name}-* may be left"))),
+            () = ending.told(|_| is_told.notify_one()) => Err(interrupted(format!("sessions {name}-* may be left"))),
         };
         bar.finish_and_clear();
         measured?;

@@ -43,7 +43,7 @@ pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result
         let (ending, (stop, stopped)) = (Ending::listen(GRACE)?, watch::channel(false));
         tokio::select! {
             done = rebuild(&keepline, arguments, json, &stopped) => done,
-            () = ending.told(|| _ = stop.send_replace(true)) => Err(interrupted()),
+            () = ending.told(|_| _ = stop.send_replace(true)) => Err(interrupted()),
         }
     })
 }
@@ -118,7 +118,9 @@ async fn make_anew(
 
 /// The owner of a session, if it is there and has one.
 async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
-    match keepline.sessions().describe(session.into()).await {
+    let mut sessions = keepline.sessions();
+    let id = sessions.id_of(session).await?;
+    match sessions.describe((&*id).into()).await {
         Ok(state) => Ok(state.owner),
         Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => Ok(None),
         Err(error) => Err(error.into()),
@@ -147,10 +149,11 @@ async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
 /// Sessions that have to be there, and their nodes.
 async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
-    for name in sessions {
-        // It tells best what is wrong with a name.
-        keepline.sessions().describe((&**name).into()).await?;
-        let session = BucketId { kind: BucketKind::Session, name: name.clone() };
+    for id in sessions {
+        // It tells best what is wrong with an id.
+        keepline.sessions().describe((&**id).into()).await?;
+        let name = keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
+        let session = BucketId { kind: BucketKind::Session, name };
         found.extend(nodes_of(keepline.store(), &session).await?);
         found.push(session);
     }

@@ -50,6 +50,10 @@ pub struct Reading {
     pub stop: AtomicBool,
     /// Pieces that were read, also those that are not handed on yet.
     pub pieces: AtomicU64,
+    /// And their bytes.
+    pub bytes: AtomicU64,
+    /// There is no more.
+    pub is_done: AtomicBool,
 }
 
 /// What could be read without waiting, each piece with its share of the budget.
@@ -65,8 +69,11 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
         while !reading.stop.load(Ordering::Relaxed) {
             let batch = reader.batch();
             let pieces = batch.as_ref().map_or(0, Vec::len);
+            let bytes = batch.as_ref().map_or(0, |pieces| pieces.iter().map(Piece::len).sum());
+            reading.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
             reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
             let is_last = batch.as_ref().map_or(true, Vec::is_empty);
+            reading.is_done.store(is_last, Ordering::Relaxed);
             let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
             let batch = batch.map(|pieces| shared(pieces, &budget, &runtime));
             if !is_empty && batches.blocking_send(batch).is_err() || is_last {

@@ -53,12 +53,12 @@ use self::{
     entry::{ALLOWED, Entry, Lane},
     feed::Reading,
     sink::Sink,
-    summary::{Summary, Tally},
+    summary::{Summary, Tally, WithoutMemory},
     trouble::Trouble,
 };
 use crate::{
     cli::{Global, RunArguments},
-    ending::Ending,
+    ending::{EndSignal, Ending},
     error::{self, Usage},
     metrics::Listening,
     runtime, setup,
@@ -131,7 +131,16 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     if arguments.summary {
         terminal::say(&outcome.summary.lines());
     }
-    let is_clean = outcome.is_complete && outcome.summary.refused == 0 && outcome.summary.tally.errors == 0;
+    let Outcome { summary, is_complete, interrupted } = outcome;
+    let without = WithoutMemory::of(&summary.counters);
+    without.tell(summary.counters.effects().map(|(_, count)| count).sum());
+    if let Some(signal) = interrupted {
+        return Ok(signal.exit_code());
+    }
+    let is_clean = is_complete
+        && summary.refused == 0
+        && summary.tally.errors == 0
+        && (!arguments.require_memory || without.is_none());
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -196,6 +205,8 @@ struct Outcome {
     summary: Summary,
     /// Whether all that was read has come out, as far as somebody was there to take it.
     is_complete: bool,
+    /// The signal that left something to be read or written.
+    interrupted: Option<EndSignal>,
 }
 
 /// Why no more input is taken.
@@ -228,6 +239,7 @@ async fn run(
     let (stop, stopped) = watch::channel(Stop::No);
     let reading = Arc::new(Reading::default());
     let budget = Budget::new(BYTES_UNDER_WAY);
+    let size = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
     let batches = feed::start(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
@@ -273,9 +285,11 @@ async fn run(
         deferred.work.shutdown(deferred.grace).await;
         anyhow::Ok(())
     };
+    let mut signalled = None;
     let finished = tokio::select! {
         finished = finish => Some(finished),
-        () = ending.told(|| {
+        () = ending.told(|signal| {
+            signalled = Some(signal);
             reading.stop.store(true, Ordering::Relaxed);
             stop.send_replace(Stop::Signal);
         }) => None,
@@ -287,10 +301,12 @@ async fn run(
     let refused = refused.end();
     failed.end();
     let is_complete = served.is_some();
-    if finished.is_none() && !is_complete {
-        let left = reading.pieces.load(Ordering::Relaxed).saturating_sub(pieces_out.load(Ordering::Relaxed));
-        let left = terminal::counted(left, "line was", "lines were");
-        terminal::warning(&format!("stopped before all input was processed: {left} not written"));
+    let interrupted = signalled.filter(|_| !is_complete || !reading.is_done.load(Ordering::Relaxed));
+    if let Some(signal) = interrupted {
+        let out = pieces_out.load(Ordering::Relaxed);
+        let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
+        let unread = size.map(|size| size.saturating_sub(reading.bytes.load(Ordering::Relaxed)));
+        terminal::warning(&left_by(signal, out, held, reading.is_done.load(Ordering::Relaxed), unread));
     }
     finished.transpose()?;
     let tally = served.unwrap_or_default();
@@ -312,7 +328,25 @@ async fn run(
         round_trips: keepline.store().round_trips(),
         elapsed: started.elapsed(),
     };
-    Ok(Outcome { summary, is_complete })
+    Ok(Outcome { summary, is_complete, interrupted })
+}
+
+/// What an interrupted run has done and left. `unread` is known of a file.
+fn left_by(signal: EndSignal, written: u64, held: u64, is_read: bool, unread: Option<u64>) -> String {
+    let written = terminal::counted(written, "line was", "lines were");
+    let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
+    if held > 0 {
+        told.push_str(&format!(", {} not written", terminal::counted(held, "line was", "lines were")));
+    }
+    match unread {
+        _ if is_read => {}
+        Some(bytes) => {
+            let bytes = terminal::counted(bytes, "byte of the input was", "bytes of the input were");
+            told.push_str(&format!("; {bytes} not read"));
+        }
+        None => told.push_str("; the rest of the input was not read"),
+    }
+    told
 }
 
 /// Of much trouble, how much there was meanwhile.

@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 use hdrhistogram::Histogram;
 use keepline::{Counters, maintenance::MaintenanceCounters};
 
-use crate::terminal::counted;
+use crate::terminal::{self, counted};
 
 /// How long the entries of one lane took. Each pipe has its own, so it is kept small: some 10 KiB. (To three digits
 /// up to an hour it would be 300 KiB a lane, most of what a pipe takes.)
@@ -155,6 +155,51 @@ impl Summary {
     }
 }
 
+/// Entries that passed without memory, by why: not those that an option leaves out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WithoutMemory([(&'static str, u64); 6]);
+
+impl WithoutMemory {
+    /// By their fates.
+    pub fn of(counters: &Counters) -> Self {
+        Self([
+            ("without a session, or with memory off", counters.passed),
+            ("with an invalid session_id", counters.ignored),
+            ("of another user's session", counters.foreign),
+            ("over a limit", counters.limited),
+            ("of a session that has ended", counters.ended),
+            ("because the store or the plugin failed", counters.failed),
+        ])
+    }
+
+    /// Whether all had theirs.
+    pub fn is_none(&self) -> bool {
+        self.total() == 0
+    }
+
+    fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// One line, of so many entries in all, if there were any.
+    pub fn tell(&self, all: u64) {
+        let Self([(_, sessionless), ..]) = self;
+        match self.line(all) {
+            None => {}
+            // What names no session asks for no memory.
+            Some(line) if self.total() == *sessionless => terminal::note(&line),
+            Some(line) => terminal::warning(&line),
+        }
+    }
+
+    fn line(&self, all: u64) -> Option<String> {
+        let why: Vec<String> =
+            self.0.iter().filter(|(_, count)| *count > 0).map(|(why, count)| format!("{count} {why}")).collect();
+        let all = counted(all, "entry", "entries");
+        (!why.is_empty()).then(|| format!("{} of {all} passed without memory: {}", self.total(), why.join(", ")))
+    }
+}
+
 /// What has become of deferred work; empty: there was none.
 fn deferred(counters: &MaintenanceCounters) -> String {
     let mut parts = Vec::new();
@@ -192,6 +237,18 @@ pub fn short(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entries_without_memory_are_told_in_one_line_with_the_reasons() {
+        let mut counters = Counters::default();
+        (counters.stored, counters.skipped, counters.enriched) = (3, 2, 1);
+        assert_eq!(WithoutMemory::of(&counters).line(6), None);
+        (counters.passed, counters.ignored, counters.failed) = (1, 2, 1000);
+        let without = WithoutMemory::of(&counters);
+        let told = "1003 of 1009 entries passed without memory: 1 without a session, or with memory off, 2 with an invalid session_id, \
+                    1000 because the store or the plugin failed";
+        assert_eq!((without.line(1009).as_deref(), without.is_none()), (Some(told), false));
+    }
 
     #[test]
     fn what_became_of_deferred_work_is_told_in_words() {

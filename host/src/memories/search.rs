@@ -148,6 +148,9 @@ impl Keepline {
             Method::Recall => {
                 let asked = newest.as_ref().map(|message| message.position);
                 let (method, mut hits) = self.recalled(&search, &asking, query, asked).await?;
+                let mut ids: Vec<String> = hits.iter().map(|hit| hit.session.clone()).collect();
+                sessions.put_ids(&mut ids).await?;
+                hits.iter_mut().zip(ids).for_each(|(hit, id)| hit.session = id);
                 hits.retain(|hit| hit.score > Some(0.0));
                 // Of the same score the first stays the first: in order of time.
                 hits.sort_by(|one, other| other.score.unwrap_or(0.0).total_cmp(&one.score.unwrap_or(0.0)));

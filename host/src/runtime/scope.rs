@@ -9,13 +9,12 @@ use std::{
 };
 
 use compact_str::CompactString;
-use keepline_json::push_base32;
 use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
 
 use super::subject::Subject;
 use crate::{
     contract::transcripts::Transcript,
+    session_ids::{SessionIds, hashed, is_plain_user},
     store::{BucketId, BucketKind, EntryState, Operation, Outcome, Receipt, Transaction},
 };
 
@@ -176,6 +175,25 @@ impl Scope {
     pub(crate) fn look(session: &str) -> Self {
         let Self::Entry(owner) = Self::transcript(&session.into()) else { return Self::Nothing };
         Self::Look(owner)
+    }
+
+    /// The same, of the session whose id it was made with in place of the name.
+    pub(crate) fn by_id(mut self, ids: SessionIds) -> Self {
+        match &mut self {
+            Self::Bucket(bucket) if bucket.kind == BucketKind::Session => {
+                bucket.name = ids.name(&bucket.name).into_owned();
+            }
+            Self::Entry(owner) | Self::Look(owner) | Self::Correction(owner) | Self::Removal(owner, _) => {
+                let id = owner.session.clone().unwrap_or_default();
+                let name = ids.name(&id);
+                if *name != *id {
+                    // No node's name has been made yet.
+                    Arc::make_mut(owner).session = Some(CompactString::from(&*name));
+                }
+            }
+            _ => {}
+        }
+        self
     }
 
     /// All that is a user's, to forget it.
@@ -353,10 +371,7 @@ impl Owner {
     /// The name of the user's bucket.
     pub(crate) fn user_name(&self) -> Option<&str> {
         let user = self.user.as_deref()?;
-        let is_plain = (1..=126).contains(&user.len())
-            && !user.starts_with(HASHED)
-            && user.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        Some(if is_plain { user } else { self.hashes.user.get_or_init(|| hashed(user)) })
+        Some(if is_plain_user(user) { user } else { self.hashes.user.get_or_init(|| hashed(user)) })
     }
 
     fn node_name(&self) -> Option<&str> {
@@ -369,15 +384,6 @@ impl Owner {
             hashed(&if is_odd { format!("{}\0\0{ids}", app.len()) } else { ids })
         }))
     }
-}
-
-/// What the names begin with that are hashes.
-const HASHED: &str = "h-";
-
-fn hashed(text: &str) -> String {
-    let mut name = String::from(HASHED);
-    push_base32(&mut name, &Sha256::digest(text));
-    name
 }
 
 #[cfg(test)]

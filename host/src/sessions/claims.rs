@@ -74,8 +74,9 @@ impl Sessions {
 
     /// To read a session that may be the user's. None: it is not on their list.
     pub(crate) async fn lent_to(&self, listed: &Listed, session: &str) -> Result<Option<Listed>, SessionError> {
-        let listing = self.listing(session, listed.name()).await?;
-        Ok((listing == Listing::Listed).then(|| listed.alone(session)))
+        let session = self.shared.session_ids.name(session);
+        let listing = self.listing(&session, listed.name()).await?;
+        Ok((listing == Listing::Listed).then(|| listed.alone(&session)))
     }
 
     /// The same as [`Self::listing`]; a session that is not on the user's list is reported.
@@ -96,7 +97,7 @@ impl Sessions {
         self.shared.pool.lent().log.report(LogLevel::Warn, "keepline.owner", &message);
     }
 
-    /// Whether the user's bucket lists the session. One transaction.
+    /// Whether the user's bucket lists the session of this name. One transaction.
     pub(super) async fn listing(&self, session: &str, owner: &str) -> Result<Listing, SessionError> {
         let listed = entry(SESSIONS, session, EntryState::Present, "");
         Ok(match self.expected(BucketKind::User, owner, session, listed).await? {
@@ -145,6 +146,6 @@ fn entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
     ExpectedEntry { map_name: map.to_owned(), key: key.to_owned(), state, text: text.to_owned() }
 }
 
-fn of_store(failure: &Failure) -> SessionError {
+pub(super) fn of_store(failure: &Failure) -> SessionError {
     SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
 }

@@ -1,7 +1,10 @@
 //! A line of the harness: what comes out is what went in, but for the one member; and of a question there is
 //! one such member at most.
 
-use keepline_filter::metadata::{Metadata, Session};
+use keepline_filter::{
+    metadata::{Metadata, Session},
+    names::SessionIds,
+};
 use keepline_json::members;
 
 use crate::run::{
@@ -42,7 +45,7 @@ pub fn holds(data: &[u8]) {
     let (lane, text, metadata, session) =
         (entry.lane, entry.text().into_owned(), entry.metadata().to_owned(), entry.session());
     // The harness routes by the session that the filter will find.
-    if let Session::Named(named) = Metadata::parse(&metadata, false).session {
+    if let Session::Named(named) = Metadata::parse(&metadata, false, SessionIds::Strict).session {
         assert_eq!(session.as_deref(), Some(&*named));
     }
     if let Some(tree) = crate::tree(line) {

@@ -1,6 +1,9 @@
 //! Metadata: nothing but the filter's own members changes, and JSON stays JSON.
 
-use keepline_filter::metadata::{Metadata, Session};
+use keepline_filter::{
+    metadata::{Metadata, Session},
+    names::SessionIds,
+};
 use keepline_json::members;
 use serde_json::Value;
 
@@ -27,7 +30,7 @@ pub fn holds(data: &[u8]) {
 }
 
 fn one(text: &str, unbound: bool) {
-    let metadata = Metadata::parse(text, unbound);
+    let metadata = Metadata::parse(text, unbound, SessionIds::Strict);
     let stripped = metadata.stripped();
     let is_readable = is_json(&strictly(text));
     let is_object = is_readable && strictly(text).trim_start().starts_with('{');
@@ -49,7 +52,7 @@ fn one(text: &str, unbound: bool) {
         Some(stripped) => {
             assert!(kept.len() < all && is_json(&strictly(stripped)) && is_part(stripped, text), "{stripped}");
             assert_eq!(pairs(stripped), kept);
-            assert_eq!(Metadata::parse(stripped, true).stripped(), None);
+            assert_eq!(Metadata::parse(stripped, true, SessionIds::Strict).stripped(), None);
         }
         None => assert!(kept.len() == all || (!unbound && metadata.session == Session::None)),
     }
@@ -93,13 +96,13 @@ fn session_is_the_tree_s(session: &Session<'_>, value: &Value) {
     match (session, value) {
         (Session::Named(name), Value::String(value)) => assert!(name == value && is_session(name)),
         (Session::Named(_), _) => panic!("a session that is no text: {value}"),
-        (Session::Malformed(shown), Value::String(value)) => {
+        (Session::Malformed { shown, .. }, Value::String(value)) => {
             assert!(!value.is_empty() && !is_session(value));
             assert!(shown.len() < 1000 && !shown.contains(|c: char| c.is_control()), "{shown}");
         }
         (Session::None, Value::String(value)) => assert_eq!(value, ""),
         (_, Value::Null | Value::Bool(false)) => assert_eq!(session, &Session::None),
-        (_, Value::Bool(true)) => assert!(matches!(session, Session::Malformed(_))),
+        (_, Value::Bool(true)) => assert!(matches!(session, Session::Malformed { .. })),
         (_, Value::Number(number)) => assert_eq!(session == &Session::None, number.as_f64() == Some(0.0), "{number}"),
         (_, Value::Array(items)) => assert_eq!(session == &Session::None, items.is_empty()),
         (_, Value::Object(items)) => assert_eq!(session == &Session::None, items.is_empty()),

@@ -4,6 +4,7 @@
 use keepline_filter::{
     AnswerEntry, Config, Effect, Filter, QuestionEntry,
     metadata::{Metadata, Session},
+    names::SessionIds,
     store::VALUES,
     turn::Turn,
 };
@@ -30,10 +31,10 @@ pub fn holds(data: &[u8]) {
         assert!(is_session(turn.session));
         assert_eq!(Turn::write(turn.session, turn.incarnation.unwrap_or_default()), state);
     }
-    let read = Metadata::parse(metadata, false);
+    let read = Metadata::parse(metadata, false, SessionIds::Strict);
     let named = match &read.session {
         Session::Named(session) => Some(&**session),
-        Session::Malformed(_) => None,
+        Session::Malformed { .. } => None,
         Session::None => turn.map(|turn| turn.session),
     };
     let before = fake.buckets.borrow().clone();

@@ -103,6 +103,17 @@ fn are_those_of_the_table() {
 }
 
 #[test]
+fn a_run_that_is_scraped_ends_without_a_word_whatever_its_pipes() {
+    for pipes in ["1", "2", "8"] {
+        for _ in 0..3 {
+            let arguments = ["run", "--metrics", "127.0.0.1:0", "--pipes", pipes];
+            let ran = call(&arguments, question("anna", "Where?").as_bytes()).ok();
+            assert!(ran.err.starts_with("note: metrics are served") && ran.err.lines().count() == 1, "{ran:?}");
+        }
+    }
+}
+
+#[test]
 fn count_what_became_of_entries_and_how_long_they_took() {
     let server = RedisServer::start().unwrap();
     let url = format!("redis_url={}", server.url());

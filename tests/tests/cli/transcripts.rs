@@ -230,3 +230,40 @@ fn a_node_has_messages_of_its_own() {
     let window = place.told(&["session", "window", "a", "--node", "llm", "--app", "shop"]);
     assert_eq!(window["memory_messages"][1]["content"], "two");
 }
+
+#[test]
+fn every_command_takes_and_shows_ids_as_they_came_where_they_are_hashed() {
+    let place = Place::new();
+    let (hash, of_user) = ("--set=session_ids=hash", "--set=recall=user");
+    let told = |arguments: &[&str]| place.told(&[arguments, &[hash, of_user]].concat());
+    let (id, user) = ("telegram:42", "eva@example.org");
+    place.append(id, "Where is my red parcel?", "In Bonn.", &["--user", user, hash, of_user]);
+    place.append(id, "And my bicycle?", "In Rome.", &["--user", user, hash, of_user]);
+
+    assert_eq!(told(&["session", "list"])["sessions"], json!([id]));
+    for command in ["show", "describe"] {
+        assert_eq!(told(&["session", command, id])["session"], id, "{command}");
+    }
+    assert_eq!(said(&told(&["session", "messages", id])).len(), 4);
+    assert_eq!(told(&["session", "upkeep", id])["tasks"]["recall"], "done");
+    assert!(
+        told(&["recall", "rebuild", id])["sessions"] == 1 && told(&["recall", "rebuild", "--all"])["sessions"] == 1
+    );
+    assert_eq!(told(&["user", "sessions", user])["sessions"][0]["session"], id);
+    assert_eq!(told(&["user", "search", user, "parcel"])["found"][0]["session"], id);
+    let memories = told(&["memories", "--user", user, "--threshold", "0", "Which parcel is red?"]);
+    assert_eq!(memories["memories"][0]["session"], id, "{memories}");
+
+    // What is exported comes in again as the same session.
+    let file = format!("{}.jsonl", place.path);
+    told(&["session", "export", id, "--output", &file]);
+    told(&["session", "delete", id]);
+    assert_eq!(told(&["session", "list"])["sessions"], json!([]));
+    told(&["session", "import", &file]);
+    assert_eq!(said(&told(&["session", "messages", id])).len(), 4);
+
+    // Without the option it is listed by its id, too, and what names it is told of the option.
+    assert_eq!(place.told(&["session", "list"])["sessions"], json!([id]));
+    let refused = place.ran(&["session", "show", id]);
+    assert!(refused.code == 1 && refused.err.contains("With session_ids \"hash\""), "{refused:?}");
+}

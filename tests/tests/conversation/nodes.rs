@@ -9,7 +9,7 @@ use super::{Given, UNASKED, ask, reply, said, talking, turn};
 on_every_store! {
     a_node_s_turns_are_its_own,
     an_answer_goes_to_the_node_that_it_names,
-    an_entry_that_names_no_node_has_no_memory,
+    an_entry_that_names_no_node_has_no_memory_or_fails,
     a_node_s_transcript_ends_when_it_is_not_used,
 }
 
@@ -53,15 +53,24 @@ async fn an_answer_goes_to_the_node_that_it_names(given: Given) {
     assert_eq!(node.counters().denied, 0);
 }
 
-async fn an_entry_that_names_no_node_has_no_memory(given: Given) {
+async fn an_entry_that_names_no_node_has_no_memory_or_fails(given: Given) {
     let nameless = json!({"session_id": "s", "memory_messages": "forged"});
     for (require, effect) in [(false, Effect::Passed), (true, Effect::Failed)] {
         let mut node = talking(&given, &json!({"memory_mode": "node", "require_node": require})).await;
-        assert_eq!(ask(&mut node, "?", &nameless).await, json!({"session_id": "s"}));
-        let asked = node.pipe.question("?", &nameless.to_string()).await.unwrap();
-        assert_eq!((asked.effect, asked.problem.is_some()), (effect, require));
         node.store.calls();
-        assert_eq!(reply(&mut node, "!", &nameless).await.effect, effect);
+        let asked = node.pipe.question("?", &nameless.to_string()).await;
+        let answered = node.pipe.answer("!", &nameless.to_string()).await;
+        if require {
+            for error in [asked.unwrap_err(), answered.unwrap_err()] {
+                assert!(error.code.to_string() == "no-node" && error.message.contains("no node_id"), "{error:?}");
+            }
+            assert_eq!(node.counters().failed, 2);
+        } else {
+            let asked = asked.unwrap();
+            assert_eq!((asked.effect, asked.problem), (effect, None));
+            assert_eq!(asked.metadata.unwrap(), r#"{"session_id":"s"}"#);
+            assert_eq!(answered.unwrap().effect, effect);
+        }
         assert_eq!(node.store.calls(), 0);
     }
 }

@@ -59,7 +59,10 @@ async fn names_outside_the_rules_are_refused_with_the_rule(given: Given) {
     ] {
         let refused = refusal(
             Code::InvalidSession,
-            &format!("Invalid session_id: {shown}. Must be 1-128 alphanumeric characters, hyphens, or underscores."),
+            &format!(
+                "Invalid session_id: {shown}. Must be 1-128 alphanumeric characters, hyphens, or underscores. With \
+                 session_ids \"hash\", any text of at most 1,024 bytes."
+            ),
         );
         assert_eq!(node.sessions.create(name).await.unwrap_err(), refused);
         assert_eq!(node.sessions.resume(name).await.unwrap_err(), refused);

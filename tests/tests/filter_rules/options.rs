@@ -56,7 +56,7 @@ async fn the_options_in_force_are_told() {
         told,
         json!({
             "session_ttl_hours": 0.5, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true,
-            "unbound_context": "keep", "max_value_bytes": 1_048_576, "max_context_bytes": 2_097_152, "max_keys": 7,
+            "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1_048_576, "max_context_bytes": 2_097_152, "max_keys": 7,
         })
     );
 }

@@ -108,7 +108,7 @@ fn are_not_stored_where_a_node_is_required_and_none_is_named() {
     let fails = |metadata: Value| {
         let asked = ask(&filter, "1", &metadata);
         assert_eq!((asked.effect, &*asked.turn), (Effect::Failed, ""), "{metadata}");
-        assert_eq!(asked.problem.unwrap().code, "invalid");
+        assert_eq!(asked.problem.unwrap().code, "no-node");
         assert_eq!(reply(&filter, "1", "one", "").effect, Effect::Passed);
     };
     fails(json!({"session_id": "s", "memory_mode": "node"}));

@@ -1,0 +1,79 @@
+//! Which ids sessions have whose names are hashes: read from the store, past the plugin.
+//!
+//! Promises an id that makes the session's name, so that it is found by it again, or else the name itself.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tokio::time::Instant;
+
+use super::{SessionError, Sessions, claims::of_store};
+use crate::{
+    session_ids::{self, ID_MAX, is_hash},
+    store::{
+        BucketId, BucketKind, ExistingLife, GetOperation, Opening, Operation, Outcome, Receipt, Transaction, Writer,
+        guard::Missed,
+    },
+};
+
+/// Buckets that are looked at in one wait.
+const TOGETHER: usize = 64;
+
+impl Sessions {
+    /// The id of the session that this is the name of, as lists of users and what is recalled have it: the name itself, or
+    /// what that is the hash of. One transaction for a hash, none for other names.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn id_of(&self, name: &str) -> Result<String, SessionError> {
+        let mut names = [name.to_owned()];
+        self.put_ids(&mut names).await?;
+        let [id] = names;
+        Ok(id)
+    }
+
+    /// In the place of names that are hashes.
+    pub(crate) async fn put_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
+        // An id may be another session's name.
+        let hashes: BTreeSet<String> = names.iter().filter(|name| is_hash(name)).cloned().collect();
+        let hashes: Vec<String> = hashes.into_iter().collect();
+        let mut ids = HashMap::new();
+        for chunk in hashes.chunks(TOGETHER) {
+            let transactions: Vec<Transaction> = chunk.iter().map(|name| read_id(name)).collect();
+            let deadline = self.shared.due(Instant::now(), self.deadline).deadline;
+            let mut writer = Writer::new();
+            let writer = writer.advance();
+            let asked = self.store.call(deadline, |store| store.transact_each(writer, &transactions, deadline)).await;
+            for (name, receipt) in chunk.iter().zip(asked.map_err(|missed| of_store(&Missed::failure(missed)))?) {
+                let id = kept_id(receipt.map_err(|failure| of_store(&failure))?, name);
+                ids.extend(id.map(|id| (name.as_str(), id)));
+            }
+        }
+        for name in names {
+            if let Some(id) = ids.get(name.as_str()) {
+                name.clone_from(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// To look is no use of it.
+fn read_id(name: &str) -> Transaction {
+    let (map, key) = session_ids::ID;
+    Transaction {
+        bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
+        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        expectations: Vec::new(),
+        operations: vec![Operation::Get(GetOperation {
+            map_name: map.to_owned(),
+            keys: vec![key.to_owned()],
+            max_bytes: (ID_MAX + 64) as u64,
+        })],
+    }
+}
+
+fn kept_id(receipt: Receipt, name: &str) -> Option<String> {
+    let Some(Outcome::Entries(found)) = receipt.outcomes.into_iter().next() else { return None };
+    let id = found.entries.into_iter().next()?.text;
+    (session_ids::hashed(&id) == name).then_some(id)
+}
