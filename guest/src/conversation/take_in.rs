@@ -78,7 +78,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
         if kept.len() > limit {
             return Err("its files, model, metadata, chat or raw is longer than 64 KiB, or its content than 1 MiB");
         }
-        if json::value(&kept).is_none() {
+        if json::portable(&kept).is_none() {
             return Err(NO_JSON);
         }
         *json = kept.into();
