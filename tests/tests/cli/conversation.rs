@@ -132,7 +132,7 @@ fn tokens_are_counted_with_a_vocabulary_if_told_to() {
 fn no_text_ends_a_program_that_counts_tokens() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory").to_str().unwrap().to_owned();
-    let texts = [" ".repeat(1_000_000), "a".repeat(1_000_000), "\n ".repeat(400_000), "x".repeat(4 << 20)];
+    let texts = [" ".repeat(1_000_000), "a".repeat(1_000_000), "\n ".repeat(400_000), "x".repeat(2 << 20)];
     let model = |model: &str| json!({"session_id": "a", "memory": {"model": model}});
     let mut input = String::new();
     for (text, name) in texts.iter().zip(["gpt-4", "gpt2", "davinci", "openai/gpt-4o"]) {

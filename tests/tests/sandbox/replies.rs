@@ -239,7 +239,7 @@ async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
 #[tokio::test]
 async fn prompts_of_tasks_are_held_within_the_pools_memory() {
     let mut sandbox = sandbox();
-    sandbox.pool_memory_bytes = 24 << 20;
+    sandbox.pool_memory_bytes = 20 << 20;
     let cell = Cell::with(HOSTILE, &sandbox, |_| ()).await.unwrap();
     let model = Arc::new(Counting::default());
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
