@@ -101,6 +101,25 @@ impl Import {
         staging.finish(self).await
     }
 
+    /// Conversations that are read already.
+    pub(super) async fn items(
+        &mut self,
+        items: Vec<Item>,
+        program: Program,
+        plugin: Plugin,
+        config: &Config,
+    ) -> Result<()> {
+        let mut staging = Others::new(self, plugin, config).await?;
+        for item in items {
+            match program.read(&item, program.prefix()) {
+                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
+                Ok(None) => {}
+                Err(what) => self.leave_out("", &item.key, Wrong::Input(what))?,
+            }
+        }
+        staging.finish(self).await
+    }
+
     /// Dify's documents, one after the other.
     pub(super) async fn documents(&mut self, paths: Vec<PathBuf>, plugin: Plugin, config: &Config) -> Result<()> {
         let (program, mut staging) = (Program::Dify, Others::new(self, plugin, config).await?);
