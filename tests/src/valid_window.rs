@@ -39,7 +39,7 @@ pub fn fault(messages: &[Value], waits: bool) -> Option<String> {
             }
         }
         let is_last = rest.peek().is_none();
-        if !ids.is_empty() && !(waits && is_last) {
+        if !(ids.is_empty() || waits && is_last) {
             return Some(format!("calls {ids:?} of message {index} have no result"));
         }
     }
