@@ -303,7 +303,7 @@ impl<H: Host> Filter<H> {
     fn enrich(&self, session: &str, metadata: &Metadata<'_>, mut values: FoundEntries, reply: &mut QuestionReply) {
         let mut skipped = values.unreadable;
         values.entries.retain(|entry| {
-            let is_good = is_key(&entry.key) && json::value(&entry.text).is_some();
+            let is_good = is_key(&entry.key) && json::portable(&entry.text).is_some();
             if !is_good {
                 skipped.push(entry.key.clone());
             }
@@ -396,7 +396,7 @@ fn skipped_line(session: &str, keys: &[String]) -> String {
     json::push_number(&mut line, keys.len() as u64);
     line.push_str(" stored values of session ");
     line.push_str(session);
-    line.push_str(" that are not valid JSON: ");
+    line.push_str(" that strict JSON parsers refuse: ");
     push_names(&mut line, keys);
     line
 }

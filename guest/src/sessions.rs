@@ -45,6 +45,10 @@ pub struct SessionPage {
     pub cursor: String,
 }
 
+/// Of a value that would make a question's line unreadable.
+const NOT_PORTABLE: &str =
+    "is refused by strict JSON parsers: allowed are 120 levels, numbers of 100 characters, and whole surrogate pairs";
+
 /// A deleted session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDeleted {
@@ -155,8 +159,9 @@ impl<H: Host> Sessions<H> {
             let size = value.len();
             return Err(self.limit(format!("Value of {size} bytes is over max_value_bytes ({limit})")));
         }
-        json::value(value).ok_or_else(|| {
-            SessionProblem::new(Code::InvalidValue, format!("Value of key {} is not valid JSON", repr(key)))
+        json::portable(value).ok_or_else(|| {
+            let why = if json::value(value).is_none() { "is not valid JSON" } else { NOT_PORTABLE };
+            SessionProblem::new(Code::InvalidValue, ["Value of key ", &repr(key), " ", why].concat())
         })
     }
 

@@ -211,6 +211,21 @@ pub fn one_line(text: &str) -> String {
     printable(text).replace('\n', "\\n")
 }
 
+/// A text for a pipe with all that a program could take for the end of a line spelt as in JSON.
+pub fn without_breaks(text: &str) -> String {
+    let is_break = |c| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            c if is_break(c) => out.push_str(&json_text::escaped(c)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A text of a plugin's as an argument that a person may copy into a shell: it ends where its quotes do.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", one_line(text).replace('\'', "'\\''"))
@@ -244,6 +259,9 @@ pub fn start_logging(verbose: bool) {
     let _ = tracing_subscriber::registry().with(Messages.with_filter(filter)).try_init();
 }
 
+/// What begins the context of what a plugin says.
+const PLUGIN: &str = "plugin: ";
+
 /// Events as one line each, in the voice of the other messages.
 struct Messages;
 
@@ -252,13 +270,18 @@ impl<S: Subscriber> Layer<S> for Messages {
         let mut line = Line::default();
         event.record(&mut line);
         let Line { message, context, mut fields } = line;
-        if LEFT_OUT.get().is_some_and(|left_out| *left_out == context) {
+        let kind = context.strip_prefix(PLUGIN).unwrap_or(&context);
+        if LEFT_OUT.get().is_some_and(|left_out| *left_out == context || *left_out == kind) {
             return;
         }
-        if !context.is_empty() {
+        // Whose words a plugin's are comes first: the end of a long line is not where people look.
+        let mut label = String::new();
+        if context.starts_with(PLUGIN) {
+            label = format!("[{context}] ");
+        } else if !context.is_empty() {
             fields.insert_str(0, &format!(" [{context}]"));
         }
-        let message = format!("{message}{fields}").replace('\n', "\\n");
+        let message = format!("{label}{message}{fields}").replace('\n', "\\n");
         match *event.metadata().level() {
             Level::ERROR => error(&message),
             Level::WARN => warning(&message),
@@ -301,6 +324,7 @@ mod tests {
         assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r\t"), "a\\u001b[2J\\u009bb\nc\\r\\t");
         assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
         assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
+        assert_eq!(without_breaks("a\nb\rc\u{2028}\t\u{85}é"), "a\\nb\\rc\\u2028\t\\u0085é");
         assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
     }
 

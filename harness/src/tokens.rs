@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use keepline::{TokenCounter, config::Config};
-use tiktoken_rs::{CoreBPE, bpe_for_model, cl100k_base_singleton, o200k_base_singleton};
+use tiktoken_rs::{
+    CoreBPE, cl100k_base_singleton, o200k_base_singleton,
+    tokenizer::{Tokenizer, get_tokenizer},
+};
 
 /// A vocabulary: of models that are not known to have another one. Each is unpacked when it is first needed, which takes
 /// a moment.
@@ -20,7 +23,13 @@ impl TokenCounter for Vocabulary {
     fn count_for(&self, model: &str, text: &str) -> u32 {
         // Without the name of whoever serves it, which routers put before it.
         let name = model.rsplit('/').next().unwrap_or(model);
-        count(text, bpe_for_model(name).unwrap_or_else(|_| (self.load)()))
+        // A client may have chosen the name: it chooses between two vocabularies, and loads no other.
+        let vocabulary = match get_tokenizer(name) {
+            Some(Tokenizer::Cl100kBase) => cl100k_base_singleton(),
+            Some(Tokenizer::O200kBase | Tokenizer::O200kHarmony) => o200k_base_singleton(),
+            _ => (self.load)(),
+        };
+        count(text, vocabulary)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     pipe::{OpenTurns, Pipe},
     plugin::Plugin,
     probe,
-    runtime::{Due, Fault, Instance, Lent, Limits, Pool, Subject, bounds::is_task},
+    runtime::{Due, Fault, Held, Instance, Lent, Limits, Pool, Subject, bounds::is_task},
     session_ids::{SessionIds, UnusableIds},
     sessions::Sessions,
     shared::Shared,
@@ -213,6 +213,16 @@ impl Keepline {
 
     pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
         self.shared.pool.lent().log.report(level, context, message);
+    }
+
+    /// What a plugin says, not in a message of its own.
+    pub(crate) fn report_of_plugin(&self, level: LogLevel, context: &str, message: &str) {
+        self.shared.pool.lent().log.log(level, context, message);
+    }
+
+    /// So much of the memory that all instances share, for what they have the host hold. None: it is taken.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
+        self.shared.pool.hold(bytes)
     }
 
     pub(crate) fn count_memory(&self, outcome: &RememberOutcome) {

@@ -186,6 +186,9 @@ pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
+    if is_default_ignorable(c) {
+        return false;
+    }
     if c.is_whitespace() {
         return !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     }
@@ -195,15 +198,56 @@ pub fn is_printable(c: char) -> bool {
     text.escape_debug().nth(1) == Some(c)
 }
 
+/// Unicode's `Default_Ignorable_Code_Point`, which is displayed as nothing: fillers, joiners, variation selectors, tags.
+fn is_default_ignorable(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// A blank of any kind; the empty pattern of Braille looks like one.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c == '\u{2800}'
+}
+
+/// As many blanks in a row as a message may hold: with more of them its end looks like a line of its own.
+const MAX_BLANKS: usize = 3;
+
 /// One line of at most so many bytes, with all that is not [printable](is_printable) escaped: a component can neither
-/// drive a terminal nor forge a line.
+/// drive a terminal nor forge a line. Of many blanks in a row a few are left.
 fn printable(text: &str, max: usize) -> Cow<'_, str> {
-    if text.len() <= max && text.chars().all(is_printable) {
+    let mut blanks = 0;
+    let mut is_too_blank = |c: char| {
+        blanks = if is_blank(c) { blanks + 1 } else { 0 };
+        blanks > MAX_BLANKS
+    };
+    if text.len() <= max && text.chars().all(|c| is_printable(c) && !is_too_blank(c)) {
         return Cow::Borrowed(text);
     }
     const MORE: &str = "…";
-    let mut out = String::new();
+    let (mut out, mut blanks) = (String::new(), 0);
     for c in text.chars() {
+        blanks = if is_blank(c) { blanks + 1 } else { 0 };
+        if blanks > MAX_BLANKS && is_printable(c) {
+            continue;
+        }
         let before = out.len();
         if is_printable(c) {
             out.push(c)
@@ -236,6 +280,51 @@ mod tests {
         fn log(&self, _: LogLevel, context: &str, message: &str) {
             self.0.lock().push(format!("{context}: {message}"));
         }
+    }
+
+    #[test]
+    fn what_is_displayed_as_nothing_is_escaped() {
+        let invisible = [
+            '\u{3164}',
+            '\u{115f}',
+            '\u{1160}',
+            '\u{ffa0}',
+            '\u{34f}',
+            '\u{17b4}',
+            '\u{17b5}',
+            '\u{180b}',
+            '\u{180e}',
+            '\u{fe0f}',
+            '\u{e0100}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{200b}',
+            '\u{2060}',
+            '\u{2065}',
+            '\u{feff}',
+            '\u{fff0}',
+            '\u{1bca0}',
+            '\u{1d173}',
+            '\u{e0001}',
+            '\u{e0fff}',
+        ];
+        for c in invisible {
+            assert!(!is_printable(c), "{:x}", u32::from(c));
+            assert_eq!(printable(&format!("a{c}b"), 100), format!("a{}b", c.escape_default()));
+        }
+        for c in ['é', '한', 'क', '😀', ' ', '\u{a0}', '\u{3000}'] {
+            assert!(is_printable(c), "{c}");
+        }
+    }
+
+    #[test]
+    fn a_message_has_no_gap_that_looks_like_a_new_line() {
+        assert_eq!(printable("a   b", 100), "a   b");
+        assert_eq!(printable(&format!("a{}error: b", " ".repeat(4000)), 100), "a   error: b");
+        for blank in ['\u{a0}', '\u{3000}', '\u{2800}'] {
+            assert_eq!(printable(&format!("a{}b", blank.to_string().repeat(99)), 1000).chars().count(), 5);
+        }
+        assert_eq!(printable("a\n\n\n\n\nb", 100), r"a\n\n\n\n\nb");
     }
 
     #[test]

@@ -52,6 +52,7 @@
 //! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
 #[cfg(feature = "config")]
+mod catch_panic;
 pub mod config;
 mod contract;
 mod conversation_options;

@@ -193,7 +193,8 @@ impl<'a> Metadata<'a> {
             return Err(Fault::of("its metadata is not one JSON object".into()));
         };
         if !form.is_within(self.form) {
-            let liberties = "NaN or Infinity, a line break, or a byte order mark";
+            let liberties = "NaN or Infinity, a line break, a byte order mark, half a surrogate pair, a number of more than \
+                             100 characters, or more than 125 levels";
             return Err(Fault::of(format!("its metadata holds what the entry's does not: {liberties}")));
         }
         if owner != self.owner {

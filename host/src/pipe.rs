@@ -260,16 +260,25 @@ impl Pipe {
         let completed = turn.completed(&content.state, &metadata, &owner);
         let mut answer = Answer { metadata: completed.as_deref().unwrap_or(answer.metadata), ..answer };
         let staged = &content.staged;
-        let count = |text: &str| self.shared.count_tokens(staged.model.as_deref(), text);
-        answer.tokens = answer.tokens.or_else(|| count(answer.text));
-        answer.question_tokens = answer.question_tokens.or_else(|| match answer.question_text {
-            Some(text) => count(text),
-            None => staged.question_tokens.or_else(|| count(staged.question_text.as_deref()?)),
-        });
+        let began = Instant::now();
+        let mut due = self.shared.due(began, by);
+        if self.shared.counts_tokens() {
+            let model = staged.model.as_deref();
+            if answer.tokens.is_none() {
+                answer.tokens = self.shared.count_tokens(model, answer.text, due).await;
+            }
+            let (text, known) = match answer.question_text {
+                Some(text) => (Some(text), answer.question_tokens),
+                None => (staged.question_text.as_deref(), answer.question_tokens.or(staged.question_tokens)),
+            };
+            answer.question_tokens = match (known, text) {
+                (None, Some(text)) => self.shared.count_tokens(model, text, due).await,
+                (known, _) => known,
+            };
+            due.waited();
+        }
         let parts = answer.parts(staged.question_text.as_deref(), &staged.activity);
         let entry = answer.entry(&content.state, &parts);
-        let began = Instant::now();
-        let due = self.shared.due(began, by);
         let scope = Scope::Entry(owner.after(turn.owner())).by_id(self.shared.session_ids);
         let call = async |instance: &mut Instance, writer, due| instance.answer(writer, due, scope, entry).await;
         let called = self.shared.call(&self.store, &mut self.writer, due, call).await;

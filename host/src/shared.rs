@@ -15,7 +15,7 @@ use crate::{
     runtime::{Due, Fault, Instance, Owner, Pool, Refusal, Taken},
     session_ids::{SessionIds, UnusableIds},
     store::{Deadline, Guard, Writer},
-    tokens::TokenCounter,
+    tokens::{TokenCounter, counted},
 };
 
 pub(crate) struct Shared {
@@ -40,12 +40,20 @@ impl Shared {
         deadline.map_or_else(|| Due::within(now, self.entry_timeout), Due::by)
     }
 
-    /// How many tokens a text is, for this model if one is set, if anybody counts them and they are wanted.
-    pub(crate) fn count_tokens(&self, model: Option<&str>, text: &str) -> Option<u32> {
+    /// How many tokens a text is, for this model if one is set, if anybody counts them, they are wanted, and there is time:
+    /// counting takes no more than half of what is left.
+    pub(crate) async fn count_tokens(&self, model: Option<&str>, text: &str, due: Due) -> Option<u32> {
         let counter = self.counter()?;
         // Images are weighed by the filter.
         let text = &json::spoken(text);
-        Some(model.map_or_else(|| counter.count(text), |model| counter.count_for(model, text)))
+        let time = due.deadline.left().map_or(self.entry_timeout, |left| left.min(self.entry_timeout)) / 2;
+        match counted(counter, model, text, time).await {
+            Ok(count) => Some(count),
+            Err(uncounted) => {
+                self.pool.lent().log.report(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
+                None
+            }
+        }
     }
 
     /// The model that is set for a question's session, or for itself, as it is told by what the question gets. Nobody
@@ -59,6 +67,10 @@ impl Shared {
             }
         })?;
         model
+    }
+
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.counter().is_some()
     }
 
     fn counter(&self) -> Option<&dyn TokenCounter> {

@@ -12,7 +12,7 @@ mod scan;
 
 pub use content::{is_content, part_text, spoken, texts};
 pub use mend::mended;
-pub use scan::{Form, elements, is_value, members, named, object, rest_of_object};
+pub use scan::{Form, MAX_DEPTH, MAX_NUMBER, elements, is_value, members, named, object, rest_of_object};
 
 /// Whether the raw key (with quotes) spells `name`.
 pub fn key_is(raw: &str, name: &str) -> bool {
@@ -99,6 +99,13 @@ fn unit(text: &str) -> Option<(u32, &str)> {
 /// attached to a question has to be.
 pub fn value(text: &str) -> Option<&str> {
     if is_plain(text) { Some(text) } else { scan::strict_value(text) }
+}
+
+/// As [`value`], if every reader takes it, as a part of a line: no more than [`MAX_DEPTH`] levels deep, without numbers of more
+/// than [`MAX_NUMBER`] characters and without half a surrogate pair.
+pub fn portable(text: &str) -> Option<&str> {
+    let is_short = text.starts_with('"') || text.len() <= MAX_NUMBER;
+    if is_short && is_plain(text) { Some(text) } else { scan::portable_value(text) }
 }
 
 /// Whether it is what nearly all values are, and what needs no parser to be seen: a string without

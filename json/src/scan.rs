@@ -11,7 +11,7 @@ mod nesting;
 mod tests;
 
 use super::first_special;
-pub use form::Form;
+pub use form::{Form, MAX_DEPTH, MAX_NUMBER};
 use nesting::Nesting;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -83,6 +83,12 @@ pub fn is_value(text: &str) -> bool {
 /// The text without the blanks around it, if it is one value of the JSON grammar proper.
 pub(super) fn strict_value(text: &str) -> Option<&str> {
     Scanner { text, at: 0, is_strict: true, form: Form::default() }.whole_value()
+}
+
+/// The same, if every reader takes it.
+pub(super) fn portable_value(text: &str) -> Option<&str> {
+    let mut scanner = Scanner { text, at: 0, is_strict: true, form: Form::default() };
+    scanner.whole_value().filter(|_| scanner.form.is_portable())
 }
 
 /// Its small steps are always inlined: the component is built for size, and in a sandbox a call costs as much as ten bytes.
@@ -199,6 +205,7 @@ impl<'a> Scanner<'a> {
                 b'"' => self.rest_of_string()?,
                 first @ (b'-' | b'0'..=b'9') => self.rest_of_number(first)?,
                 b'{' => {
+                    self.opened(&open);
                     self.blanks();
                     if !self.take(b'}') {
                         open.push(true);
@@ -207,6 +214,7 @@ impl<'a> Scanner<'a> {
                     }
                 }
                 b'[' => {
+                    self.opened(&open);
                     self.blanks();
                     if !self.take(b']') {
                         open.push(false);
@@ -237,6 +245,11 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline(always)]
+    fn opened(&mut self, around: &Nesting) {
+        self.form.depth = self.form.depth.max(around.depth() + 1);
+    }
+
     /// A member's name and the colon behind it.
     fn key(&mut self) -> Option<()> {
         self.blanks();
@@ -262,11 +275,7 @@ impl<'a> Scanner<'a> {
                 b'"' => return Some(()),
                 b'\\' => match self.next()? {
                     b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                    b'u' => {
-                        for _ in 0..4 {
-                            self.next().filter(u8::is_ascii_hexdigit)?;
-                        }
-                    }
+                    b'u' => self.unit()?,
                     _ => return None,
                 },
                 // A control character.
@@ -275,7 +284,41 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn rest_of_number(&mut self, mut first: u8) -> Option<()> {
+    /// The digits of an escape, and those of the other half of its pair.
+    fn unit(&mut self) -> Option<()> {
+        match self.hex_digits()? {
+            0xd800..0xdc00 => {
+                let rest = self.text.as_bytes().get(self.at..)?;
+                // The second half is `\udc00` to `\udfff`.
+                if let [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..] = rest {
+                    self.at += 2;
+                    self.hex_digits()?;
+                } else {
+                    self.form.has_lone_surrogates = true;
+                }
+            }
+            0xdc00..0xe000 => self.form.has_lone_surrogates = true,
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn hex_digits(&mut self) -> Option<u32> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            unit = unit << 4 | char::from(self.next()?).to_digit(16)?;
+        }
+        Some(unit)
+    }
+
+    fn rest_of_number(&mut self, first: u8) -> Option<()> {
+        let from = self.at;
+        self.number(first)?;
+        self.form.has_long_numbers |= self.at - from >= MAX_NUMBER;
+        Some(())
+    }
+
+    fn number(&mut self, mut first: u8) -> Option<()> {
         if first == b'-' {
             first = self.next()?;
         }

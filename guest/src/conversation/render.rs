@@ -70,11 +70,13 @@ fn push_beside(out: &mut String, item: &Item<'_, '_>) {
 
 fn push_content(out: &mut String, item: &Item<'_, '_>) {
     let files = item.record.files.as_deref().filter(|_| !item.is_bare);
-    let parts = item.record.parts.as_deref().filter(|_| !item.is_bare && item.instead.is_none());
+    // What others have stored may be JSON that a reader of the whole refuses: then its texts are shown.
+    let is_shown = |parts: &&str| !item.is_bare && item.instead.is_none() && json::portable(parts).is_some();
+    let parts = item.record.parts.as_deref().filter(is_shown);
     if let (None, Some(parts)) = (files, parts) {
         return out.push_str(parts);
     }
-    let Some(files) = files else { return push_shown(out, item) };
+    let Some(files) = files.filter(|files| json::portable(files).is_some()) else { return push_shown(out, item) };
     let mut separator = "[";
     let _ = json::elements(files, |file| {
         out.push_str(separator);

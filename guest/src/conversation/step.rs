@@ -216,7 +216,7 @@ impl<'a> Step<'a> {
         let parts = [&mut record.model, &mut record.raw, &mut record.metadata];
         let mut is_whole = read.is_some();
         for part in parts {
-            let is_bad = |json: &str| json.len() > limit || json::value(json).is_none();
+            let is_bad = |json: &str| json.len() > limit || json::portable(json).is_none();
             if read.is_none() || part.as_deref().is_some_and(is_bad) {
                 is_whole &= part.take().is_none();
             }
@@ -330,7 +330,7 @@ pub(super) fn files(raw: Option<&str>) -> Option<Cow<'_, str>> {
     let raw = container(raw?, '[')?;
     let mut is_empty = true;
     json::elements(&raw, |_| is_empty = false)?;
-    if is_empty || json::value(&raw).is_none() {
+    if is_empty || json::portable(&raw).is_none() {
         return None;
     }
     Some(if raw.contains(['\n', '\r']) { raw.replace(['\n', '\r'], " ").into() } else { raw })

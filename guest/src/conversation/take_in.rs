@@ -72,7 +72,7 @@ pub(super) fn take_in(options: &Options, record: &mut Record<'_>) -> Result<Opti
         if kept.len() > DETAILS_MAX {
             return Err("its files, model, metadata, chat or raw is longer than 64 KiB");
         }
-        if json::value(&kept).is_none() {
+        if json::portable(&kept).is_none() {
             return Err(NO_JSON);
         }
         *json = kept.into();

@@ -43,7 +43,7 @@ pub async fn grep(sessions: &mut Sessions, as_json: bool, arguments: &GrepArgume
     }
     for line in &found {
         let ContentLine { number, is_match, text, offset, is_cut } = line;
-        let text = if terminal::is_for_people() { terminal::printable(text) } else { text.clone() };
+        let text = if terminal::is_for_people() { terminal::one_line(text) } else { terminal::without_breaks(text) };
         terminal::print_line(&format!("{number}{}{text}", if *is_match { ':' } else { '-' }))?;
         if *is_match && *is_cut {
             terminal::note(&format!("line {number} is longer: `session text` shows it from --offset {offset} on"));

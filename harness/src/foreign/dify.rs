@@ -2,7 +2,11 @@
 //!
 //! Two forms of that version are read: a list of `messages`, and `turns` by workflow run. The list is written.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
 
 use keepline_json::members;
 use serde::Deserialize;
@@ -116,27 +120,50 @@ fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
     }
 }
 
-/// Documents below a directory, and their paths.
-pub fn documents(directory: &Path) -> io::Result<Vec<Item>> {
-    let (mut items, mut folders) = (Vec::new(), vec![directory.to_owned()]);
+/// Longer documents are not read.
+const DOCUMENT_MAX: u64 = 64 << 20;
+
+/// The paths of documents below a directory, sorted, and of what is not read: links, which may lead anywhere, and what is
+/// no file.
+pub fn documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut documents, mut skipped, mut folders) = (Vec::new(), Vec::new(), vec![directory.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let is_named = path.extension().is_some_and(|extension| extension == "json");
+            if kind.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "json") {
-                items.push(document(&path)?);
+            } else if kind.is_file() && is_named {
+                documents.push(path);
+            } else if kind.is_symlink() || is_named {
+                skipped.push(path);
             }
         }
     }
-    items.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-    Ok(items)
+    documents.sort_unstable();
+    skipped.sort_unstable();
+    Ok((documents, skipped))
 }
 
 /// A document, named by its whole path.
 pub fn document(path: &Path) -> io::Result<Item> {
     let whole = fs::canonicalize(path)?;
-    Ok(Item { key: whole.to_string_lossy().into_owned(), value: Stored::Text(fs::read_to_string(path)?) })
+    let metadata = fs::metadata(&whole)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let too_large = || io::Error::other(format!("it is over {DOCUMENT_MAX} bytes"));
+    if metadata.len() > DOCUMENT_MAX {
+        return Err(too_large());
+    }
+    let mut text = String::new();
+    // It may have grown.
+    File::open(&whole)?.take(DOCUMENT_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > DOCUMENT_MAX {
+        return Err(too_large());
+    }
+    Ok(Item { key: whole.to_string_lossy().into_owned(), value: Stored::Text(text) })
 }
 
 /// A record of a node's transcript, as far as a document holds it.

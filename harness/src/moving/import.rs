@@ -208,8 +208,17 @@ impl Import {
         let is_node = || path.components().any(|part| part.as_os_str() == "node_memory");
         let is_documents = path.is_dir() || (is_json && (arguments.format == ImportFormat::Dify || is_node()));
         if is_documents && matches!(arguments.format, ImportFormat::Dify | ImportFormat::Auto) {
-            let found = if path.is_dir() { dify::documents(path) } else { dify::document(path).map(|one| vec![one]) };
-            let found = found.with_context(|| format!("can't read {}", path.display()))?;
+            let can_t_read = || format!("can't read {}", path.display());
+            let (found, skipped) = if path.is_dir() {
+                dify::documents(path).with_context(can_t_read)?
+            } else {
+                dify::document(path).with_context(can_t_read)?;
+                (vec![path.to_owned()], Vec::new())
+            };
+            for path in skipped {
+                let what = "it is a link or no regular file, and is not read".to_owned();
+                self.leave_out("", &path.display().to_string(), Wrong::Input(what))?;
+            }
             if found.is_empty() {
                 let message = format!(
                     "{} contains no Dify node memory: files node_memory/APP/CONVERSATION/NODE.json are expected in it; for \
@@ -218,7 +227,7 @@ impl Import {
                 );
                 return Err(Usage(message).into());
             }
-            return self.items(found, Program::Dify, plugin, config).await;
+            return self.documents(found, plugin, config).await;
         }
         let mut lines = Lines::open(path)?;
         let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -31,7 +32,7 @@ use super::{
 };
 use crate::{
     foreign::{
-        Conversation, Item, Program, Stored,
+        Conversation, Item, Program, Stored, dify,
         rocketride::{self, Session},
         source::Server,
     },
@@ -100,7 +101,7 @@ impl Import {
         staging.finish(self).await
     }
 
-    /// Documents that are there already.
+    /// Conversations that are read already.
     pub(super) async fn items(
         &mut self,
         items: Vec<Item>,
@@ -110,6 +111,26 @@ impl Import {
     ) -> Result<()> {
         let mut staging = Others::new(self, plugin, config).await?;
         for item in items {
+            match program.read(&item, program.prefix()) {
+                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
+                Ok(None) => {}
+                Err(what) => self.leave_out("", &item.key, Wrong::Input(what))?,
+            }
+        }
+        staging.finish(self).await
+    }
+
+    /// Dify's documents, one after the other.
+    pub(super) async fn documents(&mut self, paths: Vec<PathBuf>, plugin: Plugin, config: &Config) -> Result<()> {
+        let (program, mut staging) = (Program::Dify, Others::new(self, plugin, config).await?);
+        for path in paths {
+            let item = match dify::document(&path) {
+                Ok(item) => item,
+                Err(error) => {
+                    self.leave_out("", &path.display().to_string(), Wrong::Input(error.to_string()))?;
+                    continue;
+                }
+            };
             match program.read(&item, program.prefix()) {
                 Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
                 Ok(None) => {}

@@ -91,7 +91,7 @@ host_fields! {
     memory_max_bytes: u64 = Preset::Number(256 * MIB), Kind::Number { min: 1, max: 1024 * GIB };
     /// Backend "memory": what happens at either maximum: "refuse" the write, or "evict" the least recently used sessions.
     session_limit_policy: String = Preset::Text("refuse"), Kind::Choice(&["refuse", "evict"]);
-    /// How many times in a row the plugin has to be stopped before entries are forwarded unchanged for a while.
+    /// How many times in a row, or in more than every third call, the plugin is stopped before it is left alone for a while.
     plugin_breaker_failures: u64 = Preset::Number(5), Kind::Number { min: 1, max: 1_000_000 };
     /// How long the plugin is then left alone before it is tried again (ms). It doubles each time, up to ten times this value.
     plugin_breaker_cooldown_ms: u64 = Preset::Number(1000), Kind::Number { min: 1, max: HOUR_MS };

@@ -75,8 +75,8 @@ pub(crate) struct ToldProblem {
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lift, Lower)]
 #[component(record)]
 pub struct Task {
-    /// `{kind}/{name}` of the bucket: one task a subject at a time. Of a task that takes several buckets, all of them with
-    /// a blank between; the first counts.
+    /// `session/NAME`, `node/NAME`, `user/NAME`, or `session/NAME user/NAME`: one task a subject at a time; of two, the
+    /// session counts.
     pub subject: String,
     /// What it is, for logs and metrics: `fold`, `summary`, `title`, `index` …
     pub name: String,

@@ -33,6 +33,7 @@ use crate::{
     Keepline,
     entry::{Problem, ProblemCode},
     lend::{LogLevel, MAX_MESSAGE, tame},
+    runtime::Held,
 };
 
 /// Steps of one task. The bundled filter's need three, and one more for each thousand records that go.
@@ -41,8 +42,13 @@ const MAX_STEPS: usize = 1000;
 const MAX_COMPLETIONS: usize = 16;
 /// Calls for embeddings of one task. The bundled filter's asks for 64 texts at a time.
 const MAX_EMBEDDINGS: usize = 512;
-/// And of all texts that it has embedded, bytes: twice what an entry may copy.
+/// And of all texts that it has embedded: how many, and bytes, twice what an entry may copy.
+const MAX_TEXTS: usize = 65_536;
 const MAX_EMBEDDED: usize = 64 << 20;
+/// And of all prompts, bytes. The bundled filter's summary has one of at most some 5 MiB.
+const MAX_PROMPTED: usize = 16 << 20;
+/// What an embedding may hold: 4096 floats in base64.
+const VECTOR: usize = 4096 * 4 / 3 * 4;
 /// And of each completion, tokens that are asked for, and bytes that are taken.
 const MAX_TOKENS: u32 = 16_384;
 const MAX_TEXT: usize = 1 << 20;
@@ -300,7 +306,7 @@ impl Inner {
         let mut job = Job { task, holder, lease_milliseconds, results: Vec::new() };
         let mut asked = Asked::default();
         let mut archive = self.options.archive.as_ref().filter(|_| name == RETENTION);
-        let mut problem = None;
+        let (mut problem, mut is_plugins) = (None, false);
         for _ in 0..MAX_STEPS {
             let progress = self.keepline.advance(&job, None).await;
             job.task = progress.task;
@@ -327,14 +333,26 @@ impl Inner {
                 },
                 Step::Failed => {
                     problem = progress.problem;
+                    let is_hosts = |problem: &Problem| {
+                        matches!(problem.code, ProblemCode::Busy | ProblemCode::Closed | ProblemCode::Plugin)
+                    };
+                    is_plugins = !problem.as_ref().is_some_and(is_hosts);
                     break;
                 }
             }
         }
-        let problem = problem.unwrap_or_else(|| over(format!("it was not finished after {MAX_STEPS} steps")));
-        let message = format!(
-            "deferred task {name} of {subject} failed: {problem}; it is tried again after the session's next answer"
-        );
+        let problem = problem.unwrap_or_else(|| match is_plugins {
+            true => told(ProblemCode::Other("failed".to_owned()), "it failed".to_owned()),
+            false => over(format!("it was not finished after {MAX_STEPS} steps")),
+        });
+        let again = "it is tried again after the session's next answer";
+        // The plugin's own words are told as such.
+        let message = if is_plugins {
+            self.keepline.report_of_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
+            format!("deferred task '{name}' of {subject} failed, as the plugin says; {again}")
+        } else {
+            format!("deferred task '{name}' of {subject} failed: {problem}; {again}")
+        };
         self.keepline.report(LogLevel::Warn, "keepline.maintenance", &message);
         Outcome::Failed(problem)
     }
@@ -356,6 +374,18 @@ impl Inner {
 
     /// All that a step needs, one after the other.
     async fn get(&self, needs: Vec<Need>, asked: &mut Asked) -> Result<Vec<NeedResult>, (u32, Problem)> {
+        // What is needed, and what comes of it, is held until the next step has it.
+        asked.held = None;
+        let room = needs.iter().map(room_of).fold(0, usize::saturating_add);
+        asked.held = self.keepline.hold(room);
+        if asked.held.is_none() {
+            let id = needs.first().map_or(0, id_of);
+            let message = format!(
+                "there is no room for the {room} bytes of what it needs beside the plugin's instances \
+                 (sandbox_pool_memory_bytes)"
+            );
+            return Err((id, told(ProblemCode::Busy, message)));
+        }
         let mut results = Vec::with_capacity(needs.len());
         for need in needs {
             results.push(match need {
@@ -363,6 +393,11 @@ impl Inner {
                     asked.completions += 1;
                     if asked.completions > MAX_COMPLETIONS {
                         return Err((need.id, over(format!("it asked for more than {MAX_COMPLETIONS} completions"))));
+                    }
+                    asked.prompted = asked.prompted.saturating_add(need.instructions.len() + need.input.len());
+                    if asked.prompted > MAX_PROMPTED {
+                        let message = format!("it asked for completions of more than {MAX_PROMPTED} bytes of prompts");
+                        return Err((need.id, over(message)));
                     }
                     need.max_tokens = need.max_tokens.min(MAX_TOKENS);
                     let id = need.id;
@@ -385,6 +420,10 @@ impl Inner {
                     asked.embeddings += 1;
                     if asked.embeddings > MAX_EMBEDDINGS {
                         return Err((id, over(format!("it asked for embeddings more than {MAX_EMBEDDINGS} times"))));
+                    }
+                    asked.texts = asked.texts.saturating_add(texts.len());
+                    if asked.texts > MAX_TEXTS {
+                        return Err((id, over(format!("it asked for embeddings of more than {MAX_TEXTS} texts"))));
                     }
                     let bytes = texts.iter().map(String::len).fold(0, usize::saturating_add);
                     asked.embedded = asked.embedded.saturating_add(bytes);
@@ -411,9 +450,32 @@ impl Inner {
 #[derive(Default)]
 struct Asked {
     completions: usize,
+    /// Bytes.
+    prompted: usize,
     embeddings: usize,
+    texts: usize,
     /// Bytes.
     embedded: usize,
+    /// Of the pool's memory.
+    held: Option<Held>,
+}
+
+fn id_of(need: &Need) -> u32 {
+    match need {
+        Need::Completion(need) => need.id,
+        Need::Vectors(need) => need.id,
+    }
+}
+
+/// The most that a need and its result may hold, bytes.
+fn room_of(need: &Need) -> usize {
+    match need {
+        Need::Completion(need) => need.instructions.len() + need.input.len() + MAX_TEXT,
+        Need::Vectors(need) => {
+            let bytes = need.texts.iter().map(String::len).fold(0, usize::saturating_add);
+            bytes.saturating_add(need.texts.len().saturating_mul(VECTOR))
+        }
+    }
 }
 
 fn nobody(id: u32, message: &str) -> NeedResult {

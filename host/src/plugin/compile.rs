@@ -11,7 +11,7 @@ use wasmtime::{Engine, component::Component};
 use super::{
     BUNDLED, Compiler, PluginError, Sandbox,
     cache::{Kept, Staging},
-    caught::caught,
+    caught,
     engine::{Setup, engine},
     error::told,
     limits::Meter,

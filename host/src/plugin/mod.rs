@@ -6,7 +6,6 @@
 //! code that others may have written gets past this module.
 
 mod cache;
-mod caught;
 mod compile;
 mod engine;
 mod error;
@@ -20,19 +19,21 @@ use std::{fmt, path::Path};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-use self::{
-    caught::caught,
-    limits::Meter,
-    walk::{Interfaces, walk},
-};
 pub use self::{
     error::PluginError,
     file::read,
     limits::{Measure, Measured, PluginLimits},
     process::{Compiler, CompilerCommand, serve as serve_compiler},
 };
-use crate::runtime::{Program, start_ticking};
+use self::{
+    limits::Meter,
+    walk::{Interfaces, walk},
+};
 pub use crate::sandbox::{CodeCache, Sandbox};
+use crate::{
+    catch_panic::catch_panic,
+    runtime::{Program, start_ticking},
+};
 
 /// The bundled filter, as a component.
 pub use keepline_component::FILTER as BUNDLED;
@@ -145,4 +146,12 @@ fn load(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Program), PluginErro
 fn forbidden_imports(engine: &Engine, component: &Component) -> Vec<String> {
     let component = component.component_type();
     component.imports(engine).map(|(name, _)| name).filter(|name| !is_lent(name)).map(error::told_name).collect()
+}
+
+/// Runs what calls the engine on somebody else's bytes.
+///
+/// # Errors
+/// When it panics.
+fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
+    catch_panic(body).map_err(PluginError::EngineDefect)
 }

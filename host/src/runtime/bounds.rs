@@ -7,7 +7,7 @@
 use super::{Fault, Scope, SessionReply};
 use crate::contract::{
     filter::{AnswerReply, QuestionReply, Task},
-    maintenance::ToldProgress,
+    maintenance::{Need, ToldProgress},
 };
 
 /// There is one a pipe, and ours has some 150 bytes.
@@ -19,7 +19,10 @@ const MAX_PROGRESS_STATE: usize = 1 << 20;
 /// Of a session and a user, each with a name of 128 bytes.
 const MAX_SUBJECT: usize = 280;
 const MAX_TASK_NAME: usize = 64;
+/// Of one step: how many, how many texts to be embedded in all of them, and bytes of these texts and of prompts.
 const MAX_NEEDS: usize = 64;
+const MAX_TEXTS: usize = 1024;
+const MAX_NEEDED: usize = 8 << 20;
 
 /// What can be looked at before it is believed.
 pub(super) trait Bounded {
@@ -60,6 +63,22 @@ impl Bounded for ToldProgress {
         in_scope(&self.task, scope)?;
         if self.needs.len() > MAX_NEEDS {
             return Err(Fault::of(format!("it needs more than {MAX_NEEDS} things at a time")));
+        }
+        let (mut texts, mut bytes) = (0_usize, 0_usize);
+        for need in &self.needs {
+            match need {
+                Need::Completion(need) => bytes += need.instructions.len() + need.input.len(),
+                Need::Vectors(need) => {
+                    texts += need.texts.len();
+                    bytes += need.texts.iter().map(String::len).sum::<usize>();
+                }
+            }
+        }
+        if texts > MAX_TEXTS {
+            return Err(Fault::of(format!("it needs embeddings of more than {MAX_TEXTS} texts at a time")));
+        }
+        if bytes > MAX_NEEDED {
+            return Err(Fault::of(format!("its prompts and texts come to more than {MAX_NEEDED} bytes at a time")));
         }
         Ok(())
     }
@@ -117,7 +136,10 @@ fn printable(what: &str, text: &str, max: usize) -> Result<(), Fault> {
 mod tests {
     use super::*;
     use crate::{
-        contract::{filter::Effect, maintenance::Step},
+        contract::{
+            filter::Effect,
+            maintenance::{CompletionNeed, Purpose, Step, VectorsNeed},
+        },
         runtime::{Subject, TaskScope},
     };
 
@@ -142,6 +164,25 @@ mod tests {
         assert!(check(String::new(), vec![a_task("x".repeat(MAX_TASK_STATE + 1))]).is_err());
         let unprintable = Task { name: "\u{1b}[2J".into(), ..a_task(String::new()) };
         assert!(check(String::new(), vec![unprintable]).is_err());
+    }
+
+    #[test]
+    fn what_a_step_needs_is_bounded_in_number_and_bytes() {
+        let scope = Scope::Task(TaskScope { subject: Subject::parse("session/a").unwrap(), is_user_withheld: false });
+        let check = |needs| {
+            let task = a_task(String::new());
+            ToldProgress { step: Step::Needs, task, needs, problem: None }.check(&scope)
+        };
+        let prompt = |bytes: usize| {
+            let (purpose, instructions, input) = (Purpose::Summary, String::new(), "x".repeat(bytes));
+            Need::Completion(CompletionNeed { id: 0, purpose, instructions, input, max_tokens: 1 })
+        };
+        let texts = |count: usize| Need::Vectors(VectorsNeed { id: 0, texts: vec!["x".to_owned(); count] });
+        assert!(check(vec![prompt(MAX_NEEDED / 2); 2]).is_ok());
+        assert!(check(vec![prompt(MAX_NEEDED / 2), prompt(MAX_NEEDED / 2 + 1)]).is_err());
+        assert!(check(vec![texts(MAX_TEXTS / 2); 2]).is_ok());
+        assert!(check(vec![texts(MAX_TEXTS / 2), texts(MAX_TEXTS / 2 + 1)]).is_err());
+        assert!(check(vec![texts(1); MAX_NEEDS + 1]).is_err());
     }
 
     #[test]

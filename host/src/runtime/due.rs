@@ -27,7 +27,7 @@ impl Due {
     }
 
     /// Something has taken its time.
-    pub(super) fn waited(&mut self) {
+    pub(crate) fn waited(&mut self) {
         self.is_fresh = false;
     }
 

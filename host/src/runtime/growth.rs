@@ -40,6 +40,25 @@ impl PoolMemory {
     }
 }
 
+/// A part of a pool's memory that is held outside of instances, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pool: Arc<PoolMemory>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(super) fn take(pool: &Arc<PoolMemory>, bytes: usize, limit: usize) -> Option<Self> {
+        pool.take(bytes, limit).then(|| Self { pool: pool.clone(), bytes })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.pool.give_back(self.bytes);
+    }
+}
+
 /// The sandbox's limits of an instance's memory, and what it holds.
 pub(crate) struct Growth {
     limits: StoreLimits,

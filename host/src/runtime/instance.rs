@@ -150,6 +150,8 @@ impl Instance {
 
     fn begin(&mut self, writer: Writer, due: Due, scope: Scope) {
         self.store.set_hostcall_fuel(self.copy_bytes);
+        // Ticks that passed while it rested are none that it computes.
+        self.store.set_epoch_deadline(1);
         self.store.data_mut().begin(writer, due, scope);
     }
 
@@ -228,7 +230,13 @@ calls! {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
+    use crate::runtime::{
+        epoch::{TICK, Ticks},
+        lane::{Lane, PLACES},
+    };
     use crate::{
         contract::filter::Effect,
         entry::Answer,
@@ -281,6 +289,48 @@ mod tests {
             pair(&mut instance, &"x".repeat(100_000)).await;
         }
         assert!(!instance.is_worn());
+    }
+
+    #[tokio::test]
+    async fn an_instance_that_rested_for_a_tick_does_not_wait_for_those_that_compute() {
+        let mut instance = bundled().await;
+        // As many as may compute at a time do so.
+        let ticks = Ticks::default();
+        let mut busy = Vec::new();
+        for _ in 0..*PLACES {
+            let lane = Lane::default();
+            lane.wait_for_place(&ticks, 0, u64::MAX).await;
+            busy.push(lane);
+        }
+        let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
+        let mut quick = 0;
+        for _ in 0..20 {
+            tokio::time::sleep(TICK * 2).await;
+            let call = instance.question(Writer::new(), never(), Scope::session("s"), question);
+            // It is polled once: one that has to wait for a place is not done then.
+            match call.now_or_never() {
+                Some(asked) => {
+                    asked.unwrap();
+                    quick += 1;
+                }
+                None => instance = bundled_while(&mut busy, &ticks).await,
+            }
+        }
+        // A tick may meet one by chance.
+        assert!(quick >= 10, "{quick}");
+    }
+
+    /// Another instance: to be made, it may have to compute for more than a tick.
+    async fn bundled_while(busy: &mut Vec<Lane>, ticks: &Ticks) -> Instance {
+        let count = busy.len();
+        busy.clear();
+        let instance = bundled().await;
+        for _ in 0..count {
+            let lane = Lane::default();
+            lane.wait_for_place(ticks, 0, u64::MAX).await;
+            busy.push(lane);
+        }
+        instance
     }
 
     #[tokio::test]

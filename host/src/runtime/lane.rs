@@ -71,7 +71,7 @@ impl Line {
 }
 
 /// How many there are.
-static PLACES: LazyLock<usize> =
+pub(super) static PLACES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1));
 
 /// One instance's place, while it has a thread.

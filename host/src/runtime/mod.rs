@@ -27,6 +27,7 @@ pub(crate) use self::{
     due::Due,
     epoch::start_ticking,
     exports::SessionReply,
+    growth::Held,
     instance::{Fault, Instance},
     pool::{Limits, Pool, Refusal, Taken},
     program::Program,

@@ -8,14 +8,14 @@
 //! [`Isolation`] says.
 //!
 //! All instances of a pool share a budget of memory: where none can be made within it, a call goes on without one, at
-//! once. A program whose instances fault time after time is left alone for a while, and tried again by one call; a
+//! once. A program whose instances fault time after time, in a row or not, is left alone for a while, and tried again by one call; a
 //! program that takes its place begins without that past.
 
 use std::{
     collections::VecDeque,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Due, Fault, Instance, Program, idle::Idle, state::Lent, told::Told};
+use super::{Due, Fault, Instance, Program, growth::Held, idle::Idle, state::Lent, told::Told};
 use crate::{
     contract::{filter::ConfigProblem, logging::LogLevel},
     sandbox::Isolation,
@@ -57,7 +57,7 @@ pub(crate) enum Refusal {
     NoMemory(usize),
     #[error("this Keepline has been shut down")]
     Closed,
-    #[error("the plugin was stopped {0} times in a row and is left alone for a while")]
+    #[error("the plugin was stopped too often (plugin_breaker_failures: {0}) and is left alone for a while")]
     LeftAlone(u32),
     #[error(transparent)]
     Fault(Fault),
@@ -72,9 +72,12 @@ pub(crate) struct Pool {
     places: Semaphore,
     waiting: AtomicUsize,
     is_closed: AtomicBool,
-    /// Of the current program.
+    /// Of the current program. It opens when the program's faults have reached the limit.
     breaker: Breaker,
-    /// Whether the breaker knows of any fault: else it need not be asked.
+    /// Each fault counts for two, and each call that ends well takes one away: a program is left alone after so many
+    /// faults in a row, and as well if more than every third call faults. Written under the lock of what is current.
+    faults: AtomicU32,
+    /// Whether there are any: else the breaker need not be asked.
     is_troubled: AtomicBool,
     /// As the current program told: asked with each entry.
     wants_turns: AtomicBool,
@@ -136,7 +139,8 @@ impl Pool {
             places: Semaphore::new(usize::try_from(limits.instances).unwrap_or(1)),
             waiting: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
-            breaker: Breaker::new(limits.breaker),
+            breaker: Breaker::new(BreakerOptions { failures: 1, ..limits.breaker }),
+            faults: AtomicU32::new(0),
             is_troubled: AtomicBool::new(false),
             wants_turns,
             most_attached,
@@ -217,7 +221,12 @@ impl Pool {
         if version == current.version {
             let was_open = self.breaker.is_open();
             self.is_troubled.store(true, Ordering::Relaxed);
-            self.breaker.failed();
+            let most = self.most_faults();
+            let faults = self.faults.load(Ordering::Relaxed).saturating_add(2).min(most);
+            self.faults.store(faults, Ordering::Relaxed);
+            if faults >= most {
+                self.breaker.failed();
+            }
             if let Some(leave) = leave {
                 leave.reported(&self.breaker);
             }
@@ -225,8 +234,8 @@ impl Pool {
                 drop(current);
                 let BreakerOptions { failures, cooldown } = self.limits.breaker;
                 let message = format!(
-                    "the plugin was stopped {failures} times in a row: entries go on without memory; it is tried again \
-                     after {} ms, and then more rarely",
+                    "the plugin was stopped too often ({failures} times in a row, or more than every third time): entries \
+                     go on without memory; it is tried again after {} ms, and then more rarely",
                     cooldown.as_millis()
                 );
                 self.lent.log.report(LogLevel::Error, "keepline.plugin.left-alone", &message);
@@ -238,10 +247,15 @@ impl Pool {
     /// A call of the program has ended well.
     fn succeeded(&self, version: u64, leave: Option<Leave<'_>>) {
         let current = self.current.lock();
-        if version != current.version || !self.is_troubled.swap(false, Ordering::Relaxed) {
+        if version != current.version || !self.is_troubled.load(Ordering::Relaxed) {
             return;
         }
         let was_open = self.breaker.is_open();
+        // One that has just been tried again is left alone sooner than one that never was.
+        let faults = self.faults.load(Ordering::Relaxed);
+        let faults = if was_open { self.most_faults() / 2 } else { faults.saturating_sub(1) };
+        self.faults.store(faults, Ordering::Relaxed);
+        self.is_troubled.store(faults > 0, Ordering::Relaxed);
         self.breaker.succeeded();
         drop(current);
         if let Some(leave) = leave {
@@ -303,6 +317,7 @@ impl Pool {
         let version = current.version + 1;
         let replaced = std::mem::replace(&mut *current, Current::new(program, version, instance, told));
         self.breaker.succeeded();
+        self.faults.store(0, Ordering::Relaxed);
         self.is_troubled.store(false, Ordering::Relaxed);
         drop(current);
         drop(replaced);
@@ -342,6 +357,12 @@ impl Pool {
         self.is_by_node.load(Ordering::Relaxed)
     }
 
+    /// So much of what all instances may hold, for what they have the host hold. None: there is no room.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
+        let limit = self.current.lock().program.sandbox().pool_memory_bytes;
+        Held::take(&self.lent.memory, bytes, limit)
+    }
+
     /// What all instances hold, bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.lent.memory.held()
@@ -355,6 +376,11 @@ impl Pool {
     /// How many instances are at work and at rest, and how many calls wait for one.
     pub(crate) fn gauges(&self) -> (usize, usize, usize) {
         (self.at_work(), self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// What faults may come to.
+    fn most_faults(&self) -> u32 {
+        self.limits.breaker.failures.max(1).saturating_mul(2)
     }
 
     fn most(&self) -> usize {

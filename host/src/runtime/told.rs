@@ -40,7 +40,8 @@ impl Told {
 /// Whether that can be kept, and shown to people and programs, as options in force.
 fn is_object(effective: &str) -> bool {
     const MOST: usize = 1 << 20;
-    effective.len() <= MOST && json::object(effective, |_, _| {}) == Some(json::Form::default())
+    effective.len() <= MOST
+        && json::object(effective, |_, _| {}).is_some_and(|form| form.is_within(json::Form::default()))
 }
 
 /// Of the limits of values, of windows and of recall, the one that an option sets.

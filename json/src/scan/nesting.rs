@@ -19,6 +19,10 @@ impl Nesting {
         self.depth += 1;
     }
 
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
     pub(super) fn pop(&mut self) {
         self.near >>= 1;
         self.depth = self.depth.saturating_sub(1);

@@ -26,7 +26,7 @@ fn the_rest_of_an_object_is_read_from_behind_a_value_on() {
         rest_of_object(text, from, |key, value| seen.push((key, value))).map(|form| (seen, form))
     };
     let plain = Form::default();
-    assert_eq!(rest(r#"{"a":1,"b":[2]} "#, 6), Some((vec![("\"b\"", "[2]")], plain)));
+    assert_eq!(rest(r#"{"a":1,"b":[2]} "#, 6), Some((vec![("\"b\"", "[2]")], Form { depth: 1, ..plain })));
     assert_eq!(rest("{\"a\":1\n}", 6), Some((vec![], Form { has_feeds: true, ..plain })));
     assert_eq!(rest(r#"{"a":1 , "b":NaN}"#, 6).unwrap().1, Form { has_words: true, ..plain });
     for (text, from) in
@@ -34,6 +34,50 @@ fn the_rest_of_an_object_is_read_from_behind_a_value_on() {
     {
         assert_eq!(rest(text, from), None, "{text}");
     }
+}
+
+#[test]
+fn portable_values_are_those_that_every_reader_takes() {
+    let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let objects = |depth: usize| r#"{"a":"#.repeat(depth) + "1" + &"}".repeat(depth);
+    let long = |length: usize| "7".repeat(length);
+    for text in [
+        "1234567890123456789".to_owned(),
+        "1.0".to_owned(),
+        "-1e5".to_owned(),
+        r#""\ud83d\ude00 \uD83D\uDE00""#.to_owned(),
+        format!("\"{}\"", long(500)),
+        deep(MAX_DEPTH),
+        objects(MAX_DEPTH),
+        long(MAX_NUMBER),
+        format!("[-{}]", long(MAX_NUMBER - 1)),
+    ] {
+        assert_eq!(crate::portable(&text), Some(&*text));
+        assert!(serde_json::from_str::<&RawValue>(&text).is_ok());
+    }
+    for text in [
+        "NaN".to_owned(),
+        r#""\ud800""#.to_owned(),
+        r#""\udc00\ud800""#.to_owned(),
+        r#""\ud800\ud800\udc00""#.to_owned(),
+        r#"{"\udfff":1}"#.to_owned(),
+        r#""\ud800x""#.to_owned(),
+        deep(MAX_DEPTH + 1),
+        objects(MAX_DEPTH + 1),
+        deep(200_000),
+        long(MAX_NUMBER + 1),
+        format!("-{}", long(MAX_NUMBER)),
+        format!("[0.{}]", long(MAX_NUMBER - 1)),
+        format!("1e{}", long(MAX_NUMBER - 1)),
+    ] {
+        assert_eq!(crate::portable(&text), None, "{text}");
+    }
+    let form = |text: &str| object(text, |_, _| ()).unwrap();
+    assert_eq!(form(r#"{"a":[[{}]],"b":[]}"#), Form { depth: 3, ..Form::default() });
+    assert!(form(r#"{"\ud800":1}"#).has_lone_surrogates && form(&format!(r#"{{"a":{}}}"#, long(101))).has_long_numbers);
+    assert!(form(&format!(r#"{{"a":{}}}"#, deep(125))).is_within(Form::default()));
+    assert!(!form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(Form::default()));
+    assert!(form(&format!(r#"{{"a":{}}}"#, deep(126))).is_within(Form { depth: 126, ..Form::default() }));
 }
 
 #[test]

@@ -29,7 +29,11 @@ async fn a_plugin_that_faults_time_after_time_is_left_alone_and_that_is_said_onc
         assert_eq!((passed.metadata, passed.effect), (None, Effect::Failed));
         let problem = passed.problem.unwrap();
         assert_eq!(problem.code, ProblemCode::Plugin);
-        assert!(problem.message.contains("stopped 3 times in a row and is left alone"), "{}", problem.message);
+        assert!(
+            problem.message.contains("stopped too often (plugin_breaker_failures: 3) and is left alone"),
+            "{}",
+            problem.message
+        );
     }
     let refused = attacker.keepline.sessions().create("s").await.unwrap_err();
     assert_eq!(refused.code, keepline::sessions::SessionErrorCode::Plugin);
@@ -38,8 +42,31 @@ async fn a_plugin_that_faults_time_after_time_is_left_alone_and_that_is_said_onc
     assert!(metrics.is_plugin_left_alone && metrics.instances_at_work == 0);
     let told = attacker.log.of(LEFT_ALONE);
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].level == LogLevel::Error && told[0].message.contains("stopped 3 times in a row"), "{told:?}");
+    assert!(told[0].level == LogLevel::Error && told[0].message.contains("3 times in a row"), "{told:?}");
     assert_eq!(attacker.log.of("keepline.plugin").len(), 3);
+}
+
+fn five_faults(options: &mut keepline::Options) {
+    (options.plugin_breaker.failures, options.plugin_breaker.cooldown) = (5, PATIENCE * 60);
+}
+
+/// One that serves an entry now and then is no better.
+#[tokio::test]
+async fn a_plugin_that_faults_in_most_calls_is_left_alone() {
+    for (good, bad) in [(1, 4), (1, 2), (2, 2)] {
+        let attacker = AtWork::with(HOSTILE, &sandbox(), five_faults).await.unwrap();
+        let deeds: Vec<&str> = ["trap"].repeat(bad).into_iter().chain(["nothing"].repeat(good)).collect();
+        for deed in deeds.iter().cycle().take(100) {
+            attacker.ask(deed).await;
+        }
+        assert!(attacker.keepline.metrics().is_plugin_left_alone, "{good} {bad}");
+    }
+    // Few of many are no reason.
+    let attacker = AtWork::with(HOSTILE, &sandbox(), five_faults).await.unwrap();
+    for deed in ["trap", "nothing", "nothing", "nothing"].iter().cycle().take(100) {
+        attacker.ask(deed).await;
+    }
+    assert!(!attacker.keepline.metrics().is_plugin_left_alone);
 }
 
 #[tokio::test]

@@ -26,14 +26,23 @@ fn a_plugin_speaks_on_lines_of_its_own_and_under_its_own_name() {
         lines
     };
     let lines = run(&["-v", "run"], &format!("log-raw {TRICKS}"));
-    assert!(
-        lines
-            .iter()
-            .any(|told| told.starts_with("info: a\\nerror: forged [keepline.store]\\r")
-                && told.contains("[plugin: a\\n"))
-    );
+    assert!(lines.iter().any(
+        |told| told.starts_with("info: [plugin: a\\n") && told.contains("] a\\nerror: forged [keepline.store]\\r")
+    ));
     let lines = run(&["run"], "log-errors keepline.plugin");
-    assert_eq!(lines, vec!["error: not the host's own [plugin: keepline.plugin]"; 3]);
+    assert_eq!(lines, vec!["error: [plugin: keepline.plugin] not the host's own"; 3]);
+    // A row of a terminal of 80 columns would begin with the forged words.
+    let gap = format!("log-raw a{}error: forged [keepline.store]", " ".repeat(3000));
+    let lines = run(&["-v", "run"], &gap);
+    assert!(lines.iter().any(|told| told.contains("] a   error: forged [keepline.store]")), "{lines:?}");
+    assert!(lines.iter().all(|told| !told.contains("    ")), "{lines:?}");
+    // Nothing is displayed for these.
+    for invisible in
+        ["\u{3164}", "\u{115f}", "\u{1160}", "\u{ffa0}", "\u{34f}", "\u{17b4}", "\u{180b}", "\u{fe0f}", "\u{e0100}"]
+    {
+        let lines = run(&["-v", "run"], &format!("log-raw a{invisible}b"));
+        assert!(lines.iter().all(|told| !told.contains(invisible)), "{lines:?}");
+    }
     // Of what it says went wrong with an entry the caller is told.
     let lines = run(&["--set", "on_store_error=fail", "run"], "problem 50");
     assert!(lines[0].starts_with("error: line 1: \\u{1b}[2J\\n"), "{lines:?}");

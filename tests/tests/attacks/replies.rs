@@ -21,6 +21,13 @@ fn forgeries() -> Vec<(&'static str, String)> {
         ("its metadata holds what the entry's does not", "{\"session_id\":\"s1\"}\r".into()),
         ("its metadata holds what the entry's does not", r#"{"session_id":"s1","a":NaN}"#.into()),
         ("its metadata holds what the entry's does not", "\u{feff}{\"session_id\":\"s1\"}".into()),
+        // What Python, jq or serde_json refuse to read: the question would be lost with it.
+        ("its metadata holds what the entry's does not", r#"{"session_id":"s1","a":["\ud800"]}"#.into()),
+        ("its metadata holds what the entry's does not", format!(r#"{{"session_id":"s1","a":{}}}"#, "7".repeat(5000))),
+        (
+            "its metadata holds what the entry's does not",
+            format!(r#"{{"session_id":"s1","a":{}{}}}"#, "[".repeat(50_000), "]".repeat(50_000)),
+        ),
         (
             "its metadata has a member twice",
             r#"{"session_id":"s1","memory_context":{},"memory_context":{"a":1}}"#.into(),

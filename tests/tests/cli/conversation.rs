@@ -127,6 +127,27 @@ fn tokens_are_counted_with_a_vocabulary_if_told_to() {
     assert_eq!(found, [None, None, Some(8), Some(4), Some(6), Some(4)]);
 }
 
+/// Tokenizers recurse over blanks, and take long for letters without one.
+#[test]
+fn no_text_ends_a_program_that_counts_tokens() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("memory").to_str().unwrap().to_owned();
+    let texts = [" ".repeat(1_000_000), "a".repeat(1_000_000), "\n ".repeat(400_000), "x".repeat(2 << 20)];
+    let model = |model: &str| json!({"session_id": "a", "memory": {"model": model}});
+    let mut input = String::new();
+    for (text, name) in texts.iter().zip(["gpt-4", "gpt2", "davinci", "openai/gpt-4o"]) {
+        input += &format!("{}\n", json!({"lane": "questions", "text": text, "metadata": model(name)}));
+        input += &answer(text);
+    }
+    for counter in ["cl100k_base", "o200k_base"] {
+        let set = format!("token_counter={counter}");
+        let arguments = ["run", "--profile", "chat", "--dir", &path, "--set", &set, "--set", "store_timeout_ms=60000"];
+        let ran = call(&arguments, input.as_bytes()).ok();
+        assert_eq!(ran.text().lines().count(), 2 * texts.len(), "{counter}: {}", ran.err);
+        assert!(ran.err.contains("is over 1 MiB, so its tokens are estimated"), "{counter}: {}", ran.err);
+    }
+}
+
 #[test]
 fn the_example_has_branches_tools_a_summary_and_two_users() {
     let parent = tempfile::tempdir().unwrap();

@@ -180,7 +180,7 @@ async fn a_model_that_fails_leaves_everything_as_it_was_and_is_asked_again_at_th
     }
     assert_eq!(maintenance.counters().summaries.failed, 4);
     let told = node.log.warnings();
-    assert!(told.iter().any(|line| line.contains("summary of session/s1")), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("'summary' of session/s1")), "{told:?}");
     let maintenance = self::maintenance(&node, model.clone());
     model.say("At last.");
     assert_eq!(maintenance.run(task).await, Outcome::Done);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use keepline::pipe::Effect;
+use keepline::{pipe::Effect, sessions::SessionErrorCode};
 use keepline_tests::{
     lanes::{Node, untouched},
     on_every_store,
@@ -134,6 +134,10 @@ async fn deep_metadata_are_no_danger(given: Given) {
         // As the session itself, without a session, cut, and as a value.
         assert_eq!(node.question(&format!("{{\"session_id\":{deep}}}")).await.effect, Effect::Ignored);
         assert!(untouched(Effect::Passed, &node.question(&open.repeat(depth)).await));
+        // As a value it would make lines of it that strict parsers refuse.
+        let refused = node.sessions.put("s1", "deep", &deep).await.unwrap_err();
+        assert_eq!(refused.code, SessionErrorCode::InvalidValue);
+        let deep = format!("{}1{}", open.repeat(50), close.repeat(50));
         node.sessions.put("s1", "deep", &deep).await.unwrap();
         assert_eq!(node.memory("s1").await.unwrap(), format!("{{\"deep\":{deep},\"k\":1}}"));
         node.sessions.clear("s1", Some("deep")).await.unwrap();

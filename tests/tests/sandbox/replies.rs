@@ -186,6 +186,8 @@ async fn a_misdeed_in_a_task_is_a_problem_of_that_step_alone() {
         ("state-of", "1048577", "its task's state is over 1048576 bytes"),
         ("needs", "65", "needs more than 64 things"),
         ("need-of", "50000000", ""),
+        ("need-of", "9000000", "come to more than 8388608 bytes at a time"),
+        ("texts", "1025", "embeddings of more than 1024 texts at a time"),
         ("store-for-ever", "", "called the store more than"),
     ] {
         let before = (cell.keepline.counters().faults, cell.log.of("keepline.plugin").len());
@@ -223,12 +225,49 @@ async fn a_task_that_never_ends_is_given_up_before_it_costs_much() {
         ("needs", "5", "more than 16 completions"),
         ("needs", "0", "not finished after 1000 steps"),
         ("state-of", "1", "1000 steps"),
+        ("need-of", "5000000", "more than 16777216 bytes of prompts"),
+        ("texts", "1024", "embeddings of more than 65536 texts"),
     ] {
         let Outcome::Failed(problem) = maintenance.run(job(name, state).task).await else { panic!("{name}") };
         assert!(problem.code == ProblemCode::Limit && problem.message.contains(told), "{problem:?}");
     }
+    assert_eq!(model.0.load(Ordering::Relaxed), 16 + 3);
+    assert_eq!(maintenance.counters().others.failed, 5);
+}
+
+/// What tasks have the host hold is not held beside the memory of all instances.
+#[tokio::test]
+async fn prompts_of_tasks_are_held_within_the_pools_memory() {
+    let mut sandbox = sandbox();
+    sandbox.pool_memory_bytes = 20 << 20;
+    let cell = Cell::with(HOSTILE, &sandbox, |_| ()).await.unwrap();
+    let model = Arc::new(Counting::default());
+    let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
+    let maintenance = Maintenance::new(cell.keepline.clone(), model.clone(), options, runtime);
+    // One needs no more than there is; its many embeddings would.
+    let Outcome::Failed(problem) = maintenance.run(job("texts", "1024").task).await else { panic!("it was done") };
+    assert_eq!(problem.code, ProblemCode::Busy);
+    assert!(problem.message.contains("sandbox_pool_memory_bytes"), "{problem:?}");
+    let held = cell.keepline.metrics().instances_bytes;
+    maintenance.run(job("needs", "1").task).await;
     assert_eq!(model.0.load(Ordering::Relaxed), 16);
-    assert_eq!(maintenance.counters().others.failed, 3);
+    assert!(cell.keepline.metrics().instances_bytes <= held.max(4 << 20), "it was given back");
+}
+
+/// What a plugin says of a task is logged as its own.
+#[tokio::test]
+async fn a_plugin_s_problem_with_a_task_is_told_under_its_own_name() {
+    let cell = Cell::hostile().await;
+    let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
+    let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
+    let Outcome::Failed(problem) = maintenance.run(job("problem", "50").task).await else { panic!("it was done") };
+    let hosts = cell.log.of("keepline.maintenance");
+    assert!(
+        hosts[0].message.starts_with("deferred task 'problem' of session/s1 failed, as the plugin says"),
+        "{hosts:?}"
+    );
+    assert!(hosts.iter().all(|line| !line.message.contains(&problem.message)), "{hosts:?}");
+    assert!(cell.log.of("plugin: keepline.maintenance")[0].message.contains(&problem.message));
 }
 
 #[tokio::test]

@@ -52,6 +52,35 @@ fn of_a_memory_over_its_limit_what_fits_is_attached_the_smallest_first() {
 }
 
 #[test]
+fn values_that_strict_parsers_refuse_are_left_out_whole_and_reported() {
+    let fake = Fake::new();
+    let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    for (key, text) in [
+        ("deep", deep(200_000)),
+        ("long", "7".repeat(5000)),
+        ("half", r#"["\ud800"]"#.to_owned()),
+        ("inside", format!(r#"{{"a":[1,{{"b":-0.{}}}]}}"#, "3".repeat(200))),
+        ("good", deep(100)),
+        ("number", "1234567890123456789".to_owned()),
+        ("pair", r#""\ud83d\ude00""#.to_owned()),
+        ("point", "1.0".to_owned()),
+    ] {
+        fake.set("s", key, text);
+    }
+    let question = filter(&fake, "{}").question("q", S);
+    assert_eq!(question.effect, Effect::Enriched);
+    let metadata = question.metadata.unwrap();
+    let expected = format!(
+        r#""memory_context":{{"good":{},"number":1234567890123456789,"pair":"\ud83d\ude00","point":1.0}}"#,
+        deep(100)
+    );
+    assert!(metadata.contains(&expected), "{metadata}");
+    let told = "Warn keepline.value Skipped 4 stored values of session s that strict JSON parsers refuse: 'deep', 'half', 'inside', 'long'";
+    let lines = fake.lines();
+    assert!(lines.iter().any(|line| line == told), "{lines:?}");
+}
+
+#[test]
 fn an_answer_of_full_length_is_attached_whatever_else_there_is() {
     let fake = Fake::new();
     let filter = filter(&fake, "{}");
@@ -109,7 +138,7 @@ fn what_is_broken_in_a_memory_over_its_limit_is_left_out_alone() {
     let question = filter(&fake, r#"{"max_context_bytes":60}"#).question("q", S);
     assert_eq!(question.metadata.unwrap(), r#"{"session_id":"s","memory_context":{"a":12345,"b":12345}}"#);
     assert!(question.problem.unwrap().message.ends_with("; left out 1 keys: 'big'"));
-    let told = "Warn keepline.value Skipped 4 stored values of session s that are not valid JSON: 'bytes', 'last_answer', 'list', 'bad'";
+    let told = "Warn keepline.value Skipped 4 stored values of session s that strict JSON parsers refuse: 'bytes', 'last_answer', 'list', 'bad'";
     assert!(fake.lines().contains(&told.to_owned()));
 }
 
@@ -157,7 +186,7 @@ fn values_that_are_not_json_are_skipped_once_and_kept() {
     let lines = fake.lines();
     assert_eq!(
         lines[0],
-        "Warn keepline.value Skipped 3 stored values of session s that are not valid JSON: 'bytes', 'bad', 'nan'"
+        "Warn keepline.value Skipped 3 stored values of session s that strict JSON parsers refuse: 'bytes', 'bad', 'nan'"
     );
     assert_eq!(lines.len(), 2);
     assert_eq!(fake.get("s", "bad").unwrap(), "{oops");

@@ -21,7 +21,9 @@ use bindings::Component;
 use bindings::exports::keepline::memory::filter::{
     AnswerEntry, AnswerReply, ConfigProblem, Configured, Effect, Guest, Problem, QuestionEntry, QuestionReply, Task,
 };
-use bindings::exports::keepline::memory::maintenance::{self, CompletionNeed, Job, Need, Progress, Purpose, Step};
+use bindings::exports::keepline::memory::maintenance::{
+    self, CompletionNeed, Job, Need, Progress, Purpose, Step, VectorsNeed,
+};
 use bindings::wasi::clocks::wall_clock;
 use bindings::wasi::logging::logging::{Level, log};
 use deeds::{do_it, greed};
@@ -110,6 +112,10 @@ impl maintenance::Guest for Component {
             "state-of" => (progress.step, progress.task.state) = (Step::Again, "x".repeat(number)),
             "needs" => (progress.step, progress.needs) = (Step::Needs, vec![need(String::new()); number]),
             "need-of" => (progress.step, progress.needs) = (Step::Needs, vec![need("x".repeat(number))]),
+            "texts" => {
+                let texts = vec!["x".to_owned(); number];
+                (progress.step, progress.needs) = (Step::Needs, vec![Need::Vectors(VectorsNeed { id: 0, texts })]);
+            }
             "problem" => {
                 let text = absurd(&progress.task.state);
                 (progress.step, progress.problem) = (Step::Failed, Some(Problem { code: text.clone(), message: text }));

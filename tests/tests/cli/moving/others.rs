@@ -287,6 +287,35 @@ fn rocketride_s_sessions_come_as_they_are() {
     assert_eq!(other.export(&["anna"]), exported);
 }
 
+/// A folder that others fill may hold links to itself, to devices, and to what they could not read themselves.
+#[cfg(unix)]
+#[test]
+fn a_folder_of_documents_is_read_without_following_links() {
+    let (place, parent) = (Place::directory(), tempfile::tempdir().unwrap());
+    let folder = parent.path().join("node_memory");
+    let nodes = folder.join("app").join("c1");
+    fs::create_dir_all(&nodes).unwrap();
+    let document = json!({"version": 1, "messages": [
+        {"role": "user", "content": "?", "message_id": "m1"}, {"role": "assistant", "content": "!", "message_id": "m1"},
+    ]});
+    fs::write(nodes.join("n1.json"), document.to_string()).unwrap();
+    for (name, target) in [
+        ("again", folder.to_str().unwrap()),
+        ("zero.json", "/dev/zero"),
+        ("other.json", nodes.join("n1.json").to_str().unwrap()),
+        ("nothing.json", "nowhere"),
+    ] {
+        std::os::unix::fs::symlink(target, nodes.join(name)).unwrap();
+    }
+    let ran = place.run(&["session", "import", folder.to_str().unwrap(), "--json"], b"");
+    let told = ran.json();
+    assert_eq!((ran.code, &told["imported"], &told["messages"]), (1, &json!(1), &json!(2)), "{ran:?}");
+    let left: Vec<_> = told["left"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
+    assert!(left.len() == 4 && left.iter().all(|why| why.contains("it is a link")), "{left:?}");
+    let named = place.run(&["session", "import", nodes.join("zero.json").to_str().unwrap()], b"");
+    assert!(named.code == 1 && named.err.contains("it is not a regular file"), "{named:?}");
+}
+
 #[test]
 fn dify_s_documents_come_in_and_go_out() {
     let folder = tempfile::tempdir().unwrap();

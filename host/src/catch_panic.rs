@@ -1,4 +1,4 @@
-//! Panics of the engine end at the library's border, without a word on standard error.
+//! Catches panics of code that is not the library's, without a word on standard error.
 
 use std::{
     any::Any,
@@ -7,17 +7,15 @@ use std::{
     sync::Once,
 };
 
-use super::PluginError;
-
 thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs what calls the engine on somebody else's bytes.
+/// Runs code that may panic, such as the engine's on somebody else's bytes.
 ///
 /// # Errors
-/// When it panics.
-pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
+/// When it panics: the first line of its message.
+pub(crate) fn catch_panic<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     // The hook is the process's, and so is what it did before: only panics that are caught here are kept from it.
     HOOK.call_once(|| {
@@ -31,7 +29,7 @@ pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
     let outer = IS_CAUGHT.replace(true);
     let done = panic::catch_unwind(AssertUnwindSafe(body));
     IS_CAUGHT.set(outer);
-    done.map_err(|panic| PluginError::EngineDefect(told(&*panic)))
+    done.map_err(|panic| told(&*panic))
 }
 
 /// The first line of a panic's message, if it is not too long.
@@ -47,9 +45,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_of_one_line_and_later_panics_are_told_as_before() {
-        assert_eq!(caught(|| 1).unwrap(), 1);
-        let error = caught(|| panic!("first {}\nsecond", 1)).map(|()| 0).unwrap_err();
-        assert!(matches!(&error, PluginError::EngineDefect(told) if told == "first 1"), "{error}");
+        assert_eq!(catch_panic(|| 1), Ok(1));
+        assert_eq!(catch_panic(|| panic!("first {}\nsecond", 1)).map(|()| 0), Err("first 1".to_owned()));
         assert!(!IS_CAUGHT.get());
     }
 }
