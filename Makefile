@@ -13,13 +13,13 @@ run:
 
 ## Everything there is to check, against the compiled component and a real Redis.
 test:
-	@.ci/setup c wasm redis
+	@.ci/setup c wasm redis python
 	cargo test --workspace
 
 ## The same, RUNS times, on a machine that is busy and under parents of all kinds: no test may depend on that.
 RUNS ?= 10
 test-under-load:
-	@.ci/setup c wasm redis
+	@.ci/setup c wasm redis python
 	@.ci/test-under-load $(RUNS)
 
 ## Look for input that breaks what must hold for all input: SECONDS for each of the targets.

@@ -63,3 +63,8 @@ fn hostile(arguments: &[&str]) -> Confined {
 fn question(session: &str, text: &str) -> String {
     json!({"lane": "questions", "text": text, "metadata": {"session_id": session}}).to_string() + "\n"
 }
+
+/// What was reported of single entries: stderr without the line at the end that counts those that passed without memory.
+fn reports(stderr: &str) -> Vec<&str> {
+    stderr.lines().filter(|line| !line.contains(" passed without memory: ")).collect()
+}

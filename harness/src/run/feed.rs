@@ -52,6 +52,8 @@ pub struct Reading {
     pub pieces: AtomicU64,
     /// And their bytes.
     pub bytes: AtomicU64,
+    /// Bytes that were taken from the input, also those of a line that has not ended yet.
+    pub taken: AtomicU64,
     /// There is no more.
     pub is_done: AtomicBool,
 }
@@ -64,7 +66,7 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
     let (batches, receiver) = mpsc::channel(WAITING);
     let runtime = Handle::current();
     thread::spawn(move || {
-        let mut reader = Reader::new(input, max_line);
+        let mut reader = Reader::new(Counted { input, reading: reading.clone() }, max_line);
         // Ends as well when nobody wants any more.
         while !reading.stop.load(Ordering::Relaxed) {
             let batch = reader.batch();
@@ -82,6 +84,29 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
         }
     });
     receiver
+}
+
+/// Counts what is taken from the input.
+struct Counted {
+    input: File,
+    reading: Arc<Reading>,
+}
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        self.reading.taken.fetch_add(u64::try_from(length).unwrap_or(u64::MAX), Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+impl Reading {
+    /// Bytes that came in, as far as can be told, and were not handed on: those of a line that has not ended, and those that
+    /// wait in `input`. Whoever writes to a pipe may have more.
+    pub fn unread(&self, input: &File) -> u64 {
+        let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Relaxed));
+        begun + rustix::io::ioctl_fionread(input).unwrap_or(0)
+    }
 }
 
 /// Waits for the share of all of them at once: what has one is not held up by what waits for its own.

@@ -239,7 +239,7 @@ async fn run(
     let (stop, stopped) = watch::channel(Stop::No);
     let reading = Arc::new(Reading::default());
     let budget = Budget::new(BYTES_UNDER_WAY);
-    let size = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len());
+    let rest = input.try_clone().context("can't read the input")?;
     let batches = feed::start(input, max_line, reading.clone(), budget.clone());
     let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
     let pieces_out = Arc::new(AtomicU64::new(0));
@@ -301,12 +301,13 @@ async fn run(
     let refused = refused.end();
     failed.end();
     let is_complete = served.is_some();
-    let interrupted = signalled.filter(|_| !is_complete || !reading.is_done.load(Ordering::Relaxed));
+    let unread = if reading.is_done.load(Ordering::Relaxed) { 0 } else { reading.unread(&rest) };
+    // A coprocess that has nothing to do may be ended at any time.
+    let interrupted = signalled.filter(|_| !is_complete || unread > 0);
     if let Some(signal) = interrupted {
         let out = pieces_out.load(Ordering::Relaxed);
         let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
-        let unread = size.map(|size| size.saturating_sub(reading.bytes.load(Ordering::Relaxed)));
-        terminal::warning(&left_by(signal, out, held, reading.is_done.load(Ordering::Relaxed), unread));
+        terminal::warning(&left_by(signal, out, held, unread));
     }
     finished.transpose()?;
     let tally = served.unwrap_or_default();
@@ -331,20 +332,16 @@ async fn run(
     Ok(Outcome { summary, is_complete, interrupted })
 }
 
-/// What an interrupted run has done and left. `unread` is known of a file.
-fn left_by(signal: EndSignal, written: u64, held: u64, is_read: bool, unread: Option<u64>) -> String {
+/// What an interrupted run has done and left.
+fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
     let written = terminal::counted(written, "line was", "lines were");
     let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
     if held > 0 {
         told.push_str(&format!(", {} not written", terminal::counted(held, "line was", "lines were")));
     }
-    match unread {
-        _ if is_read => {}
-        Some(bytes) => {
-            let bytes = terminal::counted(bytes, "byte of the input was", "bytes of the input were");
-            told.push_str(&format!("; {bytes} not read"));
-        }
-        None => told.push_str("; the rest of the input was not read"),
+    if unread > 0 {
+        let unread = terminal::counted(unread, "byte of the input was", "bytes of the input were");
+        told.push_str(&format!("; {unread} not read"));
     }
     told
 }

@@ -64,7 +64,7 @@ fn enrichment(fake: &Fake, filter: &Filter<&Fake>) {
         .into_iter()
         .filter(|(key, _)| is_key(key))
         .filter_map(|(key, value)| Some((key, String::from_utf8(value).ok()?)))
-        .filter(|(_, value)| is_json(value))
+        .filter(|(_, value)| is_json(value) && is_portable(value))
         .collect();
     let Some(metadata) = reply.metadata else {
         return assert!(good.is_empty() && reply.effect == Effect::Resumed, "{reply:?}");
@@ -87,6 +87,43 @@ fn enrichment(fake: &Fake, filter: &Filter<&Fake>) {
     for (key, value) in &good {
         assert_eq!(tree(value), tree(&attached[key]), "{key}");
     }
+}
+
+/// Whether strict readers take a JSON value as a part of a line: up to 120 levels, numbers of up to 100 characters, and no
+/// half of a surrogate pair.
+fn is_portable(json: &str) -> bool {
+    let (mut depth, mut deepest, mut longest_number) = (0_usize, 0, 0);
+    let mut rest = json;
+    while let Some(first) = rest.chars().next() {
+        let mut length = first.len_utf8();
+        match first {
+            '"' => {
+                let mut escaped = false;
+                let end = rest[1..].find(|c| {
+                    let is_end = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    is_end
+                });
+                length = end.unwrap() + 2;
+                // serde_json refuses one with half a pair.
+                if serde_json::from_str::<String>(&rest[..length]).is_err() {
+                    return false;
+                }
+            }
+            '[' | '{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            ']' | '}' => depth -= 1,
+            '-' | '0'..='9' => {
+                length = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c)).unwrap_or(rest.len());
+                longest_number = longest_number.max(length);
+            }
+            _ => {}
+        }
+        rest = &rest[length..];
+    }
+    deepest <= 120 && longest_number <= 100
 }
 
 /// The rule as the contract tells it.

@@ -13,7 +13,7 @@ fn a_plugin_speaks_on_lines_of_its_own_and_under_its_own_name() {
     let run = |arguments: &[&str], text: &str| {
         let line = format!("{{\"lane\":\"questions\",\"text\":\"{text}\",\"metadata\":{{\"session_id\":\"s1\"}}}}\n");
         let ended = hostile(arguments).input(line).run();
-        let lines: Vec<_> = ended.stderr.lines().map(str::to_owned).collect();
+        let lines: Vec<_> = reports(&ended.stderr).into_iter().map(str::to_owned).collect();
         assert!(!lines.is_empty());
         for told in &lines {
             let known = ["error: ", "warning: ", "info: ", "debug: "];

@@ -48,8 +48,9 @@ fn no_reply_forges_a_line_or_a_member() {
         let answer = line.replace("\"questions\"", "\"answers\"");
         let ended = hostile(&["run"]).input(format!("{line}{answer}{line}")).run();
         assert_eq!((ended.code, &*ended.stdout), (Some(0), &*format!("{line}{answer}{line}")), "{forgery}");
-        assert!(ended.stderr.lines().all(|told| told.contains(reason)), "{forgery}: {}", ended.stderr);
-        assert!((1..=2).contains(&ended.stderr.lines().count()), "{}", ended.stderr);
+        let reports = reports(&ended.stderr);
+        assert!(reports.iter().all(|told| told.contains(reason)), "{forgery}: {}", ended.stderr);
+        assert!((1..=2).contains(&reports.len()), "{}", ended.stderr);
     }
 }
 
@@ -78,6 +79,7 @@ fn what_is_one_object_is_put_in_and_nothing_else_moves() {
         let line = question("s1", &format!("return {returned}"));
         let ended = hostile(&["run"]).input(line.clone()).run();
         let expected = line.replace(r#""metadata":{"session_id":"s1"}"#, &format!("\"metadata\":{returned}"));
-        assert_eq!((ended.code, ended.stdout, &*ended.stderr), (Some(0), expected, ""));
+        assert_eq!((ended.code, ended.stdout), (Some(0), expected));
+        assert_eq!(reports(&ended.stderr), [""; 0]);
     }
 }

@@ -18,7 +18,7 @@ fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
 
 #[test]
 fn is_told_in_more_words_when_asked() {
-    let input = question("bad id!", "1") + &question("a", "2") + &answer("x");
+    let input = question("a", "2") + &answer("x");
     assert_eq!(call(&["run"], input.as_bytes()).ok().err, "");
     let ran = call(&["run", "--verbose"], input.as_bytes()).ok();
     assert!(ran.err.contains("debug: ") && ran.err.contains("Stored answer in session a"), "{}", ran.err);

@@ -19,7 +19,7 @@ fn a_user_is_known_and_forgotten() {
     place.ran(&["user", "put", anna, "language", "\"es\""]).ok();
     assert_eq!(place.told(&["user", "get", anna, "language"])["value"], "es");
     for session in ["a", "b"] {
-        place.append(session, "a secret", "I see.", &["--user", anna]);
+        place.append(session, "a secret", "I see.", &["--user", anna, "--set=auto_generate_titles=false"]);
     }
     place.append("c", "?", "!", &["--user", "ben"]);
     let window = place.told(&["session", "window", "a", "--user", anna]);
@@ -34,7 +34,7 @@ fn a_user_is_known_and_forgotten() {
     let table = place.ran(&["user", "sessions", anna]).ok();
     assert!(table.text().starts_with("b\tI see.\t2\t"), "without a title, the newest message stands for it: {table:?}");
     let long = "x".repeat(90);
-    place.append("long", "?", &long, &["--user", "carl"]);
+    place.append("long", "?", &long, &["--user", "carl", "--set=auto_generate_titles=false"]);
     let table = place.ran(&["user", "sessions", "carl"]).ok();
     let (title, newest) = (format!("long\t{}...\t2\t", &long[..37]), format!("\t{}...\n", &long[..57]));
     assert!(table.text().starts_with(&title) && table.text().ends_with(&newest), "{table:?}");
