@@ -119,8 +119,9 @@ const CORRECTION: Duration = Duration::from_secs(60);
 /// Sessions whose calls may take long, once the store has answered in time: one that is down is told at once.
 pub async fn patient(keepline: &Keepline, session: &str) -> Result<Sessions> {
     match keepline.sessions().describe(session.into()).await {
-        Err(error) if matches!(error.code, SessionErrorCode::Store(_) | SessionErrorCode::Busy) => Err(error.into()),
-        // The call itself says best what is wrong.
+        Err(error) if error.code == SessionErrorCode::Busy => Err(error.into()),
+        Err(error) if matches!(error.code, SessionErrorCode::Store(code) if code.is_the_store_s()) => Err(error.into()),
+        // The call itself says best what is wrong: what is damaged can be deleted.
         _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
     }
 }

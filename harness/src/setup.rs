@@ -25,7 +25,14 @@ use crate::{
 
 /// The configuration that the flags, the environment and the file make together. Warnings are told.
 pub fn config(global: &Global) -> Result<Config> {
-    resolve(sources(global)?)
+    config_with(global, &[])
+}
+
+/// As [`config`], with fields that the command itself sets.
+pub fn config_with(global: &Global, fields: &[(&str, &str)]) -> Result<Config> {
+    let mut sources = sources(global)?;
+    sources.set.extend(fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())));
+    resolve(sources)
 }
 
 /// The store in use, for a question that a person must answer before something is deleted from it.

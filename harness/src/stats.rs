@@ -5,7 +5,7 @@
 
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result};
 use futures::{StreamExt, stream};
 use indicatif::{HumanBytes, ProgressBar};
 use keepline::{
@@ -82,7 +82,7 @@ impl Scan {
     /// Names of a kind, from a cursor on.
     pub async fn page(store: &Arc<dyn Store>, kind: BucketKind, cursor: &str) -> Result<BucketPage> {
         let page = store.list_buckets(kind, cursor, 1000, Deadline::after(Self::TIMEOUT)).await;
-        page.map_err(|failure| anyhow!("can't list the store: {}", failure.message))
+        page.context("can't list the store")
     }
 }
 

@@ -317,7 +317,7 @@ impl Sessions {
         let transcript = match reach {
             Reach::Known(scope) => return Ok(scope),
             Reach::Owned(transcript) => transcript,
-            Reach::Whole(session) => return Ok(Box::pin(self.scope(Reach::Owned(session.into()))).await?.whole()),
+            Reach::Whole(session) => return Ok(self.whole(session).await?.whole()),
         };
         if is_node(&transcript) {
             return Ok(Scope::registered(&transcript, None, None));
@@ -333,6 +333,25 @@ impl Sessions {
                 Ok(Scope::registered(&transcript, None, None))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Of a session that is to be deleted: what is damaged can be deleted as well, and its owner is read alone, if that can
+    /// be read.
+    async fn whole(&mut self, session: &str) -> Result<Scope, SessionError> {
+        match Box::pin(self.scope(Reach::Owned(session.into()))).await {
+            Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
+                let transcript = session.into();
+                match self.kept_owner(&self.shared.session_ids.name(session)).await {
+                    Ok(Some(owner)) => self.owned(&transcript, &owner).await,
+                    Ok(None) => Ok(Scope::registered(&transcript, None, None)),
+                    Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
+                        Ok(Scope::registered(&transcript, None, None))
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            scope => scope,
         }
     }
 

@@ -6,6 +6,7 @@
 use super::desk::Transcript;
 use super::owner::{self, FORGOTTEN, Registered, SESSIONS, USER, listed};
 use super::profile::valid_user;
+use super::recall;
 use super::state::State;
 use super::{OWNER, SESSION};
 use crate::history;
@@ -60,7 +61,12 @@ impl<H: Host> Sessions<H> {
         let stamp = history::timestamp(self.host().now_micros());
         let done = owner::register(self.host(), &mut state, &life, &stamp, true);
         match done.map_err(|failure| store_problem(at.session, &failure))? {
-            Registered::Done { .. } => {}
+            Registered::Done { .. } => {
+                if let (Some(name), None) = (&name, &at.node) {
+                    let allowed = recall::post::allow_again(self.host(), name, at.session, &life);
+                    allowed.map_err(|failure| store_problem(name, &failure))?;
+                }
+            }
             Registered::Foreign => return Err(foreign()),
             Registered::Ended => return Err(conflict(at.session)),
         }

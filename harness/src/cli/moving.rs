@@ -61,6 +61,9 @@ pub struct ImportArguments {
     /// Import another program's session under another id; can be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
     pub rename: Vec<(String, String)>,
+    /// Import sessions of any id, as with session_ids "hash": what is no id of ours is hashed and kept with the session
+    #[arg(long)]
+    pub hash_ids: bool,
     /// The user to whom another program's sessions belong if they name none
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
@@ -69,7 +72,7 @@ pub struct ImportArguments {
 impl ImportArguments {
     /// Whether sessions come under other ids or to a user.
     pub fn changes_sessions(&self) -> bool {
-        !self.rename.is_empty() || self.user.is_some()
+        !self.rename.is_empty() || self.user.is_some() || self.hash_ids
     }
 }
 

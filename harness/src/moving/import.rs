@@ -43,7 +43,8 @@ pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Resu
         let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
         return Err(Usage(message.to_owned()).into());
     }
-    let config = setup::config(global)?;
+    let ids: &[(&str, &str)] = if arguments.hash_ids { &[("session_ids", "hash")] } else { &[] };
+    let config = setup::config_with(global, ids)?;
     let target = match store(&config, "import", !arguments.dry_run) {
         Ok(target) => Some(target),
         // Where nothing is to be written, there may be no directory yet.
@@ -284,7 +285,7 @@ impl Import {
             }
             Some(program) => self.dump(lines, program, &prefix(program), plugin, config).await,
             None if arguments.changes_sessions() => {
-                let message = "--rename and --user are for sessions of other programs: an export comes back as it was";
+                let message = "--rename, --hash-ids and --user are for sessions of other programs: an export comes back as it was";
                 Err(Usage(message.to_owned()).into())
             }
             None => self.lines(lines).await,

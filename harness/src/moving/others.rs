@@ -253,7 +253,7 @@ impl Import {
 fn no_name(name: &str) -> String {
     format!(
         "{name:?} can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores: give it another \
-         one with --rename"
+         one with --rename, or have it hashed with --hash-ids"
     )
 }
 
@@ -305,10 +305,10 @@ impl Others {
     }
 
     async fn session(&self, import: &mut Import, name: &str, conversations: &[Conversation]) -> Result<(), Wrong> {
-        if !is_bucket(name) {
+        let Some(bucket) = self.keepline.session_ids().bucket_name(name) else {
             return Err(Wrong::Left(no_name(name)));
-        }
-        let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
+        };
+        let session = BucketId { kind: BucketKind::Session, name: bucket.into_owned() };
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
         if !is_shell && !import.delivery.replaces && import.delivery.is_there(&session).await? {
             return Err(Wrong::Left(

@@ -6,7 +6,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use keepline::{
     Keepline,
     sessions::SessionErrorCode,
@@ -172,7 +172,7 @@ async fn nodes_of(store: &Arc<dyn Store>, session: &BucketId) -> Result<Vec<Buck
             operations: vec![Operation::Page(page)],
         };
         let receipt = store.transact(writer.advance(), &look, Deadline::after(Scan::TIMEOUT)).await;
-        let receipt = receipt.map_err(|failure| anyhow!("can't read the store: {}", failure.message))?;
+        let receipt = receipt.context("can't read the store")?;
         let Some(Outcome::Page(page)) =
             receipt.outcomes.into_iter().next().filter(|_| receipt.status == Status::Applied)
         else {

@@ -70,6 +70,5 @@ pub async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Res
     let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
     let deadline = Deadline::after(Scan::TIMEOUT);
     let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;
-    let deletion = deletion.map_err(|failure| anyhow::anyhow!("{}", failure.message))?;
-    Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
+    Ok(matches!(deletion?.status, Status::Applied | Status::Repeated))
 }

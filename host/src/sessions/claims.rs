@@ -7,15 +7,21 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{SessionError, SessionErrorCode, Sessions};
+use super::{
+    SessionError, SessionErrorCode, Sessions,
+    ids::{entry_read, read_entry},
+};
 use crate::{
     lend::{LogLevel, MAX_MESSAGE, tame},
     runtime::{Found, OWNER, Owner, SESSION, SESSIONS, Scope, Subject, TaskScope},
     store::{
-        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Status,
+        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Receipt, Status,
         Transaction, Writer, guard::Missed, names::is_bucket,
     },
 };
+
+/// Bytes that an owner's name may have.
+const OWNER_MAX: usize = 256;
 
 /// What a user's bucket says of a session that is said to be theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +120,15 @@ impl Sessions {
         Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
     }
 
+    /// The owner whom the session's bucket names. One transaction.
+    pub(super) async fn kept_owner(&self, session: &str) -> Result<Option<String>, SessionError> {
+        if !is_bucket(session) {
+            return Ok(None);
+        }
+        let transaction = read_entry(session, (SESSION, OWNER), OWNER_MAX);
+        Ok(entry_read(self.look(&transaction).await?))
+    }
+
     /// What becomes of a transaction on that bucket that expects this and does nothing. None: a name is none, so there is
     /// nothing to ask.
     async fn expected(
@@ -133,12 +148,15 @@ impl Sessions {
             expectations: vec![Expectation::Entry(expected)],
             operations: Vec::new(),
         };
+        Ok(Some(self.look(&transaction).await?.status))
+    }
+
+    async fn look(&self, transaction: &Transaction) -> Result<Receipt, SessionError> {
         let deadline = self.shared.due(Instant::now(), self.deadline).deadline;
         let mut writer = Writer::new();
         let writer = writer.advance();
-        let asked = self.store.call(deadline, |store| store.transact(writer, &transaction, deadline)).await;
-        let receipt = asked.map_err(Missed::failure).and_then(|answer| answer).map_err(|failure| of_store(&failure))?;
-        Ok(Some(receipt.status))
+        let asked = self.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
+        asked.map_err(Missed::failure).and_then(|answer| answer).map_err(|failure| of_store(&failure))
     }
 }
 

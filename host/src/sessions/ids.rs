@@ -38,7 +38,8 @@ impl Sessions {
         let hashes: Vec<String> = hashes.into_iter().collect();
         let mut ids = HashMap::new();
         for chunk in hashes.chunks(TOGETHER) {
-            let transactions: Vec<Transaction> = chunk.iter().map(|name| read_id(name)).collect();
+            let transactions: Vec<Transaction> =
+                chunk.iter().map(|name| read_entry(name, session_ids::ID, ID_MAX + 64)).collect();
             let deadline = self.shared.due(Instant::now(), self.deadline).deadline;
             let mut writer = Writer::new();
             let writer = writer.advance();
@@ -57,9 +58,8 @@ impl Sessions {
     }
 }
 
-/// To look is no use of it.
-fn read_id(name: &str) -> Transaction {
-    let (map, key) = session_ids::ID;
+/// One entry of a session's bucket. To look is no use of it.
+pub(super) fn read_entry(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
     Transaction {
         bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
         opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
@@ -67,13 +67,18 @@ fn read_id(name: &str) -> Transaction {
         operations: vec![Operation::Get(GetOperation {
             map_name: map.to_owned(),
             keys: vec![key.to_owned()],
-            max_bytes: (ID_MAX + 64) as u64,
+            max_bytes: max_bytes as u64,
         })],
     }
 }
 
-fn kept_id(receipt: Receipt, name: &str) -> Option<String> {
+/// The text of the entry that was read, if there is one.
+pub(super) fn entry_read(receipt: Receipt) -> Option<String> {
     let Some(Outcome::Entries(found)) = receipt.outcomes.into_iter().next() else { return None };
-    let id = found.entries.into_iter().next()?.text;
+    found.entries.into_iter().next().map(|entry| entry.text)
+}
+
+fn kept_id(receipt: Receipt, name: &str) -> Option<String> {
+    let id = entry_read(receipt)?;
     (session_ids::hashed(&id) == name).then_some(id)
 }

@@ -121,6 +121,9 @@ impl Servers {
                 suspect();
                 Tried::Again(match error.is_connection_refusal() {
                     true => "connection refused; is it running, and are host and port correct",
+                    false if error.is_timeout() && wire.is_tls => {
+                        "the server does not respond; is this Redis's TLS port (redis_tls)"
+                    }
                     false if error.is_timeout() => "the server does not respond",
                     false if is_unresolvable(&error) => "its host name can't be resolved",
                     false => "the connection was lost",

@@ -95,3 +95,42 @@ fn is_required_at_the_start_if_that_is_asked_for() {
     let set = ["run", "--profile", "redis", "--set", &url, "--set", "require_store=true"];
     assert_eq!(call(&set, input.as_bytes()).ok().text(), input);
 }
+
+#[test]
+fn names_the_place_of_the_store_and_the_cause_for_people() {
+    let server = RedisServer::start().unwrap();
+    let port = server.port();
+    let dead = dead_url();
+    let address = dead.strip_prefix("redis://").unwrap();
+    let plain = format!("redis_port={port}");
+    for (fields, code, cause, place) in [
+        (vec![format!("redis_url={dead}")], 1, "connection refused", format!("Redis at {address}")),
+        (
+            vec!["redis_host=no-such-host.invalid".to_owned(), "store_timeout_ms=5000".to_owned()],
+            1,
+            "its host name can't be resolved",
+            "Redis at no-such-host.invalid:6379".to_owned(),
+        ),
+        (
+            vec![
+                "redis_host=127.0.0.1".to_owned(),
+                plain,
+                "redis_tls=true".to_owned(),
+                "store_timeout_ms=500".to_owned(),
+            ],
+            1,
+            "is this Redis's TLS port",
+            format!("Redis at 127.0.0.1:{port}"),
+        ),
+        (vec!["redis_url=localhost:6379".to_owned()], 2, "does not begin with redis:// or rediss://", String::new()),
+    ] {
+        let set: Vec<_> = fields.iter().flat_map(|field| ["--set", field]).collect();
+        for command in
+            [&["session", "list"][..], &["session", "export", "--all"], &["user", "sessions", "anna"], &["stats"]]
+        {
+            let ran = call(&[command, &["--profile", "redis"], &set].concat(), b"");
+            assert_eq!(ran.code, code, "{ran:?}");
+            assert!(ran.err.contains(cause) && ran.err.contains(&place), "{ran:?}");
+        }
+    }
+}

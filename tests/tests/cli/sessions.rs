@@ -6,11 +6,16 @@ use keepline_local_redis::RedisServer;
 use keepline_tests::servers;
 use serde_json::json;
 
-use super::{Ran, answer, call_with, dead_url, finish, keepline, question};
+use super::{PATIENT, Ran, answer, call_with, dead_url, finish, keepline, question};
 
 fn call(redis: &RedisServer, arguments: &[&str]) -> Ran {
+    with_store(redis, &[&["session"], arguments].concat(), "")
+}
+
+fn with_store(redis: &RedisServer, arguments: &[&str], input: &str) -> Ran {
     let url = servers::url(redis);
-    call_with(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &url)], &[&["session"], arguments].concat())
+    let environment = [PATIENT, ("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &*url)];
+    finish(keepline(arguments.iter().copied()).envs(environment).spawn().unwrap(), input.as_bytes())
 }
 
 #[test]
@@ -221,4 +226,42 @@ fn whose_redis_is_away_are_told_so_without_a_stack_of_noise() {
 fn are_listed_from_any_cursor_on() {
     // Of the memory backend, a cursor is the last id of a page, and an id may begin with a hyphen.
     super::call(&["session", "list", "--cursor", "-a"], b"").ok();
+}
+
+#[test]
+fn are_deleted_whatever_in_them_is_damaged() {
+    let redis = servers::start();
+    let conversation = ["--set=conversation=true", "--set=recall=user"];
+    let entries = format!(
+        "{}\n{}\n",
+        json!({"lane": "questions", "text": "My dog is called Bruno.", "metadata": {"session_id": "a", "user_id": "anna"}}),
+        json!({"lane": "answers", "text": "A nice name."})
+    );
+    let parts = [
+        "__keys__",
+        "__meta__",
+        "__history__",
+        "__writers__",
+        "__log.transcript__",
+        "__map.session__",
+        "__map.messages__",
+    ];
+    for part in parts {
+        for damage in [["SET", "x"], ["RPUSH", "x"]] {
+            redis_cli(&redis, &["FLUSHALL"]);
+            with_store(&redis, &[&["run"][..], &conversation].concat(), &entries).ok();
+            let key = format!("rr:memory:a:{part}");
+            redis_cli(&redis, &["UNLINK", &key]);
+            redis_cli(&redis, &[damage[0], &key, damage[1]]);
+            call(&redis, &[&["delete", "a"][..], &conversation].concat()).ok();
+            let left = call(&redis, &["list"]).ok();
+            assert_eq!(left.text(), "", "{part} {damage:?}");
+            // What its owner's memory has of it goes, too, where the owner can still be read.
+            if !["__meta__", "__map.session__"].contains(&part) {
+                let ask = ["recall", "What is my dog called?", "--user", "anna"];
+                let recalled = with_store(&redis, &[&ask[..], &conversation].concat(), "").ok();
+                assert_eq!(recalled.text(), "", "{part} {damage:?}");
+            }
+        }
+    }
 }

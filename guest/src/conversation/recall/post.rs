@@ -26,6 +26,23 @@ const DAY: u64 = 86_400;
 /// How long the session has to live.
 const LIFE_LEFT: Operation<'static> = Operation::Describe { parts: false };
 
+/// Lets a session's life be copied again that was deleted and is back: an operator restored it.
+pub(in super::super) fn allow_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Failure> {
+    let bucket = owner::bucket(user);
+    let Some(entry) = reply::text_of(host, bucket, POSTED, session)? else { return Ok(()) };
+    if !matches!(Posted::parse(&entry), Some(Posted::Gone { life: gone, .. }) if gone == life) {
+        return Ok(());
+    }
+    let expectations = [same(POSTED, session, Some(&entry))];
+    let operations = [Operation::Remove { map: POSTED, keys: &[session] }];
+    // Where the entry has changed meanwhile, somebody else decides.
+    reply::transact(
+        host,
+        &Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations },
+    )?;
+    Ok(())
+}
+
 /// What is seen of the user.
 struct Theirs {
     forgotten: Option<String>,

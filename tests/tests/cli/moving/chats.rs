@@ -166,6 +166,12 @@ fn sessions_come_under_other_ids_and_to_a_user() {
     }
     let owned = place.run(&["user", "sessions", "anna", "--json"], b"").ok().json();
     assert_eq!(owned["sessions"].as_array().unwrap().len(), 1);
+    // Or under the id that it has, for whoever hashes ids.
+    assert_eq!(place.import(&dump, &["--hash-ids"]).code, 1, "the other session is there");
+    let hash = "--set=session_ids=hash";
+    assert_eq!(place.said("user:42", &[hash]).len(), 2);
+    assert_eq!(place.run(&["session", "show", "user:42", hash, "--json"], b"").ok().json()["session"], "user:42");
+    assert!(place.import(&dump, &["--hash-ids"]).err.contains("already"), "it has come in");
     // An export comes back as it was.
     let export = place.export(&["b"]);
     let ran = Place::directory().import(&export, &["--user", "anna"]);

@@ -241,3 +241,23 @@ fn a_hundred_thousand_messages_go_out_and_in() {
         (&json!(99_999), &json!("message 99999"))
     );
 }
+
+#[test]
+fn a_session_that_comes_back_after_its_deletion_is_recalled_again() {
+    let place = Place::directory();
+    let recall = "--set=recall=user";
+    let entries = format!(
+        "{}\n{}\n",
+        json!({"lane": "questions", "text": "My dog is called Bruno.", "metadata": {"session_id": "a", "user_id": "anna"}}),
+        json!({"lane": "answers", "text": "A nice name."})
+    );
+    place.run(&["run", recall], entries.as_bytes()).ok();
+    let exported = place.export(&["a", recall]);
+    place.run(&["session", "delete", "a", recall], b"").ok();
+    let ask = ["recall", "What is my dog called?", "--user", "anna", recall];
+    assert_eq!(place.run(&ask, b"").ok().text(), "");
+    place.import(&exported, &[recall]).ok();
+    let made = place.run(&["recall", "rebuild", "a", recall], b"").ok();
+    assert_eq!(made.text(), "1 session, 0 nodes\n");
+    assert!(place.run(&ask, b"").ok().text().contains("Bruno"));
+}
