@@ -11,7 +11,11 @@ mod history;
 pub mod pages;
 pub mod show;
 
-use std::{collections::BTreeMap, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use keepline::{
@@ -92,8 +96,12 @@ pub fn watched(
                 Access::Add => config,
                 Access::Read | Access::Change => store_settings::adopted(&config, &store).await,
             };
-            let keepline = setup::keepline_on(store, plugin, &config).await?;
-            serve(keepline, &config, &runtime).await
+            let keepline = setup::keepline_on(store.clone(), plugin, &config).await?;
+            let began = Instant::now();
+            let served = serve(keepline, &config, &runtime).await;
+            let (trips, took) = (terminal::counted(store.round_trips(), "round trip", "round trips"), began.elapsed());
+            tracing::debug!(target: "keepline", "{trips} to the store in {} ms", took.as_millis());
+            served
         };
         if access == Access::Read {
             return served.await;

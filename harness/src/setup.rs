@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Instant,
 };
 
 use anyhow::{Context, Result};
@@ -115,7 +116,10 @@ fn resolve(sources: Sources) -> Result<Config> {
     if let Some(place) = store_place(&config) {
         error::note_store_place(place);
     }
-    settled(config)
+    let config = settled(config)?;
+    let (profile, origin) = (config.profile.name(), &config.profile_origin);
+    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
+    Ok(config)
 }
 
 /// With the key prefix under which there are sessions.
@@ -166,12 +170,17 @@ pub fn sandbox(config: &Config) -> Result<Sandbox> {
 
 /// The component: that of `--plugin`, or the bundled one.
 pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
-    let sandbox = sandbox(config)?;
-    Ok(match plugin_file(global) {
-        Some(path) => Plugin::from_file(&path, &sandbox)
-            .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?,
-        None => Plugin::bundled(&sandbox)?,
-    })
+    let (sandbox, began) = (sandbox(config)?, Instant::now());
+    let (plugin, name) = match plugin_file(global) {
+        Some(path) => {
+            let plugin = Plugin::from_file(&path, &sandbox)
+                .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?;
+            (plugin, path.display().to_string())
+        }
+        None => (Plugin::bundled(&sandbox)?, "the bundled component".to_owned()),
+    };
+    tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());
+    Ok(plugin)
 }
 
 /// All of it, ready for entries.

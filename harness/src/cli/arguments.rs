@@ -29,6 +29,9 @@ pub struct RunArguments {
     /// At the end, print a summary to stderr: outcomes and latencies
     #[arg(long)]
     pub summary: bool,
+    /// Print messages and the summary on stderr as JSON objects, one per line
+    #[arg(long)]
+    pub json: bool,
     /// Exit with code 1 if any entry passed without memory, also one without a session_id
     #[arg(long)]
     pub require_memory: bool,

@@ -216,11 +216,8 @@ impl Command {
             Self::Config(arguments) => arguments.json,
             Self::Inspect(arguments) => arguments.json,
             Self::Bench(arguments) => arguments.json,
-            Self::Run(_)
-            | Self::Component(_)
-            | Self::Demo(_)
-            | Self::CompilePlugin { .. }
-            | Self::Completions { .. } => false,
+            Self::Run(arguments) => arguments.json,
+            Self::Component(_) | Self::Demo(_) | Self::CompilePlugin { .. } | Self::Completions { .. } => false,
         }
     }
 

@@ -40,6 +40,7 @@ use keepline::{
     maintenance::{Maintenance, Task},
     pipe::{Answer, Question, Turn},
 };
+use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
@@ -129,7 +130,10 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     background.shutdown_background();
     let outcome = outcome?;
     if arguments.summary {
-        terminal::say(&outcome.summary.lines());
+        match arguments.json {
+            true => terminal::say(&json!({"summary": outcome.summary.json()}).to_string()),
+            false => terminal::say(&outcome.summary.lines()),
+        }
     }
     let Outcome { summary, is_complete, interrupted } = outcome;
     let without = WithoutMemory::of(&summary.counters);

@@ -3,7 +3,11 @@
 use std::{fmt::Write, time::Duration};
 
 use hdrhistogram::Histogram;
-use keepline::{Counters, maintenance::MaintenanceCounters};
+use keepline::{
+    Counters,
+    maintenance::{MaintenanceCounters, TaskCounters},
+};
+use serde_json::{Map, Value, json};
 
 use crate::terminal::{self, counted};
 
@@ -94,6 +98,38 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// For programs: times in seconds, and counts, also those of nothing.
+    pub fn json(&self) -> Value {
+        let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
+        let lane = |times: &Times| {
+            let seconds = |quantile| times.quantile(quantile).as_secs_f64();
+            json!({"count": times.count(), "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99)})
+        };
+        let tasks = |tasks: &TaskCounters| json!({"done": tasks.done, "taken": tasks.taken, "ended": tasks.ended, "failed": tasks.failed});
+        let effects: Map<String, Value> =
+            counters.effects().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        json!({
+            "elapsed_seconds": elapsed.as_secs_f64(),
+            "questions": lane(&tally.questions),
+            "answers": lane(&tally.answers),
+            "effects": effects,
+            "tools": tally.tools,
+            "opened": tally.opened,
+            "invalid": refused,
+            "errors": tally.errors,
+            "faults": counters.faults,
+            "denied": counters.denied,
+            "left_alone": {"entries": counters.left_alone, "now": is_left_alone},
+            "deferred": {
+                "titles": tasks(&maintenance.titles),
+                "summaries": tasks(&maintenance.summaries),
+                "others": tasks(&maintenance.others),
+                "abandoned": maintenance.abandoned,
+            },
+            "round_trips": round_trips,
+        })
+    }
+
     /// For people, a line for each of the things that there were.
     pub fn lines(&self) -> String {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;

@@ -85,3 +85,30 @@ fn of_the_demo_with_a_file_plays_the_file() {
     let ran = call(&["demo", file.to_str().unwrap()], b"").ok();
     assert!(ran.text().contains("zoe") && ran.text().contains("5 more turns"), "{}", ran.text());
 }
+
+#[test]
+fn run_reports_in_json_when_asked() {
+    let input = question("a", "1") + &answer("x") + "nonsense\n" + &question("bad id!", "2");
+    let ran = call(&["run", "--json", "--summary", "-v"], input.as_bytes());
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let lines: Vec<serde_json::Value> = ran.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().flat_map(|line| line.as_object().unwrap().keys()).map(String::as_str).collect();
+    for kind in ["debug", "warning", "summary"] {
+        assert!(kinds.contains(&kind), "{ran:?}");
+    }
+    let summary = lines.iter().find_map(|line| line.get("summary")).unwrap();
+    assert_eq!((&summary["questions"]["count"], &summary["answers"]["count"]), (&2.into(), &1.into()));
+    assert_eq!((&summary["invalid"], &summary["effects"]["stored"]), (&1.into(), &1.into()), "{summary}");
+}
+
+#[test]
+fn a_command_says_what_it_does_when_asked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("memory").to_str().unwrap().to_owned();
+    call(&["run", "--dir", &path], (question("a", "1") + &answer("x")).as_bytes()).ok();
+    let ran = call(&["session", "show", "a", "--dir", &path, "-v"], b"").ok();
+    for told in [&*format!("the store is the directory {path}"), "was loaded in", "to the store in"] {
+        assert!(ran.err.contains(told), "{told}: {ran:?}");
+    }
+    assert!(ran.err.lines().all(|line| line.starts_with("debug: ")), "{ran:?}");
+}
