@@ -28,11 +28,12 @@ fuzz:
 	@.ci/setup c wasm
 	@tests/fuzz/run $(SECONDS)
 
-## Numbers: tables, side by side in one run.
+## Numbers: tables, contenders side by side in one run. For example: make bench BENCH="--only recall --quick", or BENCH=--help
+BENCH ?=
 bench:
 	@.ci/setup c wasm redis
-	@cargo build --release --package keepline-harness
-	cargo run --release --quiet --package keepline-harness -- bench
+	@cargo build --release --package keepline-harness --package keepline-bench
+	@target/release/keepline-bench $(BENCH)
 
 ## Format, lints and dependencies; warnings are errors.
 lint:

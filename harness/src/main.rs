@@ -4,7 +4,6 @@
 //! Promises the exit codes of [`cli::EXIT_CODES`], results on standard output and everything else on
 //! standard error.
 
-mod bench;
 mod chat_messages;
 mod cli;
 mod component;
@@ -44,6 +43,8 @@ use cli::{Cli, Command};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make bench` in the source repository";
+
 fn main() -> ExitCode {
     let cli = Cli::read();
     if cli.command.answers_in_json() {
@@ -81,7 +82,7 @@ fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Inspect(arguments) => inspect::main(&cli.global, &arguments),
         Command::Component(arguments) => component::main(&arguments),
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
-        Command::Bench(arguments) => bench::main(&arguments),
+        Command::Bench { .. } => Err(error::Usage(BENCH_MOVED.to_owned()).into()),
         Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
         Command::Completions { shell } => completions(shell),
     }

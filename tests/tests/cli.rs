@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 
 #[path = "cli/a_store_that_fails.rs"]
 mod a_store_that_fails;
-#[path = "cli/bench.rs"]
-mod bench;
 #[path = "cli/configuration.rs"]
 mod configuration;
 #[path = "cli/conversation.rs"]

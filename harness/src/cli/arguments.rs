@@ -1,12 +1,8 @@
 //! The command lines of all commands but `keepline session`.
 
-use std::{
-    net::SocketAddr,
-    num::{NonZeroU8, NonZeroUsize},
-    path::PathBuf,
-};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     help::{JSON_HELP, RUN_HELP},
@@ -124,62 +120,4 @@ pub struct DemoArguments {
     /// A conversation as JSON lines; defaults to a bundled support-desk conversation
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-}
-
-/// `keepline bench`.
-#[derive(Debug, Args)]
-pub struct BenchArguments {
-    #[arg(long, help = "Print JSON instead of tables, and report messages on stderr as JSON objects")]
-    pub json: bool,
-    /// Also write the JSON report to this file
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Do a tenth of the work: quick, but imprecise
-    #[arg(long)]
-    pub quick: bool,
-    /// Run only this part
-    #[arg(long, value_name = "PART")]
-    pub only: Option<BenchPart>,
-    /// Measure at most N points of each growth curve, smallest first
-    #[arg(long, value_name = "N")]
-    pub points: Option<NonZeroU8>,
-    /// Measure directories on the disk that this directory is on
-    ///
-    /// They are created there and removed at the end; about 2 GB, or 200 MB with --quick. Default: the system's temporary
-    /// directory, or the working directory if that is in memory.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub disk: Option<PathBuf>,
-    /// Draw the growth curves as SVG files in this directory
-    #[arg(long, value_name = "DIRECTORY")]
-    pub plots: Option<PathBuf>,
-    /// Plot an existing report, written with --output, instead of measuring
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "points", "disk"])]
-    pub from: Option<PathBuf>,
-}
-
-/// A part of `keepline bench`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchPart {
-    /// What an entry costs, next to the lowest possible cost
-    Speed,
-    /// A directory: pairs for each directory_sync, questions beside writers, growth
-    Directory,
-    /// What a conversation costs, and how much of its prompts stays the same
-    Conversation,
-    /// What recall costs a question, an answer and Redis
-    Recall,
-    /// All growth curves below
-    Growth,
-    /// Growth with the keys of a session
-    Keys,
-    /// Growth with the length of a session's history
-    History,
-    /// Growth with the size of an answer
-    Sizes,
-    /// Growth with the number of sessions
-    Sessions,
-    /// Growth with the number of pipes
-    Pipes,
-    /// Growth with the number of masters of a Redis Cluster
-    Masters,
 }

@@ -17,8 +17,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::{
     arguments::{
-        BenchArguments, BenchPart, ComponentArguments, ConfigArguments, DemoArguments, HealthArguments,
-        InspectArguments, MigrateArguments, RunArguments, StatsArguments,
+        ComponentArguments, ConfigArguments, DemoArguments, HealthArguments, InspectArguments, MigrateArguments,
+        RunArguments, StatsArguments,
     },
     conversation::{
         AppendArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments,
@@ -183,8 +183,13 @@ pub enum Command {
     Component(ComponentArguments),
     /// Play a sample conversation and show what is remembered
     Demo(DemoArguments),
-    /// Run benchmarks: the cost of an entry next to the lowest possible cost, and how it scales
-    Bench(BenchArguments),
+    /// Say where the benchmarks are now
+    #[command(hide = true)]
+    Bench {
+        /// Ignored
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Compile the plugin on standard input, within limits, for another process of this program
     #[command(name = COMPILE_COMMAND, hide = true)]
     CompilePlugin {
@@ -215,9 +220,12 @@ impl Command {
             Self::Health(arguments) => arguments.json,
             Self::Config(arguments) => arguments.json,
             Self::Inspect(arguments) => arguments.json,
-            Self::Bench(arguments) => arguments.json,
             Self::Run(arguments) => arguments.json,
-            Self::Component(_) | Self::Demo(_) | Self::CompilePlugin { .. } | Self::Completions { .. } => false,
+            Self::Component(_)
+            | Self::Demo(_)
+            | Self::Bench { .. }
+            | Self::CompilePlugin { .. }
+            | Self::Completions { .. } => false,
         }
     }
 
@@ -237,7 +245,7 @@ impl Command {
             | Self::Health(_)
             | Self::Config(_)
             | Self::Inspect(_)
-            | Self::Bench(_)
+            | Self::Bench { .. }
             | Self::Component(_)
             | Self::Demo(_)
             | Self::CompilePlugin { .. }

@@ -14,6 +14,15 @@ fn zero_when_all_went_well() {
 }
 
 #[test]
+fn bench_says_where_the_benchmarks_are() {
+    for arguments in [&["bench"][..], &["bench", "--only", "growth", "--quick"]] {
+        let ran = call(arguments, b"");
+        assert!(ran.code == 2 && ran.err.contains("`make bench`"), "{ran:?}");
+    }
+    assert!(!call(&["--help"], b"").text().contains("bench"));
+}
+
+#[test]
 fn one_when_a_line_is_no_entry_or_a_command_failed() {
     assert_eq!(call(&["run"], b"nonsense\n").code, 1);
     assert_eq!(call(&["session", "show", "nobody"], b"").code, 1);

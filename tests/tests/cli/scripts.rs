@@ -40,7 +40,6 @@ fn are_told_why_a_command_failed() {
         (&["inspect", "/does/not/exist.wasm"], 3, "plugin", "/does/not/exist.wasm"),
         (&["migrate", "--to", "redis_database=1"], 2, "usage", "exists only within a process"),
         (&["migrate"], 2, "usage", "--to"),
-        (&["bench", "--points", "x"], 2, "usage", "--points"),
     ] {
         let ran = call(&[arguments, &["--json"]].concat(), b"");
         let (found, message) = error(&ran);

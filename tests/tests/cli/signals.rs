@@ -299,42 +299,21 @@ fn a_change_of_a_session_is_finished_or_told() {
 }
 
 /// It starts a redis-server of its own; at a signal both are gone, and nothing is left on disk.
-fn ends_with_its_server(arguments: &[&str]) {
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = keepline(arguments.iter().copied());
-    let mut child = command.env("TMPDIR", directory.path()).stdout(Stdio::null()).spawn().unwrap();
-    let server = until("it has a server", || children(child.id(), "redis-server").pop());
-    signal(&child, "-TERM");
-    assert_eq!(end(&mut child), Some(1));
-    until("the server is gone", || (!is_alive(server)).then_some(()));
-    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(left.is_empty(), "{left:?}");
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert_eq!(told, "error: terminated by a signal\n");
-}
-
 #[test]
 fn the_demo_ends_with_its_server() {
     let directory = tempfile::tempdir().unwrap();
     let chat = directory.path().join("long.jsonl");
     fs::write(&chat, (question("a", "?") + &answer("x")).repeat(50_000)).unwrap();
-    ends_with_its_server(&["demo", chat.to_str().unwrap()]);
-}
-
-#[test]
-fn the_benchmark_ends_with_its_server() {
-    ends_with_its_server(&["bench", "--quick"]);
-}
-
-#[test]
-fn the_benchmark_of_directories_leaves_none_behind() {
-    let disk = tempfile::tempdir().unwrap();
-    let there = || fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-    let arguments = ["bench", "--only", "directory", "--quick", "--disk", disk.path().to_str().unwrap()];
-    let mut child = keepline(arguments).stdout(Stdio::null()).spawn().unwrap();
-    until("its stores are open", || there().iter().any(|made| made.join("always/keepline.db").exists()).then_some(()));
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = keepline(["demo", chat.to_str().unwrap()]);
+    let mut child = command.env("TMPDIR", temporary.path()).stdout(Stdio::null()).spawn().unwrap();
+    let server = until("it has a server", || children(child.id(), "redis-server").pop());
     signal(&child, "-TERM");
     assert_eq!(end(&mut child), Some(1));
-    assert!(there().is_empty(), "{:?}", there());
+    until("the server is gone", || (!is_alive(server)).then_some(()));
+    let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(told, "error: terminated by a signal\n");
 }
