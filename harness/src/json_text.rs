@@ -6,7 +6,7 @@
 use std::{borrow::Cow, io::Read};
 
 use anyhow::{Context, Result};
-use keepline::lend::is_printable;
+use keepline::logging::is_printable;
 use keepline_json::mended;
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};

@@ -17,7 +17,7 @@ use std::{
 };
 
 use indicatif::ProgressBar;
-use keepline::lend::is_printable;
+use keepline::logging::is_printable;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::json;

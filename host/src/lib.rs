@@ -52,33 +52,21 @@
 //! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
 #[cfg(feature = "config")]
-mod catch_panic;
 pub mod config;
 mod contract;
-mod conversation_options;
-mod counters;
 pub mod embedding;
 mod entry;
-mod files;
-mod filter_options;
+mod inner;
 mod keepline;
-pub mod lend;
+pub mod logging;
 pub mod maintenance;
 pub mod memories;
-mod memory;
-mod metadata;
-mod metrics;
 mod options;
 pub mod pipe;
 pub mod plugin;
-mod probe;
 mod runtime;
 mod sandbox;
-mod search;
-mod session_ids;
 pub mod sessions;
-mod shared;
-mod tokens;
 
 /// For tests of what must hold whatever a plugin returns.
 #[doc(hidden)]
@@ -88,7 +76,7 @@ pub mod fuzzing {
     /// # Errors
     /// What the plugin is stopped for.
     pub fn accept(own: &str, returned: &str, most_added: usize) -> Result<(), String> {
-        crate::metadata::Metadata::read(own).accept(returned, most_added).map_err(|fault| fault.to_string())
+        crate::entry::metadata::Metadata::read(own).accept(returned, most_added).map_err(|fault| fault.to_string())
     }
 }
 
@@ -96,21 +84,25 @@ pub mod fuzzing {
 pub use keepline_stores as store;
 
 pub use self::{
-    conversation_options::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
-    counters::{Counters, MemoryCounters, SkipCounters},
-    files::{FileResolver, ResolvedFile},
-    filter_options::{FilterOptions, TtlMode, UnboundContext},
-    keepline::{Keepline, KeeplineError},
-    memory::Memory,
-    metrics::Metrics,
-    options::{OnStoreError, Options},
-    pipe::{EntryError, Passed, Pipe},
-    plugin::{Plugin, PluginError, PluginLimits},
-    sandbox::{CodeCache, Isolation, Sandbox},
-    session_ids::SessionIds,
+    contract::storage_names::SessionIds,
+    entry::{
+        EntryError, Passed,
+        files::{FileResolver, ResolvedFile},
+        memory::Memory,
+        tokens::TokenCounter,
+    },
+    inner::counters::{Counters, MemoryCounters, SkipCounters},
+    keepline::{Keepline, KeeplineError, metrics::Metrics},
+    options::{
+        OnStoreError, Options,
+        conversation::{ConversationOptions, MemoryMode, Recall, RecallLife, RecallSource, WindowForm},
+        filter::{FilterOptions, TtlMode, UnboundContext},
+    },
+    pipe::Pipe,
+    plugin::{Plugin, PluginError},
+    sandbox::{CodeCache, Isolation, PluginLimits, Sandbox},
     sessions::{SessionError, Sessions},
     store::{Deadline, Health},
-    tokens::TokenCounter,
 };
 
 /// Keeps the README's snippets compiling.

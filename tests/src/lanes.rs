@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use keepline::{
     CodeCache, Counters, Deadline, EntryError, Keepline, KeeplineError, Options, Passed, Pipe, Plugin, PluginError,
     Sandbox, Sessions,
-    lend::{Clock, Log, LogLevel},
+    logging::{Clock, Log, LogLevel},
     pipe::{Answer, Effect, ProblemCode, Question},
     store::{Failure, FailureCode, Receipt, Store, Transaction, Writer},
 };

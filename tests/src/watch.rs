@@ -2,7 +2,7 @@
 
 use std::{env, fs, process::Command};
 
-use keepline::lend::{Log, LogLevel};
+use keepline::logging::{Log, LogLevel};
 use parking_lot::Mutex;
 
 /// Keeps every message.

@@ -35,7 +35,7 @@ use std::{fs, path::PathBuf, sync::Arc, sync::LazyLock, time::Instant};
 
 use keepline::{
     Isolation, Keepline, Options, Plugin, Sandbox,
-    lend::LogLevel,
+    logging::LogLevel,
     maintenance::{Job, Step, Task},
     store::{BucketKind, Deadline, MemoryStore},
 };

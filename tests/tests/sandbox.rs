@@ -29,7 +29,7 @@ use std::{
 use async_trait::async_trait;
 use keepline::{
     CodeCache, Isolation, Keepline, KeeplineError, OnStoreError, Options, Passed, Plugin, PluginError, Sandbox,
-    lend::{LogLevel, is_printable},
+    logging::{LogLevel, is_printable},
     maintenance::{Job, Step, Task},
     pipe::{Effect, ProblemCode},
     plugin::{BUNDLED, inspect},

@@ -4,7 +4,7 @@
 //! and its help all read the table. What is not in it belongs to the filter, which knows its own rules.
 
 use super::{Field, Kind, Preset, Setting, field::Typed};
-use crate::{plugin::PluginLimits, store::Secret};
+use crate::{sandbox::PluginLimits, store::Secret};
 
 macro_rules! host_fields {
     ($( #[doc = $about:literal] $name:ident: $type:ty = $default:expr, $kind:expr; )+) => {

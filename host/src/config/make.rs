@@ -10,8 +10,7 @@ use super::{Config, Setting, neurolink};
 use crate::{
     maintenance::MaintenanceOptions,
     options::{OnStoreError, Options},
-    plugin::{Compiler, PluginLimits},
-    sandbox::{CodeCache, Isolation, Sandbox},
+    sandbox::{CodeCache, Compiler, Isolation, PluginLimits, Sandbox},
     store::{
         BreakerOptions, BucketKind, Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure,
         MemoryLimits, MemoryStore, RedisOptions, RedisOptionsError, RedisStore, Secret, SessionLimitPolicy, Store,

@@ -64,7 +64,7 @@ pub enum Effect {
 /// As the component tells it; people get a [`Problem`](crate::pipe::Problem).
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
-pub(crate) struct ToldProblem {
+pub(crate) struct PluginProblem {
     pub(crate) code: String,
     pub(crate) message: String,
 }
@@ -126,7 +126,7 @@ pub(crate) struct QuestionReply {
     pub(crate) effect: Effect,
     pub(crate) attached: u32,
     pub(crate) due: Vec<Task>,
-    pub(crate) problem: Option<ToldProblem>,
+    pub(crate) problem: Option<PluginProblem>,
 }
 
 /// A tool call, its result, or both; paired by `call_id`, also across steps.
@@ -206,5 +206,5 @@ pub(crate) struct AnswerReply {
     pub(crate) metadata: Option<String>,
     pub(crate) effect: Effect,
     pub(crate) due: Vec<Task>,
-    pub(crate) problem: Option<ToldProblem>,
+    pub(crate) problem: Option<PluginProblem>,
 }

@@ -2,7 +2,7 @@
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
-use super::filter::{Task, ToldProblem, Vector};
+use super::filter::{PluginProblem, Task, Vector};
 
 /// What a completion is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ComponentType, Lift)]
@@ -160,9 +160,9 @@ pub enum Step {
 
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
-pub(crate) struct ToldProgress {
+pub(crate) struct PluginProgress {
     pub(crate) step: Step,
     pub(crate) task: Task,
     pub(crate) needs: Vec<Need>,
-    pub(crate) problem: Option<ToldProblem>,
+    pub(crate) problem: Option<PluginProblem>,
 }

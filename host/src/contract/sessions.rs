@@ -6,7 +6,7 @@ use wasmtime::component::{ComponentType, Lift};
 #[component(enum)]
 #[repr(u8)]
 #[allow(dead_code, reason = "lifting makes them from a number")]
-pub(crate) enum ToldCode {
+pub(crate) enum SessionProblemCode {
     #[component(name = "invalid-session")]
     InvalidSession,
     #[component(name = "invalid-key")]
@@ -37,7 +37,7 @@ pub(crate) enum ToldCode {
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct SessionProblem {
-    pub(crate) code: ToldCode,
+    pub(crate) code: SessionProblemCode,
     #[component(name = "store-code")]
     pub(crate) store_code: String,
     pub(crate) message: String,
@@ -165,3 +165,6 @@ pub struct HistoryPage {
     /// The position that the next record gets.
     pub next: u64,
 }
+
+/// What a call of the exports `sessions`, `transcripts` and `users` replies.
+pub(crate) type SessionReply<T> = Result<T, SessionProblem>;

@@ -6,13 +6,13 @@
 //! [`Maintenance`](crate::maintenance::Maintenance).
 
 mod cache;
-mod desk;
 mod narrow;
+mod scheduler;
 
 use async_trait::async_trait;
 
-pub(crate) use self::desk::Desk;
-pub use self::desk::EmbeddingMetrics;
+pub use self::scheduler::EmbeddingMetrics;
+pub(crate) use self::scheduler::EmbeddingScheduler;
 use crate::contract::filter::Vector;
 
 /// Dimensions that the contract allows.

@@ -1,8 +1,21 @@
-//! What has become of tasks.
+//! Counts how tasks ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Outcome;
+use crate::entry::Problem;
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done, or was no longer due.
+    Done,
+    /// Somebody else is at work on it, or has done it.
+    Taken,
+    /// The session is gone.
+    Ended,
+    /// Everything is as it was, and it will be due again. The problem's code is `model` if it was the model that failed.
+    Failed(Problem),
+}
 
 /// What has become of the tasks of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -43,23 +43,21 @@ mod runner;
 
 pub use self::{
     archive::Archive,
-    counters::{MaintenanceCounters, TaskCounters},
-    model::{Model, ModelError, NoModel},
+    counters::{MaintenanceCounters, Outcome, TaskCounters},
+    model::{Model, NoModel},
     options::MaintenanceOptions,
-    runner::{Maintenance, Outcome},
+    runner::Maintenance,
 };
-pub use crate::contract::{
-    filter::{Task, Vector},
-    maintenance::{
-        CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Purpose, Step,
-        VectorsNeed, VectorsResult,
+use crate::runtime::Subject;
+pub use crate::{
+    contract::{
+        filter::{Task, Vector},
+        maintenance::{
+            CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Purpose, Step,
+            VectorsNeed, VectorsResult,
+        },
     },
-};
-use crate::{
-    contract::maintenance::ToldProgress,
-    entry::{Problem, ProblemCode},
-    runtime::{Refusal, Subject},
-    store::FailureCode,
+    entry::task::{ModelError, Progress},
 };
 
 /// The bundled filter's tasks for a session, in the order in which they are best done. Each may be done at any time, with an
@@ -72,44 +70,4 @@ pub const TASKS: [&str; 5] = ["title", "summary", "retention", "recall", "vector
 /// the name of a bucket. The user's bucket is lent only if its list has the session.
 pub fn subject_with_user(session: &str, owner: &str) -> Option<String> {
     Subject::of_session(session, Some(owner)).map(|subject| subject.as_str().to_owned())
-}
-
-/// Where a task stands after a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Progress {
-    /// What to do next.
-    pub step: Step,
-    /// The task to call again with.
-    pub task: Task,
-    /// What to get before.
-    pub needs: Vec<Need>,
-    /// What went wrong.
-    pub problem: Option<Problem>,
-}
-
-impl Progress {
-    /// No reply has ever named such a task.
-    pub(crate) fn no_task(job: &Job) -> Self {
-        let message =
-            "a task's subject is session/NAME, node/NAME, user/NAME or session/NAME user/NAME, and its name and \
-                       state are printable ASCII, as a reply named them"
-                .into();
-        Self::failed(job, Problem { code: ProblemCode::Store(FailureCode::Invalid), message })
-    }
-
-    /// There was no instance to do it, or none that survived it.
-    pub(crate) fn refused(job: &Job, refusal: &Refusal) -> Self {
-        Self::failed(job, refusal.into())
-    }
-
-    pub(crate) fn failed(job: &Job, problem: Problem) -> Self {
-        Self { step: Step::Failed, task: job.task.clone(), needs: Vec::new(), problem: Some(problem) }
-    }
-}
-
-impl From<ToldProgress> for Progress {
-    fn from(ToldProgress { step, task, needs, problem }: ToldProgress) -> Self {
-        Self { step, task, needs, problem: problem.map(Problem::from) }
-    }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::CompletionNeed;
+use crate::{contract::maintenance::CompletionNeed, entry::task::ModelError};
 
 /// A language model, or whatever stands in for one.
 ///
@@ -20,11 +20,6 @@ pub trait Model: Send + Sync + 'static {
     /// it was.
     async fn complete(&self, need: &CompletionNeed) -> Result<Option<String>, ModelError>;
 }
-
-/// Why there is no completion: for people, one sentence without a full stop. Secrets must not be in it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ModelError(pub String);
 
 /// No model: the filter does without.
 #[derive(Clone, Copy, Debug, Default)]

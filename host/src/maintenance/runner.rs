@@ -24,7 +24,7 @@ use tokio::{
 
 use super::{
     Archive, CompletionResult, FailedResult, Job, MaintenanceCounters, MaintenanceOptions, MissingResult, Model,
-    ModelError, Need, NeedResult, Step, Task, VectorsNeed, VectorsResult,
+    ModelError, Need, NeedResult, Outcome, Step, Task, VectorsNeed, VectorsResult,
     backoff::Backoff,
     counters::Tally,
     queue::{Added, Key, Queue},
@@ -32,8 +32,8 @@ use super::{
 use crate::{
     Keepline,
     entry::{Problem, ProblemCode},
-    lend::{LogLevel, MAX_MESSAGE, tame},
-    runtime::Held,
+    logging::{LogLevel, MAX_MESSAGE, make_printable},
+    runtime::MemoryReservation,
 };
 
 /// Steps of one task. The bundled filter's need three, and one more for each thousand records that go.
@@ -56,19 +56,6 @@ const MAX_TEXT: usize = 1 << 20;
 const RETENTION: &str = "retention";
 /// The code of a model's failures.
 const MODEL: &str = "model";
-
-/// What became of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done, or was no longer due.
-    Done,
-    /// Somebody else is at work on it, or has done it.
-    Taken,
-    /// The session is gone.
-    Ended,
-    /// Everything is as it was, and it will be due again. The problem's code is `model` if it was the model that failed.
-    Failed(Problem),
-}
 
 /// Does deferred work for a [`Keepline`]. Cheap to clone; one for each store is enough.
 ///
@@ -457,7 +444,7 @@ struct Asked {
     /// Bytes.
     embedded: usize,
     /// Of the pool's memory.
-    held: Option<Held>,
+    held: Option<MemoryReservation>,
 }
 
 fn id_of(need: &Need) -> u32 {
@@ -491,6 +478,6 @@ fn over(message: String) -> Problem {
 }
 
 fn told(code: ProblemCode, mut message: String) -> Problem {
-    tame(&mut message, MAX_MESSAGE);
+    make_printable(&mut message, MAX_MESSAGE);
     Problem { code, message }
 }

@@ -3,6 +3,8 @@
 //! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
 //! not worth it, the filter decides.
 
+use std::sync::atomic::Ordering;
+
 use keepline_json::{self as json, push_base32};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,7 +13,8 @@ use super::{MemorySkip, pair::Pair};
 use crate::{
     Keepline,
     entry::{Answer, Effect, Problem, ProblemCode, Task},
-    lend::LogLevel,
+    inner::counters::MemoryTally,
+    logging::LogLevel,
     store::Deadline,
 };
 
@@ -79,6 +82,18 @@ pub enum RememberOutcome {
     Failed(Problem),
 }
 
+impl RememberOutcome {
+    fn count(&self, tally: &MemoryTally) {
+        let counter = match self {
+            Self::Stored { .. } => &tally.stored,
+            Self::Repeated { .. } => &tally.repeated,
+            Self::Skipped(_) => &tally.skipped,
+            Self::Failed(_) => &tally.failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Keepline {
     /// Stores the newest exchange of a conversation as a memory of a user, by the deadline or else within
     /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is told with the reason and counted;
@@ -100,7 +115,7 @@ impl Keepline {
             }
             RememberOutcome::Stored { .. } | RememberOutcome::Repeated { .. } => {}
         }
-        self.count_memory(&outcome);
+        outcome.count(self.memory_tally());
         Remembered { outcome, due }
     }
 

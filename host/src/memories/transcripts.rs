@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{FoundMemory, pair::text_of};
 use crate::{
     Sessions,
-    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode},
+    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, alone_if_listed},
 };
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
@@ -157,7 +157,7 @@ impl<'a> Transcripts<'a> {
 
     /// The session's title, if the session may be read: it is on the user's list, or nobody's and named.
     async fn title_if_allowed(&mut self, session: &str) -> Result<Option<(Option<String>, From)>, SessionError> {
-        if let Some(listed) = self.sessions.lent_to(self.user, session).await? {
+        if let Some(listed) = alone_if_listed(self.sessions, self.user, session).await? {
             return match self.sessions.describe_of(&listed, session).await {
                 Ok(state) => Ok(Some((state.title, From::List(listed.into())))),
                 Err(error) if is_gone(&error) => Ok(None),

@@ -52,7 +52,7 @@ async fn what_tools_do_goes_with_the_answer_only_if_it_is_wanted() {
     pipe.tool(activity("sunny"));
     assert_eq!(staged(&mut pipe), (None, vec![]));
 
-    pipe.shared.pool.want_turns();
+    pipe.inner.pool.want_turns();
     pipe.question("?", ANNA).await.unwrap();
     pipe.tool(activity("sunny"));
     pipe.tool(activity(&"x".repeat(200)));

@@ -4,20 +4,19 @@
 //! compiled only after it was found to be within its limits; that it is in the cache under these limits says so, too. The
 //! bundled filter is trusted: it is compiled here, and on all processors.
 
-use std::path::Path;
-
 use wasmtime::{Engine, component::Component};
 
+use keepline_component::FILTER as BUNDLED;
+
 use super::{
-    BUNDLED, Compiler, PluginError, Sandbox,
+    PluginError,
     cache::{Kept, Staging},
-    caught,
-    engine::{Setup, engine},
-    error::told,
-    limits::Meter,
-    process,
+    compiler_process,
+    engine::{Setup, build, caught},
+    meter::Meter,
     walk::{Interfaces, walk},
 };
+use crate::sandbox::{Compiler, Sandbox};
 
 /// Compiles a component, or finds it compiled.
 pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Component), PluginError> {
@@ -35,7 +34,7 @@ pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Compon
     match &sandbox.compiler {
         Compiler::Process(command) if !is_ours => {
             let staging = Staging::new(kept.as_ref())?;
-            process::compile(command, bytes, &sandbox.plugin, staging.directory())?;
+            compiler_process::compile(command, bytes, &sandbox.plugin, staging.directory())?;
             let code = staging.publish(kept.as_ref())?;
             build(bytes, Setup { cache: Some(code.directory()), ..setup })
         }
@@ -44,22 +43,4 @@ pub(super) fn compile(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Compon
             build(bytes, Setup { cache: code, ..setup })
         }
     }
-}
-
-/// wasmtime compiles it, unless the code is there.
-fn build(bytes: &[u8], setup: Setup<'_>) -> Result<(Engine, Component), PluginError> {
-    let engine = engine(setup)?;
-    let component = component(&engine, bytes)?;
-    Ok((engine, component))
-}
-
-/// What a compiler process does: compiled code goes to the directory.
-pub(super) fn compile_into(directory: &Path, bytes: &[u8]) -> Result<(), PluginError> {
-    let engine = engine(Setup { is_parallel: true, cache: Some(directory) })?;
-    component(&engine, bytes).map(drop)
-}
-
-fn component(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
-    let refused = |error: wasmtime::Error| PluginError::NotAComponent(told(format!("{error:#}")));
-    caught(|| Component::from_binary(engine, bytes))?.map_err(refused)
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use wasmtime::{Cache, CacheConfig, Config, Engine, Inlining};
+use wasmtime::{Cache, CacheConfig, Config, Engine, Inlining, component::Component};
 
-use super::{PluginError, walk::FEATURES};
+use super::{PluginError, error::printable_text, walk::FEATURES};
+use crate::sandbox::catch_panic::catch_panic;
 
 /// How one engine differs from another.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +36,30 @@ pub(super) fn engine(setup: Setup<'_>) -> Result<Engine, PluginError> {
         config.cache(Some(Cache::new(cache).map_err(failed)?));
     }
     Engine::new(&config).map_err(failed)
+}
+
+/// wasmtime compiles it, unless the code is there.
+pub(super) fn build(bytes: &[u8], setup: Setup<'_>) -> Result<(Engine, Component), PluginError> {
+    let engine = engine(setup)?;
+    let component = component(&engine, bytes)?;
+    Ok((engine, component))
+}
+
+/// What a compiler process does: compiled code goes to the directory.
+pub(super) fn compile_into(directory: &Path, bytes: &[u8]) -> Result<(), PluginError> {
+    let engine = engine(Setup { is_parallel: true, cache: Some(directory) })?;
+    component(&engine, bytes).map(drop)
+}
+
+fn component(engine: &Engine, bytes: &[u8]) -> Result<Component, PluginError> {
+    let refused = |error: wasmtime::Error| PluginError::NotAComponent(printable_text(format!("{error:#}")));
+    caught(|| Component::from_binary(engine, bytes))?.map_err(refused)
+}
+
+/// Runs code of the engine on untrusted bytes.
+///
+/// # Errors
+/// When it panics.
+pub(super) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
+    catch_panic(body).map_err(PluginError::EngineDefect)
 }

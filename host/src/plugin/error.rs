@@ -2,8 +2,11 @@
 
 use std::{io, path::PathBuf};
 
-use super::{LENT, Measured};
-use crate::lend::{MAX_MESSAGE, tame};
+use crate::{
+    contract::IMPORTS,
+    logging::{MAX_MESSAGE, make_printable},
+    sandbox::Measured,
+};
 
 /// Why a plugin can't be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +53,7 @@ pub enum PluginError {
         limit_bytes: u64,
     },
     /// It asks for more than the contract's imports: the names of those, each printable and 256 bytes long at most.
-    #[error("refused: the plugin imports {}; this host provides only {}", list(.0), list(&LENT))]
+    #[error("refused: the plugin imports {}; this host provides only {}", list(.0), list(&IMPORTS))]
     ForbiddenImports(Vec<String>),
     /// It does not fit the contract.
     #[error("the plugin does not fit the world keepline:memory/memory-filter: {0}")]
@@ -77,25 +80,25 @@ pub enum PluginError {
 }
 
 /// What the engine says of somebody else's bytes, in which there may be names of theirs: one line of bounded length.
-pub(super) fn told(problem: impl ToString) -> String {
+pub(super) fn printable_text(problem: impl ToString) -> String {
     let mut text = problem.to_string();
-    tame(&mut text, MAX_MESSAGE);
+    make_printable(&mut text, MAX_MESSAGE);
     text
 }
 
 /// A name that a component gives to what it imports or exports: one line, and no longer than such names are. Those of
 /// addresses (`url=<…>`) may hold anything.
-pub(super) fn told_name(name: &str) -> String {
+pub(super) fn printable_name(name: &str) -> String {
     const MOST: usize = 256;
     let mut name = name.to_owned();
-    tame(&mut name, MOST);
+    make_printable(&mut name, MOST);
     name
 }
 
 /// Names in a message that has to stay readable.
 fn list(names: &[impl AsRef<str>]) -> String {
     const MOST: usize = 12;
-    let mut told: Vec<_> = names.iter().take(MOST).map(|name| told_name(name.as_ref())).collect();
+    let mut told: Vec<_> = names.iter().take(MOST).map(|name| printable_name(name.as_ref())).collect();
     if let Some(more @ 1..) = names.len().checked_sub(MOST) {
         told.push(format!("and {more} more"));
     }

@@ -9,7 +9,8 @@ use std::{
     path::Path,
 };
 
-use super::{Measure, Measured, PluginError, PluginLimits};
+use super::PluginError;
+use crate::sandbox::{Measure, Measured, PluginLimits};
 
 /// The bytes of a plugin's file.
 ///

@@ -7,11 +7,11 @@
 
 mod cache;
 mod compile;
+mod compiler_process;
 mod engine;
 mod error;
 mod file;
-mod limits;
-mod process;
+mod meter;
 mod walk;
 
 use std::{fmt, path::Path};
@@ -19,32 +19,21 @@ use std::{fmt, path::Path};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-pub use self::{
-    error::PluginError,
-    file::read,
-    limits::{Measure, Measured, PluginLimits},
-    process::{Compiler, CompilerCommand, serve as serve_compiler},
-};
+pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
 use self::{
-    limits::Meter,
+    engine::caught,
+    error::{printable_name, printable_text},
+    meter::Meter,
     walk::{Interfaces, walk},
 };
-pub use crate::sandbox::{CodeCache, Sandbox};
+pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
-    catch_panic::catch_panic,
+    contract::may_import,
     runtime::{Program, start_ticking},
 };
 
 /// The bundled filter, as a component.
 pub use keepline_component::FILTER as BUNDLED;
-
-/// The interfaces that a plugin may import. WASI's clock in any 0.2.x, as its versioning rules allow.
-const LENT: [&str; 3] =
-    ["keepline:memory/key-value@0.2.0", "wasi:clocks/wall-clock@0.2", "wasi:logging/logging@0.1.0-draft"];
-
-fn is_lent(import: &str) -> bool {
-    LENT.iter().any(|lent| import == *lent || (lent.ends_with("@0.2") && import.starts_with(&format!("{lent}."))))
-}
 
 /// What a component says of itself.
 #[derive(Clone, Debug)]
@@ -139,19 +128,11 @@ fn load(bytes: &[u8], sandbox: &Sandbox) -> Result<(Engine, Program), PluginErro
         return Err(PluginError::ForbiddenImports(forbidden));
     }
     let linked = caught(|| Program::link(&engine, &component, bytes, sandbox))?;
-    let program = linked.map_err(|error| PluginError::Misfit(error::told(format!("{error:#}"))))?;
+    let program = linked.map_err(|error| PluginError::Misfit(printable_text(format!("{error:#}"))))?;
     Ok((engine, program))
 }
 
 fn forbidden_imports(engine: &Engine, component: &Component) -> Vec<String> {
     let component = component.component_type();
-    component.imports(engine).map(|(name, _)| name).filter(|name| !is_lent(name)).map(error::told_name).collect()
-}
-
-/// Runs what calls the engine on somebody else's bytes.
-///
-/// # Errors
-/// When it panics.
-fn caught<T>(body: impl FnOnce() -> T) -> Result<T, PluginError> {
-    catch_panic(body).map_err(PluginError::EngineDefect)
+    component.imports(engine).map(|(name, _)| name).filter(|name| !may_import(name)).map(printable_name).collect()
 }

@@ -5,13 +5,13 @@ use wasmtime::{
     component::{Component, ComponentExportIndex, Func, Instance, TypedFunc},
 };
 
-use super::InstanceState;
+use super::instance_state::InstanceState;
 use crate::contract::{
     filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
     logging::LogLevel,
-    maintenance::{Job, ToldProgress},
+    maintenance::{Job, PluginProgress},
     sessions::{
-        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionProblem,
+        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionReply,
         SessionState, ValueFound, ValueStored,
     },
     transcripts::{
@@ -20,9 +20,6 @@ use crate::contract::{
         UserValueStored, UserValues,
     },
 };
-
-/// What a call of the `sessions` export replies.
-pub(crate) type SessionReply<T> = Result<T, SessionProblem>;
 
 macro_rules! exports {
     ($($interface:literal { $($name:literal $function:ident($($argument:ident: $type:ty),*) -> $reply:ty;)* })*) => {
@@ -95,7 +92,7 @@ exports! {
         "answer" answer(entry: AnswerEntry<'_>) -> AnswerReply;
     }
     "keepline:memory/maintenance@0.2.0" {
-        "advance" advance(job: &Job) -> ToldProgress;
+        "advance" advance(job: &Job) -> PluginProgress;
     }
     "keepline:memory/sessions@0.2.0" {
         "create" create(session: &str) -> SessionReply<SessionCreated>;

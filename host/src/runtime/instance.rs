@@ -1,18 +1,26 @@
 //! One instance: calls go in, replies or a fault come out. After a fault it is done for.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use wasmtime::{Store, Trap, UpdateDeadline};
 
-use super::{Due, InstanceState, Program, Scope, bounds::Bounded, exports::Exports, meter::Meter, state::Lent};
+use super::{
+    exports::Exports,
+    fault::Fault,
+    instance_state::{HostServices, InstanceState},
+    limits::{call_deadline::CallDeadline, cpu_meter::CpuMeter},
+    program::Program,
+    reply_bounds::Bounded,
+    scope::Scope,
+};
 use crate::{
     contract::{
         filter::{AnswerEntry, AnswerReply, ConfigProblem, Configured, Question, QuestionReply},
         logging::LogLevel,
-        maintenance::{Job, ToldProgress},
+        maintenance::{Job, PluginProgress},
         sessions::{
-            HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
-            ValueFound, ValueStored,
+            HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionReply,
+            SessionState, ValueFound, ValueStored,
         },
         transcripts::{
             FoundLines, LineQuery, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet, Transcript,
@@ -20,8 +28,6 @@ use crate::{
             UserValueStored, UserValues,
         },
     },
-    lend::{MAX_MESSAGE, tame},
-    runtime::SessionReply,
     store::{Guard, Writer},
 };
 
@@ -33,58 +39,43 @@ pub(crate) struct Instance {
     store: Store<InstanceState>,
     /// Boxed: an instance changes hands with each call.
     exports: Box<Exports>,
-    meter: Arc<Meter>,
+    meter: Arc<CpuMeter>,
     copy_bytes: usize,
     calls_left: u64,
 }
 
-/// Why an instance did not answer: it trapped or went over a limit.
-#[derive(Clone, Debug)]
-pub(crate) struct Fault {
-    why: String,
-    /// It gave up because it was refused memory that other instances of its pool hold.
-    pub(crate) is_pool_exhausted: bool,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the plugin was stopped: {}", self.why)
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl Fault {
-    /// What it answered can't be accepted. The reason may hold words of the component's own: it becomes one printable
-    /// line, whoever is told.
-    pub(crate) fn of(mut why: String) -> Self {
-        tame(&mut why, MAX_MESSAGE);
-        Self { why, is_pool_exhausted: false }
-    }
-}
-
-impl From<wasmtime::Error> for Fault {
-    /// One line: the trap if it is one, else the host's own words.
-    fn from(error: wasmtime::Error) -> Self {
-        let told = error.root_cause().to_string();
-        Self::of(match error.downcast_ref::<Trap>() {
-            Some(Trap::UnreachableCodeReached) => "it gave up (unreachable code)".into(),
-            Some(Trap::StackOverflow) => "it overflowed its stack".into(),
-            Some(Trap::AllocationTooLarge) => "it asked for too much memory".into(),
-            Some(trap) => trap.to_string(),
-            None => told,
-        })
-    }
+/// Each call has the writer of whoever calls, and gives it back with the reply: what it counted during the call is part
+/// of it. It reaches what is in its scope.
+macro_rules! calls {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
+        $(
+            #[allow(clippy::too_many_arguments, reason = "the contract's own, and three of every call")]
+            pub(crate) async fn $name(
+                &mut self,
+                writer: Writer,
+                due: CallDeadline,
+                scope: Scope,
+                $($argument: $type),*
+            ) -> Result<($reply, Writer), Fault> {
+                self.begin(writer, due, scope);
+                let call = self.exports.$name(&mut self.store, $($argument),*);
+                let reply = self.meter.run(call).await.map_err(|error| self.fault(error))?;
+                reply.check(&self.store.data().scope)?;
+                self.store.data().note(reply.due());
+                Ok((reply, self.end()))
+            }
+        )*
+    };
 }
 
 impl Instance {
     /// Cost: some 20 µs, and as much again in the first call.
-    pub(crate) async fn new(program: &Program, lent: Lent, due: Due) -> Result<Self, Fault> {
+    pub(crate) async fn new(program: &Program, services: HostServices, due: CallDeadline) -> Result<Self, Fault> {
         let sandbox = &program.sandbox;
-        let state = InstanceState::new(lent, sandbox, program.ticks.clone());
+        let state = InstanceState::new(services, sandbox, program.ticks.clone());
         let meter = state.meter().clone();
         let mut store = Store::new(program.pre.engine(), state);
-        store.limiter(|state| &mut state.growth);
+        store.limiter(|state| &mut state.memory);
         store.set_max_component_handles(MAX_HANDLES);
         let measured = meter.clone();
         store.epoch_deadline_callback(move |mut context| {
@@ -96,14 +87,14 @@ impl Instance {
         store.set_epoch_deadline(1);
         store.set_hostcall_fuel(sandbox.copy_bytes);
         store.data_mut().begin(Writer::new(), due, Scope::Nothing);
-        if !store.data_mut().growth.take(program.state_bytes) {
+        if !store.data_mut().memory.take(program.state_bytes) {
             let why = "the state of its instances (globals, functions) is more than the memory that it may hold";
-            return Err(Fault { is_pool_exhausted: store.data().growth.is_pool_exhausted(), ..Fault::of(why.into()) });
+            return Err(Fault { is_pool_exhausted: store.data().memory.is_pool_exhausted(), ..Fault::of(why.into()) });
         }
         let instance = match meter.run(program.pre.instantiate_async(&mut store)).await {
             Ok(instance) => instance,
             Err(error) => {
-                let is_pool_exhausted = store.data().growth.is_pool_exhausted();
+                let is_pool_exhausted = store.data().memory.is_pool_exhausted();
                 return Err(Fault { is_pool_exhausted, ..Fault::from(error) });
             }
         };
@@ -114,24 +105,24 @@ impl Instance {
 
     /// Everything that it holds, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.store.data().growth.bytes()
+        self.store.data().memory.bytes()
     }
 
     /// Whether it has served its time, or holds far more memory than it needs.
     pub(crate) fn is_worn(&self) -> bool {
-        self.calls_left == 0 || self.store.data().growth.is_grown()
+        self.calls_left == 0 || self.store.data().memory.is_grown()
     }
 
     pub(crate) async fn configure(
         &mut self,
         options: &str,
         log_from: LogLevel,
-        due: Due,
+        due: CallDeadline,
     ) -> Result<Result<Configured, ConfigProblem>, Fault> {
         self.begin(Writer::new(), due, Scope::Nothing);
         let call = self.exports.configure(&mut self.store, options, log_from);
         let configured = self.meter.run(call).await.map_err(|error| self.fault(error))?;
-        self.store.data_mut().growth.started();
+        self.store.data_mut().memory.started();
         Ok(configured)
     }
 
@@ -141,14 +132,14 @@ impl Instance {
     }
 
     /// The store that the next calls use.
-    pub(crate) fn lend(&mut self, store: &Arc<Guard>) {
-        let lent = &mut self.store.data_mut().store;
-        if !Arc::ptr_eq(lent, store) {
-            *lent = store.clone();
+    pub(crate) fn use_store(&mut self, store: &Arc<Guard>) {
+        let services = &mut self.store.data_mut().store;
+        if !Arc::ptr_eq(services, store) {
+            *services = store.clone();
         }
     }
 
-    fn begin(&mut self, writer: Writer, due: Due, scope: Scope) {
+    fn begin(&mut self, writer: Writer, due: CallDeadline, scope: Scope) {
         self.store.set_hostcall_fuel(self.copy_bytes);
         // Ticks that passed while it rested are none that it computes.
         self.store.set_epoch_deadline(1);
@@ -158,7 +149,7 @@ impl Instance {
     fn fault(&self, error: wasmtime::Error) -> Fault {
         // Who was refused memory and gave up; not who went on until it was over a budget.
         let gave_up = error.downcast_ref::<Trap>().is_some();
-        let is_pool_exhausted = gave_up && self.store.data().growth.is_pool_exhausted();
+        let is_pool_exhausted = gave_up && self.store.data().memory.is_pool_exhausted();
         // wasmtime's own words, as it gives no type for it.
         if error.root_cause().to_string().starts_with("too much data is being copied") {
             return Fault::of(format!("it made the host copy more than {} bytes for one entry", self.copy_bytes));
@@ -170,62 +161,36 @@ impl Instance {
         self.calls_left = self.calls_left.saturating_sub(1);
         std::mem::replace(&mut self.store.data_mut().writer, Writer::nobody())
     }
-}
 
-/// Each call has the writer of whoever calls, and gives it back with the reply: what it counted during the call is part
-/// of it. It reaches what is in its scope.
-macro_rules! calls {
-    ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
-        impl Instance {
-            $(
-                #[allow(clippy::too_many_arguments, reason = "the contract's own, and three of every call")]
-                pub(crate) async fn $name(
-                    &mut self,
-                    writer: Writer,
-                    due: Due,
-                    scope: Scope,
-                    $($argument: $type),*
-                ) -> Result<($reply, Writer), Fault> {
-                    self.begin(writer, due, scope);
-                    let call = self.exports.$name(&mut self.store, $($argument),*);
-                    let reply = self.meter.run(call).await.map_err(|error| self.fault(error))?;
-                    reply.check(&self.store.data().scope)?;
-                    self.store.data().note(reply.due());
-                    Ok((reply, self.end()))
-                }
-            )*
-        }
-    };
-}
-
-calls! {
-    question(entry: Question<'_>) -> QuestionReply;
-    answer(entry: AnswerEntry<'_>) -> AnswerReply;
-    advance(job: &Job) -> ToldProgress;
-    create(session: &str) -> SessionReply<SessionCreated>;
-    resume(session: &str) -> SessionReply<SessionState>;
-    list_sessions(cursor: &str, limit: u32) -> SessionReply<SessionPage>;
-    delete(session: &str) -> SessionReply<SessionDeleted>;
-    put(session: &str, key: &str, value: &str) -> SessionReply<ValueStored>;
-    get(session: &str, key: &str) -> SessionReply<ValueFound>;
-    keys(session: &str) -> SessionReply<KeyList>;
-    clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
-    increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
-    history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
-    describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
-    messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
-    content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32) -> SessionReply<MessageContent>;
-    find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>) -> SessionReply<FoundLines>;
-    rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) -> SessionReply<TranscriptChanged>;
-    clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
-    set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>) -> SessionReply<TranscriptChanged>;
-    register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
-    set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
-    set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings) -> SessionReply<SettingsSet>;
-    user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
-    put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
-    user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;
-    forget_user(user: &str) -> SessionReply<UserForgotten>;
+    calls! {
+        question(entry: Question<'_>) -> QuestionReply;
+        answer(entry: AnswerEntry<'_>) -> AnswerReply;
+        advance(job: &Job) -> PluginProgress;
+        create(session: &str) -> SessionReply<SessionCreated>;
+        resume(session: &str) -> SessionReply<SessionState>;
+        list_sessions(cursor: &str, limit: u32) -> SessionReply<SessionPage>;
+        delete(session: &str) -> SessionReply<SessionDeleted>;
+        put(session: &str, key: &str, value: &str) -> SessionReply<ValueStored>;
+        get(session: &str, key: &str) -> SessionReply<ValueFound>;
+        keys(session: &str) -> SessionReply<KeyList>;
+        clear(session: &str, key: Option<&str>) -> SessionReply<KeysCleared>;
+        increment(session: &str, key: &str, amount: i64) -> SessionReply<KeyCounted>;
+        history(session: &str, before: Option<u64>, limit: u32) -> SessionReply<HistoryPage>;
+        describe(transcript: Transcript<'_>) -> SessionReply<TranscriptState>;
+        messages(transcript: Transcript<'_>, query: MessageQuery<'_>) -> SessionReply<MessagePage>;
+        content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32) -> SessionReply<MessageContent>;
+        find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>) -> SessionReply<FoundLines>;
+        rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>) -> SessionReply<TranscriptChanged>;
+        clear_messages(transcript: Transcript<'_>, branch: Option<u64>) -> SessionReply<TranscriptChanged>;
+        set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>) -> SessionReply<TranscriptChanged>;
+        register(transcript: Transcript<'_>, user: Option<&str>) -> SessionReply<TranscriptRegistered>;
+        set_title(transcript: Transcript<'_>, title: Option<&str>) -> SessionReply<TitleSet>;
+        set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings) -> SessionReply<SettingsSet>;
+        user_values(user: &str, key: Option<&str>) -> SessionReply<UserValues>;
+        put_user_value(user: &str, key: &str, value: Option<&str>) -> SessionReply<UserValueStored>;
+        user_sessions(user: &str, before: Option<u64>, limit: u32) -> SessionReply<UserSessions>;
+        forget_user(user: &str) -> SessionReply<UserForgotten>;
+    }
 }
 
 #[cfg(test)]
@@ -233,28 +198,28 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
-    use crate::runtime::{
+    use crate::runtime::limits::{
+        cpu_scheduler::{ComputeSlot, PLACES},
         epoch::{TICK, Ticks},
-        lane::{Lane, PLACES},
     };
     use crate::{
         contract::filter::Effect,
         entry::Answer,
-        lend::{RateLimitedLog, SystemClock, TracingLog},
+        logging::{RateLimitedLog, SystemClock, TracingLog},
         plugin::Plugin,
         sandbox::Sandbox,
         store::{BreakerOptions, Deadline, MemoryStore},
     };
 
-    fn never() -> Due {
-        Due::by(Deadline::NEVER)
+    fn never() -> CallDeadline {
+        CallDeadline::by(Deadline::NEVER)
     }
 
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
         let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
         let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let lent = Lent {
+        let services = HostServices {
             store,
             clock: Arc::new(SystemClock),
             log,
@@ -262,7 +227,7 @@ mod tests {
             denied: Arc::default(),
             named: Arc::default(),
         };
-        let mut instance = Instance::new(plugin.program(), lent, never()).await.unwrap();
+        let mut instance = Instance::new(plugin.program(), services, never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
     }
@@ -298,9 +263,9 @@ mod tests {
         let ticks = Ticks::default();
         let mut busy = Vec::new();
         for _ in 0..*PLACES {
-            let lane = Lane::default();
-            lane.wait_for_place(&ticks, 0, u64::MAX).await;
-            busy.push(lane);
+            let slot = ComputeSlot::default();
+            slot.wait_for_place(&ticks, 0, u64::MAX).await;
+            busy.push(slot);
         }
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
         let mut quick = 0;
@@ -321,14 +286,14 @@ mod tests {
     }
 
     /// Another instance: to be made, it may have to compute for more than a tick.
-    async fn bundled_while(busy: &mut Vec<Lane>, ticks: &Ticks) -> Instance {
+    async fn bundled_while(busy: &mut Vec<ComputeSlot>, ticks: &Ticks) -> Instance {
         let count = busy.len();
         busy.clear();
         let instance = bundled().await;
         for _ in 0..count {
-            let lane = Lane::default();
-            lane.wait_for_place(ticks, 0, u64::MAX).await;
-            busy.push(lane);
+            let slot = ComputeSlot::default();
+            slot.wait_for_place(ticks, 0, u64::MAX).await;
+            busy.push(slot);
         }
         instance
     }

@@ -1,37 +1,26 @@
-//! The runtime: instances of the component, their limits, and what they are lent.
+//! Runs the component: its instances, their limits, and the imports that they are given.
 //!
-//! It knows wasmtime and the contract; of sessions and of Redis it knows nothing.
+//! It knows wasmtime and the contract; it knows nothing of the rules of sessions, or of Redis.
 
-pub(crate) mod bounds;
-mod brought;
-mod budget;
-mod due;
-mod epoch;
 mod exports;
-mod footprint;
-mod growth;
-mod idle;
+mod fault;
 mod imports;
 mod instance;
-mod key_value;
-mod lane;
-mod meter;
+mod instance_state;
+mod limits;
+mod plugin_info;
 mod pool;
 mod program;
+mod reply_bounds;
 mod scope;
-mod state;
-mod subject;
-mod told;
 
 pub(crate) use self::{
-    due::Due,
-    epoch::start_ticking,
-    exports::SessionReply,
-    growth::Held,
-    instance::{Fault, Instance},
-    pool::{Limits, Pool, Refusal, Taken},
+    fault::Fault,
+    instance::Instance,
+    instance_state::HostServices,
+    limits::{call_deadline::CallDeadline, epoch::start_ticking, memory::MemoryReservation},
+    pool::{Limits, Pool, PooledInstance, Refusal},
     program::Program,
-    scope::{Found, OWNER, Owner, SESSION, SESSIONS, Scope, TaskScope},
-    state::{InstanceState, Lent},
-    subject::Subject,
+    reply_bounds::is_task,
+    scope::{ObservedBuckets, Owner, Scope, Subject, TaskScope},
 };

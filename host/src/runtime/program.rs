@@ -7,7 +7,12 @@ use wasmtime::{
     component::{Component, InstancePre, Linker},
 };
 
-use super::{InstanceState, epoch::Ticks, exports::Indices, footprint, imports};
+use super::{
+    exports::Indices,
+    imports,
+    instance_state::InstanceState,
+    limits::{epoch::Ticks, footprint},
+};
 use crate::sandbox::Sandbox;
 
 /// A component with what it imports, and where it has its exports. Cheap to clone.
@@ -33,7 +38,7 @@ impl Program {
         sandbox: &Sandbox,
     ) -> wasmtime::Result<Self> {
         let mut linker = Linker::new(engine);
-        imports::lend(&mut linker)?;
+        imports::add_to_linker(&mut linker)?;
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
             pre,

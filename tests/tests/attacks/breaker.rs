@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use keepline::{Plugin, lend::LogLevel, pipe::Effect, pipe::ProblemCode, plugin::BUNDLED};
+use keepline::{Plugin, logging::LogLevel, pipe::Effect, pipe::ProblemCode, plugin::BUNDLED};
 use keepline_tests::{confined::in_confinement, guests::HOSTILE};
 
 use super::at_work::{AtWork, METADATA, PATIENCE, questions, run, sandbox};

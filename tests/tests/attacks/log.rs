@@ -1,6 +1,6 @@
 //! What a plugin says, to have it taken for what the host says, or to bury that.
 
-use keepline::lend::is_printable;
+use keepline::logging::is_printable;
 
 use super::*;
 

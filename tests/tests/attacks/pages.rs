@@ -54,5 +54,5 @@ fn json_holds_no_control_characters() {
     let config = ended(&["--set", "odd=\u{202e}\u{7f}\u{9b}2J", "config", "--json"]);
     assert_eq!(config.code, Some(0), "{}", config.stderr);
     assert!(config.stdout.contains(r#""\u202e\u007f\u009b2J""#), "{}", config.stdout);
-    assert!(config.stdout.chars().all(|c| c == '\n' || keepline::lend::is_printable(c)), "{}", config.stdout);
+    assert!(config.stdout.chars().all(|c| c == '\n' || keepline::logging::is_printable(c)), "{}", config.stdout);
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Keepline, Options, lend::Log, pipe::tests::plugin, store::MemoryStore};
+use crate::{Keepline, Options, logging::Log, pipe::tests::plugin, store::MemoryStore};
 
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);

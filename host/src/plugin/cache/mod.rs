@@ -20,10 +20,11 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) use self::staging::Staging;
 use super::{
-    CodeCache, PluginError, Sandbox,
+    PluginError,
     engine::{Setup, engine},
     hexadecimal,
 };
+use crate::sandbox::{CodeCache, Sandbox};
 
 /// How many components' code is kept.
 const MOST: usize = 32;

@@ -17,10 +17,11 @@ use wasmparser::{
 
 use self::{declared::Declared, function::function_cost, scope::Scopes, types::Sizes};
 use super::{
-    Measure, PluginError,
-    error::{told, told_name},
-    limits::Meter,
+    PluginError,
+    error::{printable_name, printable_text},
+    meter::Meter,
 };
+use crate::sandbox::Measure;
 
 /// What a component may use of WebAssembly. No shared memories, no wide or exotic extensions: the less there is, the
 /// less can be wrong. Multiple memories are for adapters only, which copy from one part of a component to another: a
@@ -74,7 +75,7 @@ pub(super) fn walk(bytes: &[u8], meter: &mut Meter<'_>, interfaces: &mut Interfa
 }
 
 fn invalid(problem: impl ToString) -> PluginError {
-    PluginError::NotAComponent(told(problem))
+    PluginError::NotAComponent(printable_text(problem))
 }
 
 fn wide(number: usize) -> u64 {
@@ -169,7 +170,7 @@ impl<'a> Walk<'a, '_> {
                     declared.refer(import.ty, self.meter)?;
                     self.scopes.import(import.ty.kind())?;
                     if self.scopes.is_outermost() {
-                        self.interfaces.imports.push(told_name(import.name.name));
+                        self.interfaces.imports.push(printable_name(import.name.name));
                     }
                 }
             }
@@ -185,7 +186,7 @@ impl<'a> Walk<'a, '_> {
                     }
                     self.scopes.export(export.kind, export.index)?;
                     if self.scopes.is_outermost() {
-                        self.interfaces.exports.push(told_name(export.name.name));
+                        self.interfaces.exports.push(printable_name(export.name.name));
                     }
                 }
             }

@@ -1,0 +1,168 @@
+//! What a Keepline, its pipes and its sessions share, and how each of them calls an instance.
+
+pub(crate) mod counters;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use keepline_json as json;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use self::counters::Tally;
+use crate::{
+    contract::{filter::Vector, storage_names::SessionIds},
+    embedding::EmbeddingScheduler,
+    entry::{
+        files::{FileResolver, resolved},
+        tokens::{TokenCounter, counted},
+    },
+    logging::LogLevel,
+    options::OnStoreError,
+    runtime::{CallDeadline, Fault, Instance, Owner, Pool, PooledInstance, Refusal},
+    store::{Deadline, Guard, Writer},
+};
+
+pub(crate) struct Inner {
+    pub(crate) pool: Pool,
+    pub(crate) on_store_error: OnStoreError,
+    pub(crate) max_entry_bytes: usize,
+    pub(crate) entry_timeout: Duration,
+    /// By the option that the filter was given, whatever it says itself.
+    pub(crate) session_ids: SessionIds,
+    pub(crate) unusable_ids: UnusableIds,
+    /// By the same options: `require_node`.
+    pub(crate) requires_node: bool,
+    pub(crate) tally: Tally,
+    pub(crate) token_counter: Option<Arc<dyn TokenCounter>>,
+    pub(crate) file_resolver: Option<Arc<dyn FileResolver>>,
+    pub(crate) embeddings: Option<Arc<EmbeddingScheduler>>,
+}
+
+impl Inner {
+    /// For a call that comes in now, perhaps with a deadline of its caller's.
+    pub(crate) fn due(&self, now: Instant, deadline: Option<Deadline>) -> CallDeadline {
+        deadline.map_or_else(|| CallDeadline::within(now, self.entry_timeout), CallDeadline::by)
+    }
+
+    /// How many tokens a text is, for this model if one is set, if anybody counts them, they are wanted, and there is time:
+    /// counting takes no more than half of what is left.
+    pub(crate) async fn count_tokens(&self, model: Option<&str>, text: &str, due: CallDeadline) -> Option<u32> {
+        let counter = self.counter()?;
+        // Images are weighed by the filter.
+        let text = &json::spoken(text);
+        let time = due.deadline.left().map_or(self.entry_timeout, |left| left.min(self.entry_timeout)) / 2;
+        match counted(counter, model, text, time).await {
+            Ok(count) => Some(count),
+            Err(uncounted) => {
+                self.pool.services().log.report(LogLevel::Warn, "keepline.tokens", &uncounted.to_string());
+                None
+            }
+        }
+    }
+
+    /// The model that is set for a question's session, or for itself, as it is told by what the question gets. Nobody
+    /// needs it if nobody counts.
+    pub(crate) fn model(&self, metadata: Option<&str>) -> Option<String> {
+        self.counter()?;
+        let mut model = None;
+        json::members(metadata?, |key, raw| {
+            if json::key_is(key, "memory_model") {
+                model = json::string(raw).map(Into::into);
+            }
+        })?;
+        model
+    }
+
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.counter().is_some()
+    }
+
+    fn counter(&self) -> Option<&dyn TokenCounter> {
+        self.token_counter.as_deref().filter(|_| self.pool.wants_turns())
+    }
+
+    /// The embedding of a question, if it is wanted, and there in time.
+    pub(crate) async fn vector_of(&self, owner: &Owner, text: &str, due: CallDeadline) -> Option<Arc<Vector>> {
+        let desk = self.embeddings.as_ref()?;
+        let session = owner.session.as_ref()?;
+        if text.trim().is_empty() || !self.pool.plugin_info().wants_vectors {
+            return None;
+        }
+        desk.of_question(owner.user.as_ref().unwrap_or(session), &json::spoken(text), due.deadline.left()).await
+    }
+
+    /// What a question gets, with what its files are. When that takes too long, as it is.
+    pub(crate) async fn with_files(&self, metadata: Option<String>, due: CallDeadline) -> Option<String> {
+        let (Some(resolver), Some(told)) = (&self.file_resolver, &metadata) else { return metadata };
+        let log = &self.pool.services().log;
+        let left = due.deadline.left().unwrap_or(self.entry_timeout);
+        match tokio::time::timeout(left, resolved(told, &**resolver, log)).await {
+            Ok(resolved) => resolved.or(metadata),
+            Err(_) => {
+                log.report(
+                    LogLevel::Warn,
+                    "keepline.files",
+                    "files were not resolved in time; references are left as they are",
+                );
+                metadata
+            }
+        }
+    }
+
+    /// One call of an instance. What keeps it from its reply is logged in one line; an instance that faulted
+    /// is not used again.
+    pub(crate) async fn call<R>(
+        &self,
+        store: &Arc<Guard>,
+        writer: &mut Option<Writer>,
+        mut due: CallDeadline,
+        call: impl AsyncFnOnce(&mut Instance, Writer, CallDeadline) -> Result<(R, Writer), Fault>,
+    ) -> Result<R, Refusal> {
+        let called = async {
+            let mut taken: PooledInstance<'_> = self.pool.take(store, &mut due).await?;
+            taken.instance.use_store(store);
+            // Not before there is an instance: a call that never had one has used no number.
+            match call(&mut taken.instance, writer.take().unwrap_or_default(), due).await {
+                Ok((reply, returned)) => {
+                    *writer = Some(returned);
+                    self.pool.give_back(taken);
+                    Ok(reply)
+                }
+                Err(fault) => Err(self.pool.fault(taken, fault)),
+            }
+        };
+        called.await.inspect_err(|refusal| self.report(refusal))
+    }
+
+    fn report(&self, refusal: &Refusal) {
+        let (level, context) = match refusal {
+            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => {
+                self.tally.count_busy();
+                (LogLevel::Warn, "keepline.busy")
+            }
+            // That it is left alone was said when that began.
+            Refusal::LeftAlone(_) => return self.tally.count_left_alone(),
+            Refusal::Closed => (LogLevel::Warn, "keepline.closed"),
+            Refusal::Fault(_) => {
+                self.tally.count_fault();
+                (LogLevel::Error, "keepline.plugin")
+            }
+        };
+        self.pool.services().log.report(level, context, &refusal.to_string());
+    }
+}
+
+/// Kinds of ids that no session can have, each reported once: how often they come, the counters tell.
+#[derive(Default)]
+pub(crate) struct UnusableIds(Mutex<HashSet<String>>);
+
+impl UnusableIds {
+    /// Whatever a plugin tells, there are no more kinds than these.
+    const KINDS: usize = 8;
+
+    /// Whether an entry whose session has such an id is the first one of its kind.
+    pub(crate) fn is_first(&self, kind: &str) -> bool {
+        let mut kinds = self.0.lock();
+        kinds.len() < Self::KINDS && kinds.insert(kind.to_owned())
+    }
+}

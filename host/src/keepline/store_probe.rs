@@ -1,0 +1,39 @@
+//! A look at a store that nobody uses: so that a circuit breaker closes, and an outage is known, without an entry.
+//!
+//! It keeps nothing alive: when the last Keepline over the store is gone, it ends.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use crate::{
+    logging::{LogLevel, RateLimitedLog},
+    store::{Deadline, Guard},
+};
+
+/// Looks at the store whenever nobody has asked for anything for an interval, and logs when it goes and comes back.
+pub(crate) async fn run(store: Weak<Guard>, log: Arc<RateLimitedLog>, interval: Duration, limit: Duration) {
+    let (mut is_good, mut asked) = (true, 0);
+    loop {
+        sleep(interval).await;
+        let Some(store) = store.upgrade() else { return };
+        let before = std::mem::replace(&mut asked, store.asked());
+        if asked != before {
+            continue;
+        }
+        let problem = store.check(Deadline::after(limit)).await.problem;
+        asked = store.asked();
+        match &problem {
+            Some(problem) if is_good => {
+                let message = format!("the store can't be used, as found while idle: {}", problem.message);
+                log.report(LogLevel::Warn, "keepline.store", &message);
+            }
+            None if !is_good => log.report(LogLevel::Info, "keepline.store", "the store can be used again"),
+            _ => {}
+        }
+        is_good = problem.is_none();
+    }
+}

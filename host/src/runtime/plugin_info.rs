@@ -1,0 +1,131 @@
+//! What a program tells of itself when it is configured, as far as the host goes by it.
+
+use std::sync::Arc;
+
+use keepline_json as json;
+
+use crate::contract::filter::Configured;
+
+#[derive(Clone)]
+pub(crate) struct PluginInfo {
+    /// The options in force: a JSON object, on one line.
+    pub(crate) effective: Arc<str>,
+    pub(crate) wants_vectors: bool,
+    pub(crate) wants_tokens: bool,
+    pub(crate) wants_turns: bool,
+    /// Whether it keeps conversations: then sessions have owners.
+    pub(crate) has_owners: bool,
+    /// Whether entries that don't say so are about the transcripts of nodes.
+    pub(crate) is_by_node: bool,
+    /// The most that it attaches to a question, bytes.
+    pub(super) most_attached: usize,
+}
+
+impl PluginInfo {
+    /// What it tells when it is configured with these options, a JSON object.
+    pub(crate) fn of(configured: Configured, options: &str) -> Self {
+        let Configured { effective, wants_vectors, wants_tokens, wants_turns } = configured;
+        let effective = Some(effective).filter(|effective| is_object(effective)).unwrap_or_else(|| "{}".into());
+        let most_attached = most_attached(&effective, options);
+        let (mut has_owners, mut is_by_node) = (false, false);
+        let _ = json::members(&effective, |key, value| {
+            has_owners |= json::key_is(key, "conversation") && value == "true";
+            is_by_node |= json::key_is(key, "memory_mode") && value == "\"node\"";
+        });
+        let effective = effective.into();
+        Self { effective, wants_vectors, wants_tokens, wants_turns, has_owners, is_by_node, most_attached }
+    }
+}
+
+/// Whether that can be kept, and shown to people and programs, as options in force.
+fn is_object(effective: &str) -> bool {
+    const MOST: usize = 1 << 20;
+    effective.len() <= MOST
+        && json::object(effective, |_, _| {}).is_some_and(|form| form.is_within(json::Form::default()))
+}
+
+/// Of the limits of values, of windows and of recall, the one that an option sets.
+fn limit_of<'l, T>(limits: &'l mut [T; 3], key: &str) -> Option<&'l mut T> {
+    let names = ["max_context_bytes", "max_window_bytes", "recall_tokens"];
+    names.iter().zip(limits).find(|(name, _)| json::key_is(key, name)).map(|(_, limit)| limit)
+}
+
+/// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, what
+/// `recall_tokens` come to, and what is around keys and values. Never more than the options that it was given say, or mean
+/// where they say nothing: one that tells more than it was told gets no more for it, and windows and recall only where they
+/// were asked for.
+fn most_attached(effective: &str, options: &str) -> usize {
+    const MOST: f64 = 8_389_632.0;
+    const AROUND: usize = 64 << 10;
+    // A token is four bytes, in JSON at most six each, and what is recalled stands there twice: as a text, and by passages.
+    const TOKEN: usize = 48;
+    const RECALL: f64 = 32_768.0;
+    const AROUND_PASSAGES: usize = 256 << 10;
+    // What holds where no option says how much, as in docs/configuration.md: there is room for the longest value.
+    const CONTEXT: f64 = 2_097_152.0;
+    const BESIDE_A_VALUE: f64 = 1024.0;
+    const RECALLED: f64 = 2000.0;
+    // One that says nothing of values has the most that there may be; of a window, none.
+    let mut limits = [MOST, 0.0, 0.0];
+    let _ = json::members(effective, |key, value| {
+        if let Some(limit) = limit_of(&mut limits, key) {
+            *limit = json::number(value).unwrap_or(*limit);
+        }
+    });
+    let (mut has_window, mut has_recall) = (false, false);
+    let (mut given, mut longest_value) = ([None; 3], None);
+    let _ = json::members(options, |key, value| {
+        if json::key_is(key, "conversation") {
+            has_window = value == "true";
+        } else if json::key_is(key, "recall") {
+            has_recall = value.starts_with('"') && value != "\"off\"";
+        } else if json::key_is(key, "max_value_bytes") {
+            longest_value = json::number(value);
+        } else if let Some(limit) = limit_of(&mut given, key) {
+            *limit = json::number(value);
+        }
+    });
+    let [context, window, recall] = limits;
+    let [given_context, given_window, given_recall] = given;
+    let room = CONTEXT.max(longest_value.unwrap_or_default() + BESIDE_A_VALUE);
+    let context = context.min(given_context.unwrap_or(room));
+    let window = if has_window { window.min(given_window.unwrap_or(MOST)) } else { 0.0 };
+    let recall = if has_window && has_recall { recall.min(given_recall.unwrap_or(RECALLED)) } else { 0.0 };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    let bytes = |told: f64, most: f64| told.clamp(0.0, most) as usize;
+    let recalled = match bytes(recall, RECALL) {
+        0 => 0,
+        tokens => tokens * TOKEN + AROUND_PASSAGES,
+    };
+    bytes(context, MOST) + bytes(window, MOST) + recalled + AROUND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_attached_is_bounded_by_the_options_in_force_whatever_the_plugin_says() {
+        const AROUND: usize = 64 << 10;
+        const WINDOW: usize = 8 << 20;
+        const BOASTS: &str = r#"{"max_context_bytes":8389632,"max_window_bytes":8388608,"recall_tokens":32768}"#;
+        for (effective, options, most) in [
+            (BOASTS, "{}", 2 << 20),
+            ("{}", "{}", 2 << 20),
+            ("{}", r#"{"max_context_bytes":null}"#, 2 << 20),
+            (r#"{"max_context_bytes":5}"#, "{}", 5),
+            (BOASTS, r#"{"max_context_bytes":7}"#, 7),
+            (BOASTS, r#"{"max_context_bytes":8389632}"#, (8 << 20) + 1024),
+            (BOASTS, r#"{"max_value_bytes":4194304}"#, (4 << 20) + 1024),
+            (BOASTS, r#"{"max_value_bytes":1e3}"#, 2 << 20),
+            (BOASTS, r#"{"max_value_bytes":4194304,"max_context_bytes":9}"#, 9),
+            (BOASTS, r#"{"conversation":true}"#, (2 << 20) + WINDOW),
+            (BOASTS, r#"{"conversation":true,"max_window_bytes":1024}"#, (2 << 20) + 1024),
+            (BOASTS, r#"{"conversation":true,"recall":"user"}"#, (2 << 20) + WINDOW + 2000 * 48 + (256 << 10)),
+            (BOASTS, r#"{"conversation":true,"recall":"off"}"#, (2 << 20) + WINDOW),
+            (BOASTS, r#"{"recall":"user","recall_tokens":64}"#, 2 << 20),
+        ] {
+            assert_eq!(most_attached(effective, options), most + AROUND, "{effective} {options}");
+        }
+    }
+}

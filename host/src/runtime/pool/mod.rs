@@ -1,0 +1,447 @@
+//! The pool: calls take warm instances and give them back.
+//!
+//! Instances hold no conversation, so any will do. There are as many as calls at one time, up to a bound;
+//! beyond it calls wait in line, and the line is bounded too, in length and in time: memory must not be the
+//! reason that a pipeline stands still. An instance that faulted is not given back, nor is one whose call was
+//! abandoned half-way (a dropped future takes its instance with it, and leaves its place to the next). One that has
+//! grown far beyond its start is given back to the system, not to the pool. Who shares an instance with whom,
+//! [`Isolation`] says.
+//!
+//! All instances of a pool share a budget of memory: where none can be made within it, a call goes on without one, at
+//! once. A program whose instances fault time after time, in a row or not, is left alone for a while, and tried again by one call; a
+//! program that takes its place begins without that past.
+
+mod idle;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, timeout},
+};
+
+use self::idle::Idle;
+use super::{
+    fault::Fault,
+    instance::Instance,
+    instance_state::HostServices,
+    limits::{call_deadline::CallDeadline, memory::MemoryReservation},
+    plugin_info::PluginInfo,
+    program::Program,
+};
+use crate::{
+    contract::{filter::ConfigProblem, logging::LogLevel},
+    sandbox::Isolation,
+    store::{Breaker, BreakerOptions, Guard, Leave},
+};
+
+/// How far a pool grows. See [`Options`](crate::Options).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) instances: u32,
+    pub(crate) waiting: usize,
+    pub(crate) wait: Duration,
+    /// When a program is left alone.
+    pub(crate) breaker: BreakerOptions,
+}
+
+/// Why a call gets no instance.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("all {} instances are busy and {} calls are already waiting", .0.instances, .0.waiting)]
+    Full(Limits),
+    #[error("no instance became free within {} ms", .0.as_millis())]
+    Late(Duration),
+    #[error(
+        "the instances of the plugin hold {0} bytes together, and there is no room for more (sandbox_pool_memory_bytes)"
+    )]
+    NoMemory(usize),
+    #[error("this Keepline has been shut down")]
+    Closed,
+    #[error("the plugin was stopped too often (plugin_breaker_failures: {0}) and is left alone for a while")]
+    LeftAlone(u32),
+    #[error(transparent)]
+    Fault(Fault),
+}
+
+pub(crate) struct Pool {
+    services: HostServices,
+    /// What each new instance is configured with.
+    options: String,
+    limits: Limits,
+    /// A permit for each instance that may be at work. First come, first served.
+    places: Semaphore,
+    waiting: AtomicUsize,
+    is_closed: AtomicBool,
+    /// Of the current program. It opens when the program's faults have reached the limit.
+    breaker: Breaker,
+    /// Each fault counts for two, and each call that ends well takes one away: a program is left alone after so many
+    /// faults in a row, and as well if more than every third call faults. Written under the lock of what is current.
+    faults: AtomicU32,
+    /// Whether there are any: else the breaker need not be asked.
+    is_troubled: AtomicBool,
+    /// As the current program told: asked with each entry.
+    wants_turns: AtomicBool,
+    /// So are these.
+    most_attached: AtomicUsize,
+    is_by_node: AtomicBool,
+    current: Mutex<Current>,
+}
+
+/// The program that new calls are served by.
+struct Current {
+    program: Program,
+    version: u64,
+    info: PluginInfo,
+    idle: Idle,
+    /// What an instance holds when it is configured.
+    instance_bytes: usize,
+}
+
+impl Current {
+    fn new(program: Program, version: u64, instance: Instance, info: PluginInfo) -> Self {
+        let instance_bytes = instance.bytes();
+        Self { program, version, info, idle: Idle::of(instance), instance_bytes }
+    }
+}
+
+/// An instance at work, and its place.
+pub(crate) struct PooledInstance<'a> {
+    pub(crate) instance: Instance,
+    version: u64,
+    /// To try a program that was left alone.
+    leave: Option<Leave<'a>>,
+    // Last, so that it is given up last: whoever waits for it finds the instance.
+    _place: SemaphorePermit<'a>,
+}
+
+impl Pool {
+    /// Makes the first instance and configures it.
+    pub(crate) async fn new(
+        program: Program,
+        services: HostServices,
+        options: String,
+        limits: Limits,
+        due: CallDeadline,
+    ) -> Result<Result<Self, ConfigProblem>, Fault> {
+        // More than any machine holds, and less than a semaphore does.
+        let limits = Limits { instances: limits.instances.clamp(1, 1 << 20), ..limits };
+        let (instance, info) = match first(&program, &services, &options, due).await? {
+            Ok(first) => first,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let (wants_turns, most_attached) = (info.wants_turns.into(), info.most_attached.into());
+        let is_by_node = info.is_by_node.into();
+        let current = Current::new(program, 0, instance, info);
+        Ok(Ok(Self {
+            services,
+            options,
+            limits,
+            places: Semaphore::new(usize::try_from(limits.instances).unwrap_or(1)),
+            waiting: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
+            breaker: Breaker::new(BreakerOptions { failures: 1, ..limits.breaker }),
+            faults: AtomicU32::new(0),
+            is_troubled: AtomicBool::new(false),
+            wants_turns,
+            most_attached,
+            is_by_node,
+            current: Mutex::new(current),
+        }))
+    }
+
+    /// An instance to be used with that store, at once if there can be one, else when it is this call's turn, if that
+    /// comes by the deadline.
+    pub(crate) async fn take(&self, store: &Arc<Guard>, due: &mut CallDeadline) -> Result<PooledInstance<'_>, Refusal> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Refusal::Closed);
+        }
+        // While anybody waits there is no permit to be had here: nobody jumps the queue.
+        let place = match self.places.try_acquire() {
+            Ok(place) => place,
+            Err(_) => self.wait(due).await?,
+        };
+        let leave = self.leave()?;
+        let (program, version, others) = {
+            let mut current = self.current.lock();
+            let is_shared = current.program.sandbox().isolation != Isolation::Tenant;
+            if let Some(instance) = current.idle.take(|instance| is_shared || instance.serves(store)) {
+                return Ok(PooledInstance { instance, version: current.version, leave, _place: place });
+            }
+            // Where there may be no more, those that are at rest for others make way.
+            let held = self.services.memory.held();
+            let is_full = held.saturating_add(current.instance_bytes) > current.program.sandbox().pool_memory_bytes;
+            if is_full && current.idle.len() == 0 {
+                return Err(Refusal::NoMemory(held));
+            }
+            let others = if is_full {
+                current.idle.empty()
+            } else if self.at_work() + current.idle.len() > self.most() {
+                current.idle.oldest().into_iter().collect()
+            } else {
+                VecDeque::new()
+            };
+            (current.program.clone(), current.version, others)
+        };
+        others.into_iter().for_each(retire);
+        let made = match first(&program, &self.services, &self.options, *due).await {
+            Ok(Ok((instance, _))) => Ok(instance),
+            // It was accepted once: an instance that refuses its options now is one that can't be used.
+            Ok(Err(problem)) => Err(Fault::of(format!("it rejects its own options: {}", problem.message))),
+            Err(fault) => Err(fault),
+        };
+        match made {
+            Ok(instance) => Ok(PooledInstance { instance, version, leave, _place: place }),
+            Err(fault) => Err(self.failed(fault, version, leave)),
+        }
+    }
+
+    /// Leave to try the program, if it needs any.
+    fn leave(&self) -> Result<Option<Leave<'_>>, Refusal> {
+        if !self.is_troubled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let leave = self.breaker.admit(Instant::now());
+        leave.map(Some).ok_or(Refusal::LeftAlone(self.limits.breaker.failures.max(1)))
+    }
+
+    /// A call of this instance has faulted.
+    pub(crate) fn fault(&self, taken: PooledInstance<'_>, fault: Fault) -> Refusal {
+        let PooledInstance { instance, version, leave, _place } = taken;
+        let refusal = self.failed(fault, version, leave);
+        retire(instance);
+        refusal
+    }
+
+    fn failed(&self, fault: Fault, version: u64, leave: Option<Leave<'_>>) -> Refusal {
+        if fault.is_pool_exhausted {
+            return Refusal::NoMemory(self.services.memory.held());
+        }
+        // Nothing that a program did which was replaced meanwhile is held against the current one.
+        let current = self.current.lock();
+        if version == current.version {
+            let was_open = self.breaker.is_open();
+            self.is_troubled.store(true, Ordering::Relaxed);
+            let most = self.most_faults();
+            let faults = self.faults.load(Ordering::Relaxed).saturating_add(2).min(most);
+            self.faults.store(faults, Ordering::Relaxed);
+            if faults >= most {
+                self.breaker.failed();
+            }
+            if let Some(leave) = leave {
+                leave.reported(&self.breaker);
+            }
+            if !was_open && self.breaker.is_open() {
+                drop(current);
+                let BreakerOptions { failures, cooldown } = self.limits.breaker;
+                let message = format!(
+                    "the plugin was stopped too often ({failures} times in a row, or more than every third time): entries \
+                     go on without memory; it is tried again after {} ms, and then more rarely",
+                    cooldown.as_millis()
+                );
+                self.services.log.report(LogLevel::Error, "keepline.plugin.left-alone", &message);
+            }
+        }
+        Refusal::Fault(fault)
+    }
+
+    /// A call of the program has ended well.
+    fn succeeded(&self, version: u64, leave: Option<Leave<'_>>) {
+        let current = self.current.lock();
+        if version != current.version || !self.is_troubled.load(Ordering::Relaxed) {
+            return;
+        }
+        let was_open = self.breaker.is_open();
+        // One that has just been tried again is left alone sooner than one that never was.
+        let faults = self.faults.load(Ordering::Relaxed);
+        let faults = if was_open { self.most_faults() / 2 } else { faults.saturating_sub(1) };
+        self.faults.store(faults, Ordering::Relaxed);
+        self.is_troubled.store(faults > 0, Ordering::Relaxed);
+        self.breaker.succeeded();
+        drop(current);
+        if let Some(leave) = leave {
+            leave.reported(&self.breaker);
+        }
+        if was_open {
+            let message = "the plugin has served an entry again: it is left alone no longer";
+            self.services.log.report(LogLevel::Warn, "keepline.plugin.left-alone", message);
+        }
+    }
+
+    /// Whether the program is left alone.
+    pub(crate) fn is_left_alone(&self) -> bool {
+        self.is_troubled.load(Ordering::Relaxed) && self.breaker.is_open()
+    }
+
+    async fn wait(&self, due: &mut CallDeadline) -> Result<SemaphorePermit<'_>, Refusal> {
+        let _waiting = Waiting::begin(&self.waiting, self.limits.waiting).ok_or(Refusal::Full(self.limits))?;
+        due.waited();
+        let patience = due.deadline.left().map_or(self.limits.wait, |left| left.min(self.limits.wait));
+        if patience.is_zero() {
+            return Err(Refusal::Late(patience));
+        }
+        let place = timeout(patience, self.places.acquire()).await;
+        place.map_err(|_| Refusal::Late(patience))?.map_err(|_| Refusal::Closed)
+    }
+
+    pub(crate) fn give_back(&self, taken: PooledInstance<'_>) {
+        let PooledInstance { instance, version, leave, _place } = taken;
+        if self.is_troubled.load(Ordering::Relaxed) {
+            self.succeeded(version, leave);
+        }
+        if instance.is_worn() || self.places.is_closed() {
+            return retire(instance);
+        }
+        let mut current = self.current.lock();
+        // Else those at rest would leave nothing to those at work.
+        let sandbox = current.program.sandbox();
+        if sandbox.isolation == Isolation::Entry || self.services.memory.held() > sandbox.pool_memory_bytes / 2 {
+            drop(current);
+            return retire(instance);
+        }
+        // That of a program that was replaced meanwhile has done its last call.
+        let surplus = if version == current.version { current.idle.give_back(instance) } else { Some(instance) };
+        drop(current);
+        surplus.into_iter().for_each(retire);
+    }
+
+    /// New calls are served by this program from now on; those under way finish with the one they began with.
+    pub(crate) async fn replace(
+        &self,
+        program: Program,
+        due: CallDeadline,
+    ) -> Result<Result<(), ConfigProblem>, Fault> {
+        let (instance, info) = match first(&program, &self.services, &self.options, due).await? {
+            Ok(first) => first,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let mut current = self.current.lock();
+        self.wants_turns.store(info.wants_turns, Ordering::Relaxed);
+        self.most_attached.store(info.most_attached, Ordering::Relaxed);
+        self.is_by_node.store(info.is_by_node, Ordering::Relaxed);
+        let version = current.version + 1;
+        let replaced = std::mem::replace(&mut *current, Current::new(program, version, instance, info));
+        self.breaker.succeeded();
+        self.faults.store(0, Ordering::Relaxed);
+        self.is_troubled.store(false, Ordering::Relaxed);
+        drop(current);
+        drop(replaced);
+        Ok(Ok(()))
+    }
+
+    /// Takes no new calls, and gives those under way that long. Returns how many did not finish; those of
+    /// them that still wait for an instance are refused.
+    pub(crate) async fn shut_down(&self, limit: Duration) -> usize {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // Behind all who wait: it is there when everybody has come and gone.
+        let all = timeout(limit, self.places.acquire_many(self.limits.instances)).await;
+        let unfinished =
+            if matches!(all, Ok(Ok(_))) { 0 } else { self.at_work() + self.waiting.load(Ordering::Relaxed) };
+        // While all places are held: nobody slips in between.
+        self.places.close();
+        let idle = self.current.lock().idle.empty();
+        drop(idle);
+        unfinished
+    }
+
+    pub(crate) fn plugin_info(&self) -> PluginInfo {
+        self.current.lock().info.clone()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn want_turns(&self) {
+        self.wants_turns.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn wants_turns(&self) -> bool {
+        self.wants_turns.load(Ordering::Relaxed)
+    }
+
+    /// Whether entries that don't say so are about the transcripts of nodes.
+    pub(crate) fn is_by_node(&self) -> bool {
+        self.is_by_node.load(Ordering::Relaxed)
+    }
+
+    /// So much of what all instances may hold, for what they have the host hold. None: there is no room.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<MemoryReservation> {
+        let limit = self.current.lock().program.sandbox().pool_memory_bytes;
+        MemoryReservation::take(&self.services.memory, bytes, limit)
+    }
+
+    /// What all instances hold, bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.services.memory.held()
+    }
+
+    /// How much longer an entry's metadata may become, bytes.
+    pub(crate) fn most_attached(&self) -> usize {
+        self.most_attached.load(Ordering::Relaxed)
+    }
+
+    /// How many instances are at work and at rest, and how many calls wait for one.
+    pub(crate) fn gauges(&self) -> (usize, usize, usize) {
+        (self.at_work(), self.current.lock().idle.len(), self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// What faults may come to.
+    fn most_faults(&self) -> u32 {
+        self.limits.breaker.failures.max(1).saturating_mul(2)
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.limits.instances).unwrap_or(1)
+    }
+
+    fn at_work(&self) -> usize {
+        self.most().saturating_sub(self.places.available_permits())
+    }
+
+    pub(crate) fn services(&self) -> &HostServices {
+        &self.services
+    }
+}
+
+/// A configured instance, and what its plugin reported.
+async fn first(
+    program: &Program,
+    services: &HostServices,
+    options: &str,
+    due: CallDeadline,
+) -> Result<Result<(Instance, PluginInfo), ConfigProblem>, Fault> {
+    let mut instance = Instance::new(program, services.clone(), due).await?;
+    let configured = instance.configure(options, services.log.lowest_wanted(), due).await?;
+    Ok(configured.map(|configured| (instance, PluginInfo::of(configured, options))))
+}
+
+/// To unmap an instance takes a while, the longer the larger it is: nobody waits for that whose entry is done.
+fn retire(instance: Instance) {
+    if let Ok(runtime) = Handle::try_current() {
+        runtime.spawn_blocking(move || drop(instance));
+    }
+}
+
+/// One who waits in line; leaves it when dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn begin(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let one_more = |waiting| (waiting < most).then_some(waiting + 1);
+        waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        Some(Self(waiting))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

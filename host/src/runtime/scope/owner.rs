@@ -1,0 +1,95 @@
+//! Whom an entry belongs to, and the names of their buckets.
+
+use std::sync::{Arc, OnceLock};
+
+use compact_str::CompactString;
+
+use crate::{
+    contract::storage_names::{hashed, is_plain_user},
+    store::{BucketId, BucketKind},
+};
+
+/// Whom an entry belongs to, as its metadata name them: texts that are not empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) session: Option<CompactString>,
+    pub(crate) user: Option<CompactString>,
+    pub(crate) app: Option<CompactString>,
+    pub(crate) node: Option<CompactString>,
+    /// Whether the user's bucket is as if it were not there.
+    pub(crate) is_user_withheld: bool,
+    pub(crate) hashes: Hashes,
+}
+
+/// The names of its buckets that are hashes, each made once: a name in metadata can be as long as an entry, and a plugin
+/// can ask for its bucket hundreds of times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hashes {
+    pub(super) user: OnceLock<String>,
+    pub(super) node: OnceLock<String>,
+}
+
+impl PartialEq for Hashes {
+    /// They follow from the names.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Hashes {}
+
+impl Owner {
+    pub(crate) fn user(name: &str) -> Self {
+        Self { user: Some(name).filter(|name| !name.is_empty()).map(CompactString::from), ..Self::default() }
+    }
+
+    /// Whom an answer belongs to that names these, after a question of the other's: what it leaves out is as it was,
+    /// unless it is of another session.
+    pub(crate) fn after(self, question: &Arc<Self>) -> Arc<Self> {
+        if self == Self::default() {
+            return question.clone();
+        }
+        if self.session.is_some() && self.session != question.session {
+            return self.into();
+        }
+        let owner = Self {
+            session: self.session.or_else(|| question.session.clone()),
+            user: self.user.or_else(|| question.user.clone()),
+            app: self.app.or_else(|| question.app.clone()),
+            node: self.node.or_else(|| question.node.clone()),
+            ..Self::default()
+        };
+        owner.into()
+    }
+
+    pub(super) fn has(&self, bucket: &BucketId) -> bool {
+        let name = bucket.name.as_str();
+        match bucket.kind {
+            BucketKind::Session => self.session.as_deref() == Some(name),
+            BucketKind::User => !self.is_user_withheld && self.user_name() == Some(name),
+            BucketKind::Node => self.node_name() == Some(name),
+            BucketKind::Definition | BucketKind::Dataset | BucketKind::Service => false,
+        }
+    }
+
+    pub(super) fn withholds(&self, bucket: &BucketId) -> bool {
+        self.is_user_withheld && bucket.kind == BucketKind::User && self.user_name() == Some(bucket.name.as_str())
+    }
+
+    /// The name of the user's bucket.
+    pub(crate) fn user_name(&self) -> Option<&str> {
+        let user = self.user.as_deref()?;
+        Some(if is_plain_user(user) { user } else { self.hashes.user.get_or_init(|| hashed(user)) })
+    }
+
+    fn node_name(&self) -> Option<&str> {
+        let (session, node) = (self.session.as_deref()?, self.node.as_deref()?);
+        let app = self.app.as_deref().unwrap_or_default();
+        Some(self.hashes.node.get_or_init(|| {
+            let ids = [app, session, node].join("\0");
+            // As the filter tells ids from what parts them.
+            let is_odd = app.contains('\0') || node.contains('\0');
+            hashed(&if is_odd { format!("{}\0\0{ids}", app.len()) } else { ids })
+        }))
+    }
+}

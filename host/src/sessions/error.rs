@@ -1,0 +1,131 @@
+//! Why a call on a session failed.
+
+use std::fmt;
+
+use crate::{
+    contract::sessions::{SessionProblem, SessionProblemCode},
+    entry::{Problem, ProblemCode},
+    logging::{MAX_MESSAGE, make_printable},
+    runtime::Refusal,
+    store::FailureCode,
+};
+
+/// Why a call on a session failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct SessionError {
+    /// What kind of problem.
+    pub code: SessionErrorCode,
+    /// One sentence.
+    pub message: String,
+}
+
+/// What kind of problem. Displayed as the contract spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionErrorCode {
+    /// This can't be a session's id.
+    InvalidSession,
+    /// This can't be a key.
+    InvalidKey,
+    /// This can't be a value, or what is stored is none.
+    InvalidValue,
+    /// There is no such session.
+    NotFound,
+    /// The session's time has run out.
+    Expired,
+    /// There is a session of that id.
+    AlreadyExists,
+    /// What is under that key can't be counted.
+    NotACounter,
+    /// The counter would leave its range.
+    CounterOverflow,
+    /// A limit of the configuration, which the message names.
+    Limit,
+    /// The store takes no more sessions.
+    TooManySessions,
+    /// Others kept writing in between; nothing was changed.
+    Conflict,
+    /// The store failed.
+    Store(FailureCode),
+    /// The plugin was stopped, or what it tells can't be.
+    Plugin,
+    /// No instance of the plugin came free in time.
+    Busy,
+    /// After [`Keepline::shutdown`](crate::Keepline::shutdown).
+    Closed,
+}
+
+impl fmt::Display for SessionErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidSession => "invalid-session",
+            Self::InvalidKey => "invalid-key",
+            Self::InvalidValue => "invalid-value",
+            Self::NotFound => "not-found",
+            Self::Expired => "expired",
+            Self::AlreadyExists => "already-exists",
+            Self::NotACounter => "not-a-counter",
+            Self::CounterOverflow => "counter-overflow",
+            Self::Limit => "limit",
+            Self::TooManySessions => "too-many-sessions",
+            Self::Conflict => "conflict",
+            Self::Store(_) => "store",
+            Self::Plugin => "plugin",
+            Self::Busy => "busy",
+            Self::Closed => "closed",
+        })
+    }
+}
+
+impl SessionErrorCode {
+    /// That it is not there, or can't be.
+    pub(super) fn is_about_session(self) -> bool {
+        matches!(self, Self::InvalidSession | Self::NotFound | Self::Expired)
+    }
+}
+
+impl From<SessionProblem> for SessionError {
+    fn from(SessionProblem { code, store_code, mut message }: SessionProblem) -> Self {
+        make_printable(&mut message, MAX_MESSAGE);
+        let code = match code {
+            SessionProblemCode::InvalidSession => SessionErrorCode::InvalidSession,
+            SessionProblemCode::InvalidKey => SessionErrorCode::InvalidKey,
+            SessionProblemCode::InvalidValue => SessionErrorCode::InvalidValue,
+            SessionProblemCode::NotFound => SessionErrorCode::NotFound,
+            SessionProblemCode::Expired => SessionErrorCode::Expired,
+            SessionProblemCode::AlreadyExists => SessionErrorCode::AlreadyExists,
+            SessionProblemCode::NotACounter => SessionErrorCode::NotACounter,
+            SessionProblemCode::CounterOverflow => SessionErrorCode::CounterOverflow,
+            SessionProblemCode::Limit => SessionErrorCode::Limit,
+            SessionProblemCode::TooManySessions => SessionErrorCode::TooManySessions,
+            SessionProblemCode::Conflict => SessionErrorCode::Conflict,
+            SessionProblemCode::Store => {
+                SessionErrorCode::Store(FailureCode::named(&store_code).unwrap_or(FailureCode::Other))
+            }
+        };
+        Self { code, message }
+    }
+}
+
+impl From<Refusal> for SessionError {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::Full(_) | Refusal::Late(_) | Refusal::NoMemory(_) => SessionErrorCode::Busy,
+            Refusal::Closed => SessionErrorCode::Closed,
+            Refusal::Fault(_) | Refusal::LeftAlone(_) => SessionErrorCode::Plugin,
+        };
+        Self { code, message: refusal.to_string() }
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(SessionError { code, message }: SessionError) -> Self {
+        let code = match code {
+            SessionErrorCode::Store(code) => ProblemCode::Store(code),
+            other => ProblemCode::Other(other.to_string()),
+        };
+        Self { code, message }
+    }
+}

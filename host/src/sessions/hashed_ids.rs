@@ -1,0 +1,69 @@
+//! Which ids sessions have whose names are hashes: read from the store, past the plugin.
+//!
+//! Promises an id that makes the session's name, so that it is found by it again, or else the name itself.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tokio::time::Instant;
+
+use super::{SessionError, Sessions, ownership::of_store};
+use crate::{
+    contract::storage_names::{ID, ID_MAX, hashed, is_hash},
+    store::{
+        BucketId, BucketKind, ExistingLife, GetOperation, Opening, Operation, Outcome, Receipt, Transaction, Writer,
+        guard::Missed,
+    },
+};
+
+/// Buckets that are looked at in one wait.
+const TOGETHER: usize = 64;
+
+/// In the place of names that are hashes.
+pub(super) async fn put_ids(sessions: &Sessions, names: &mut [String]) -> Result<(), SessionError> {
+    // An id may be another session's name.
+    let hashes: BTreeSet<String> = names.iter().filter(|name| is_hash(name)).cloned().collect();
+    let hashes: Vec<String> = hashes.into_iter().collect();
+    let mut ids = HashMap::new();
+    for chunk in hashes.chunks(TOGETHER) {
+        let transactions: Vec<Transaction> = chunk.iter().map(|name| read_entry(name, ID, ID_MAX + 64)).collect();
+        let deadline = sessions.inner.due(Instant::now(), sessions.deadline).deadline;
+        let mut writer = Writer::new();
+        let writer = writer.advance();
+        let asked = sessions.store.call(deadline, |store| store.transact_each(writer, &transactions, deadline)).await;
+        for (name, receipt) in chunk.iter().zip(asked.map_err(|missed| of_store(&Missed::failure(missed)))?) {
+            let id = kept_id(receipt.map_err(|failure| of_store(&failure))?, name);
+            ids.extend(id.map(|id| (name.as_str(), id)));
+        }
+    }
+    for name in names {
+        if let Some(id) = ids.get(name.as_str()) {
+            name.clone_from(id);
+        }
+    }
+    Ok(())
+}
+
+/// One entry of a session's bucket. To look is no use of it.
+pub(super) fn read_entry(name: &str, (map, key): (&str, &str), max_bytes: usize) -> Transaction {
+    Transaction {
+        bucket: BucketId { kind: BucketKind::Session, name: name.to_owned() },
+        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        expectations: Vec::new(),
+        operations: vec![Operation::Get(GetOperation {
+            map_name: map.to_owned(),
+            keys: vec![key.to_owned()],
+            max_bytes: max_bytes as u64,
+        })],
+    }
+}
+
+/// The text of the entry that was read, if there is one.
+pub(super) fn entry_read(receipt: Receipt) -> Option<String> {
+    let Some(Outcome::Entries(found)) = receipt.outcomes.into_iter().next() else { return None };
+    found.entries.into_iter().next().map(|entry| entry.text)
+}
+
+fn kept_id(receipt: Receipt, name: &str) -> Option<String> {
+    let id = entry_read(receipt)?;
+    (hashed(&id) == name).then_some(id)
+}

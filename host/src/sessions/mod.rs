@@ -1,0 +1,420 @@
+//! What an operator, or another part of a pipeline, does to sessions, conversations and users: the component's exports
+//! `sessions`, `transcripts` and `users`.
+
+mod error;
+mod hashed_ids;
+mod ownership;
+mod search;
+
+use std::{borrow::Cow, sync::Arc};
+
+use keepline_json as json;
+use tokio::time::Instant;
+
+use self::ownership::Listing;
+pub(crate) use self::ownership::{Listed, alone_if_listed, task_scope};
+pub use self::{
+    error::{SessionError, SessionErrorCode},
+    search::{FoundMessage, UserSearch},
+};
+pub use crate::contract::{
+    sessions::{
+        HistoryPage, KeyCounted, KeyList, KeysCleared, SessionCreated, SessionDeleted, SessionPage, SessionState,
+        ValueFound, ValueStored,
+    },
+    transcripts::{
+        ContentLine, FoundLines, LineQuery, Message, MessageContent, MessagePage, MessageQuery, SettingsSet, TitleSet,
+        Transcript, TranscriptChanged, TranscriptRegistered, TranscriptSettings, TranscriptState, UserForgotten,
+        UserSessions, UserValue, UserValueStored, UserValues,
+    },
+};
+use crate::{
+    inner::Inner,
+    runtime::Scope,
+    store::{Deadline, FailureCode, Guard, Writer},
+};
+
+/// Sessions, by id. The rules are the lanes', checked in the same place: the component. See
+/// `wit/sessions.wit` for what each call promises; each fails with a [`SessionError`], in time: it has
+/// [`Options::entry_timeout`](crate::Options::entry_timeout), as an entry has, or a deadline of the caller's.
+pub struct Sessions {
+    pub(crate) inner: Arc<Inner>,
+    store: Arc<Guard>,
+    /// Of all calls; none: each has its own.
+    deadline: Option<Deadline>,
+    writer: Option<Writer>,
+}
+
+/// What a call may reach.
+enum Reach<'a> {
+    Known(Scope),
+    /// A transcript, and the memory of its session's owner.
+    Owned(Transcript<'a>),
+    /// All of a session.
+    Whole(&'a str),
+}
+
+impl From<Scope> for Reach<'_> {
+    fn from(scope: Scope) -> Self {
+        Self::Known(scope)
+    }
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident = $call:ident($($argument:ident: $type:ty),*) in $reach:expr => $reply:ty;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// See [`SessionError`].
+            pub async fn $name(&mut self, $($argument: $type),*) -> Result<$reply, SessionError> {
+                let scope = self.scope($reach.into()).await?.by_id(self.inner.session_ids);
+                let due = self.inner.due(Instant::now(), self.deadline);
+                let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+                    instance.$call(writer, due, scope, $($argument),*).await
+                });
+                Ok(called.await??)
+            }
+        )*
+    };
+}
+
+impl Sessions {
+    calls! {
+        /// Create a session that must not be there.
+        create = create(session: &str) in Scope::session(session) => SessionCreated;
+        /// Look at a session. It counts as a use of it.
+        resume = resume(session: &str) in Scope::session(session) => SessionState;
+        /// Store a JSON text under a key.
+        put = put(session: &str, key: &str, value: &str) in Scope::session(session) => ValueStored;
+        /// The JSON text under a key.
+        get = get(session: &str, key: &str) in Scope::session(session) => ValueFound;
+        /// The session's keys, sorted.
+        keys = keys(session: &str) in Scope::session(session) => KeyList;
+        /// Clear one key, or all.
+        clear = clear(session: &str, key: Option<&str>) in Scope::session(session) => KeysCleared;
+        /// Add to a counter.
+        increment = increment(session: &str, key: &str, amount: i64) in Scope::session(session) => KeyCounted;
+        /// At most `limit` records of the session's history before the position `before` (none: the newest), oldest first;
+        /// 0: as many as fit in one reply.
+        history = history(session: &str, before: Option<u64>, limit: u32) in Scope::session(session) => HistoryPage;
+        /// What there is to tell of a transcript: owner, title, summary, size. No use of it is counted.
+        describe = describe(transcript: Transcript<'_>) in Scope::transcript(&transcript) => TranscriptState;
+        /// Messages of a transcript, oldest first, page by page from the newest on: by thread, id, role or text. No use of it
+        /// is counted. Cost: two transactions, and no more than 2,048 records or 4 MiB looked at.
+        messages = messages(transcript: Transcript<'_>, query: MessageQuery<'_>)
+            in Scope::transcript(&transcript) => MessagePage;
+        /// The text of a message by characters, at most `limit` (0: 50,000; no more than 200,000) from `offset` on; of a
+        /// tool's result that was cut when it was stored, of the whole.
+        content = content(transcript: Transcript<'_>, position: u64, offset: u64, limit: u32)
+            in Scope::transcript(&transcript) => MessageContent;
+        /// The lines of a message that hold a text, with their numbers and as many lines around them as asked for; of a tool's
+        /// result that was cut when it was stored, of the whole. At most 1,000 that hold it, and 256 KiB; `next` says where to go
+        /// on. Cost: one transaction, two for a whole result.
+        find_lines = find_lines(transcript: Transcript<'_>, position: u64, query: LineQuery<'_>)
+            in Scope::transcript(&transcript) => FoundLines;
+        /// Give a transcript a title: one line of at most 200 characters; none or blank: it has none.
+        set_title = set_title(transcript: Transcript<'_>, title: Option<&str>) in Scope::transcript(&transcript) => TitleSet;
+        /// Set the size of a transcript's window, and the name of its model, in place of all that was set before; with none, the
+        /// configuration holds again. `InvalidValue` names the field that is out of range, and its range.
+        set_settings = set_settings(transcript: Transcript<'_>, settings: &TranscriptSettings)
+            in Scope::transcript(&transcript) => SettingsSet;
+        /// The values of a user, which each question that names the user gets; or the one under that key.
+        user_values = user_values(user: &str, key: Option<&str>) in Scope::of_user(user) => UserValues;
+        /// Store a JSON text as a value of a user; none: remove it.
+        put_user_value = put_user_value(user: &str, key: &str, value: Option<&str>)
+            in Scope::of_user(user) => UserValueStored;
+        /// Forget a user: a tombstone for late writers, then values, and some 32 sessions with their nodes. To be called again
+        /// until nothing is `remaining`.
+        forget_user = forget_user(user: &str) in Scope::forget(user) => UserForgotten;
+    }
+
+    // What their owner's memory has of it, is corrected with them.
+    calls! {
+        /// Delete a session and all that it holds, its nodes, and what its owner's memory has of it.
+        delete = delete(session: &str) in Reach::Whole(session) => SessionDeleted;
+        /// Put other words in a message's place; none: remove it. A summary that covers it is dropped. `last_answer` stays.
+        rewrite = rewrite(transcript: Transcript<'_>, position: u64, content: Option<&str>)
+            in Reach::Owned(transcript) => TranscriptChanged;
+        /// Remove all messages, with summary and title, or those from a position on that go on from there.
+        clear_messages = clear_messages(transcript: Transcript<'_>, branch: Option<u64>)
+            in Reach::Owned(transcript) => TranscriptChanged;
+        /// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. Each is a
+        /// JSON object as [`messages`](Self::messages) returns them, with `role` and `content`; more in `wit/transcripts.wit`. At
+        /// most 10,000, and 16 MiB.
+        set_messages = set_messages(transcript: Transcript<'_>, messages: &[String], next: Option<u64>)
+            in Reach::Owned(transcript) => TranscriptChanged;
+    }
+
+    pub(crate) fn new(inner: Arc<Inner>, store: Arc<Guard>) -> Self {
+        Self { inner, store, deadline: None, writer: None }
+    }
+
+    /// A page of session ids, from the empty cursor on; a limit of 0 means 100. Of a session whose name is a hash, the id that
+    /// is kept with it: one more wait for each 64 of them.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn list(&mut self, cursor: &str, limit: u32) -> Result<SessionPage, SessionError> {
+        let due = self.inner.due(Instant::now(), self.deadline);
+        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.list_sessions(writer, due, Scope::SessionNames, cursor, limit).await
+        });
+        let mut page: SessionPage = called.await??;
+        hashed_ids::put_ids(self, &mut page.sessions).await?;
+        Ok(page)
+    }
+
+    /// Note a session that was moved here in the lists of its owner, and a node also in its session's. A session that is
+    /// nobody's becomes the user's, if one is named. May be called again.
+    ///
+    /// The plugin reaches the bucket of the user who is named; where none is, that of the owner whom the session's bucket
+    /// names, so move only sessions here whose owner you believe. For a node it is the owner's bucket only if that lists the
+    /// session, or is not there yet.
+    ///
+    /// # Errors
+    /// See [`SessionError`]; `AlreadyExists`: it belongs to another user.
+    pub async fn register(
+        &mut self,
+        transcript: Transcript<'_>,
+        user: Option<&str>,
+    ) -> Result<TranscriptRegistered, SessionError> {
+        let scope = match user {
+            Some(user) => Scope::registered(&transcript, None, Some(user)),
+            None => self.registered_with_owner(&transcript).await?,
+        };
+        let scope = scope.by_id(self.inner.session_ids);
+        let due = self.inner.due(Instant::now(), self.deadline);
+        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.register(writer, due, scope, transcript, user).await
+        });
+        Ok(called.await??)
+    }
+
+    async fn registered_with_owner(&mut self, transcript: &Transcript<'_>) -> Result<Scope, SessionError> {
+        let session = transcript.session;
+        let Some(owner) = self.describe(session.into()).await?.owner else {
+            return Ok(Scope::registered(transcript, None, None));
+        };
+        let name = self.inner.session_ids.name(session);
+        let is_lent = if is_node(transcript) {
+            ownership::listing(self, &name, &owner).await? != Listing::Unlisted
+        } else {
+            // That it is listed is what this is for.
+            ownership::names_owner(self, &name, &owner).await?
+        };
+        Ok(Scope::registered(transcript, Some(&*owner).filter(|_| is_lent), None))
+    }
+
+    /// Of an owned transcript, its session tells the owner, also where this plugin is told to keep no conversations: those
+    /// that another one keeps are deleted whole. One call of the plugin more, and one of the store.
+    async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
+        let transcript = match reach {
+            Reach::Known(scope) => return Ok(scope),
+            Reach::Owned(transcript) => transcript,
+            Reach::Whole(session) => return Ok(self.whole(session).await?.whole()),
+        };
+        if is_node(&transcript) {
+            return Ok(Scope::registered(&transcript, None, None));
+        }
+        let has_owners = self.inner.pool.plugin_info().has_owners;
+        match Box::pin(self.describe(transcript.session.into())).await {
+            Ok(TranscriptState { owner: Some(owner), .. }) => self.owned(&transcript, &owner).await,
+            Ok(_) => Ok(Scope::registered(&transcript, None, None)),
+            // Who looks at what has expired clears it away: it is told once.
+            Err(error) if error.code == SessionErrorCode::Expired => Err(error),
+            // The call itself says it best.
+            Err(error) if error.code.is_about_session() || !has_owners => {
+                Ok(Scope::registered(&transcript, None, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Of a session that is to be deleted: what is damaged can be deleted as well, and its owner is read alone, if that can
+    /// be read.
+    async fn whole(&mut self, session: &str) -> Result<Scope, SessionError> {
+        match Box::pin(self.scope(Reach::Owned(session.into()))).await {
+            Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
+                let transcript = session.into();
+                match ownership::kept_owner(self, &self.inner.session_ids.name(session)).await {
+                    Ok(Some(owner)) => self.owned(&transcript, &owner).await,
+                    Ok(None) => Ok(Scope::registered(&transcript, None, None)),
+                    Err(error) if error.code == SessionErrorCode::Store(FailureCode::WrongType) => {
+                        Ok(Scope::registered(&transcript, None, None))
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            scope => scope,
+        }
+    }
+
+    /// The owner's bucket is lent only if it lists the session. Otherwise it is as if it were not there: a session whose
+    /// owner has no list, or no longer, is still to be corrected and deleted.
+    async fn owned(&self, transcript: &Transcript<'_>, owner: &str) -> Result<Scope, SessionError> {
+        let scope = Scope::registered(transcript, Some(owner), None);
+        let name = self.inner.session_ids.name(transcript.session);
+        let listing = ownership::listing_reported(self, &name, owner).await?;
+        Ok(if listing == Listing::Listed { scope } else { scope.without_user() })
+    }
+
+    /// The sessions of a user that are there, the one used last first as of the last note ([`maintenance`] makes it): at most
+    /// `limit` (0: 20, no more than 100). Two waits, and one for each 16 sessions. The plugin only reads, of the sessions no
+    /// more than those that the user's list has and that name the user as their owner; whatever else it lists is left out
+    /// and reported.
+    ///
+    /// [`maintenance`]: crate::maintenance
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn user_sessions(
+        &mut self,
+        user: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<UserSessions, SessionError> {
+        self.list_of(&Listed::of_user(user), user, before, limit).await
+    }
+
+    /// The same, for whoever reads them then.
+    pub(crate) async fn list_of(
+        &mut self,
+        listed: &Listed,
+        user: &str,
+        before: Option<u64>,
+        limit: u32,
+    ) -> Result<UserSessions, SessionError> {
+        let due = self.inner.due(Instant::now(), self.deadline);
+        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.user_sessions(writer, due, listed.scope(), user, before, limit).await
+        });
+        let mut page: UserSessions = called.await??;
+        // Where nothing is on the list, the plugin has read nothing of anybody.
+        listed.name().clone_into(&mut page.user);
+        page.sessions.retain(|text| match session_of(text) {
+            // The host has seen the name, and the plugin tells the id.
+            Some(session) if listed.has(&self.inner.session_ids.name(&session)) => true,
+            session => {
+                ownership::report_unlisted(self, &session.unwrap_or_default(), listed.name());
+                false
+            }
+        });
+        Ok(page)
+    }
+
+    /// What there is to tell of a session that is on a user's list.
+    pub(crate) async fn describe_of(
+        &mut self,
+        listed: &Listed,
+        session: &str,
+    ) -> Result<TranscriptState, SessionError> {
+        let due = self.inner.due(Instant::now(), self.deadline);
+        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.describe(writer, due, listed.scope(), session.into()).await
+        });
+        Ok(called.await??)
+    }
+
+    /// Messages of a session that is on a user's list.
+    pub(crate) async fn messages_of(
+        &mut self,
+        listed: &Listed,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        self.messages_within(listed.scope(), session, query).await
+    }
+
+    /// Those of a session that the caller's own caller names.
+    pub(crate) async fn messages_named(
+        &mut self,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        self.messages_within(Scope::look(session).by_id(self.inner.session_ids), session, query).await
+    }
+
+    async fn messages_within(
+        &mut self,
+        scope: Scope,
+        session: &str,
+        query: MessageQuery<'_>,
+    ) -> Result<MessagePage, SessionError> {
+        let due = self.inner.due(Instant::now(), self.deadline);
+        let called = self.inner.call(&self.store, &mut self.writer, due, async |instance, writer, due| {
+            instance.messages(writer, due, scope, session.into(), query).await
+        });
+        Ok(called.await??)
+    }
+
+    /// Messages in a user's sessions that contain all of these words, in either case: those of the session used last first, in
+    /// each the newest first. At most `limit` (0: 20; no more than 100) from where an earlier call ended on (`after`). A page
+    /// can be empty and not the last. Nodes are not searched.
+    ///
+    /// Cost: four transactions for each 50 sessions, two or three for each page of a transcript, of which a call reads no
+    /// more than eight (2,048 records or 4 MiB each).
+    ///
+    /// # Errors
+    /// See [`SessionError`]. [`SessionErrorCode::InvalidValue`] for no word, more than 16, or one of more than 256 bytes.
+    pub async fn search_user(
+        &mut self,
+        user: &str,
+        words: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<UserSearch, SessionError> {
+        search::search_user(self, user, words, after, limit).await
+    }
+
+    /// As [`Self::search_user`], in one session, whoever owns it.
+    pub(crate) async fn search_in(
+        &mut self,
+        session: &str,
+        words: &str,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<UserSearch, SessionError> {
+        search::search_in(self, session, words, after, limit).await
+    }
+
+    /// The id of the session that this is the name of, as lists of users and what is recalled have it: the name itself, or
+    /// what that is the hash of. One transaction for a hash, none for other names.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn id_of(&self, name: &str) -> Result<String, SessionError> {
+        let mut names = [name.to_owned()];
+        self.put_ids(&mut names).await?;
+        let [id] = names;
+        Ok(id)
+    }
+
+    /// Replaces names that are hashes by the ids that they are hashes of.
+    pub(crate) async fn put_ids(&self, names: &mut [String]) -> Result<(), SessionError> {
+        hashed_ids::put_ids(self, names).await
+    }
+
+    /// All calls end by this deadline, in place of a time for each: for a service whose request has one.
+    /// [`Deadline::NEVER`]: only the store's own limits hold.
+    #[must_use]
+    pub fn by(mut self, deadline: Deadline) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+}
+
+/// The session of an entry of a user's list.
+fn session_of(text: &str) -> Option<String> {
+    let mut session = None;
+    json::members(text, |key, raw| {
+        if json::key_is(key, "session") {
+            session = json::string(raw).map(Cow::into_owned);
+        }
+    })?;
+    session
+}
+
+fn is_node(transcript: &Transcript<'_>) -> bool {
+    transcript.node_id.is_some_and(|node| !node.is_empty())
+}

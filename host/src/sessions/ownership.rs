@@ -1,0 +1,172 @@
+//! Whose a session is: what the plugin says, held against the store before it is lent that user's bucket.
+//!
+//! Promises that a plugin gets at no user's memory by its word alone. What a session's own bucket says of its owner proves
+//! nothing, since the plugin writes there as it likes: the list in the user's bucket counts.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{
+    SessionError, SessionErrorCode, Sessions,
+    hashed_ids::{entry_read, read_entry},
+};
+use crate::{
+    contract::storage_names::{OWNER, SESSION, SESSIONS},
+    logging::{LogLevel, MAX_MESSAGE, make_printable},
+    runtime::{ObservedBuckets, Owner, Scope, Subject, TaskScope},
+    store::{
+        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Receipt, Status,
+        Transaction, Writer, guard::Missed, names::is_bucket,
+    },
+};
+
+/// Bytes that an owner's name may have.
+const OWNER_MAX: usize = 256;
+
+/// What a user's bucket says of a session that is said to be theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    Listed,
+    Unlisted,
+    /// There is no such bucket.
+    NoBucket,
+}
+
+/// A user, whose bucket's name the host makes itself, and sessions that their list has.
+pub(crate) struct Listed {
+    user: Arc<Owner>,
+    found: Arc<ObservedBuckets>,
+}
+
+impl Listed {
+    pub(crate) fn of_user(user: &str) -> Self {
+        Self { user: Owner::user(user).into(), found: Arc::default() }
+    }
+
+    /// The name of the user's bucket.
+    pub(crate) fn name(&self) -> &str {
+        self.user.user_name().unwrap_or_default()
+    }
+
+    /// To read what the list names.
+    pub(super) fn scope(&self) -> Scope {
+        Scope::list(self.user.clone(), self.found.clone())
+    }
+
+    /// Whether the store says so: the user's list has it, and it names the user as its owner.
+    pub(super) fn has(&self, session: &str) -> bool {
+        self.found.is_theirs(&BucketId { kind: BucketKind::Session, name: session.to_owned() })
+    }
+
+    /// The same user, and this session alone.
+    fn alone(&self, session: &str) -> Self {
+        Self { user: self.user.clone(), found: ObservedBuckets::listing(session).into() }
+    }
+}
+
+/// What a task may reach: the bucket that its subject begins with, and that of the user in it if entries of both have
+/// named it, or the user's list has the session. Otherwise the user's bucket is as if it were not there.
+pub(crate) async fn task_scope(sessions: &Sessions, subject: Subject) -> Result<Scope, SessionError> {
+    let is_user_withheld = match &subject.user {
+        Some(user) if !sessions.inner.pool.services().named.knows(&sessions.store, &subject) => {
+            let (session, user) = (&*subject.bucket.name, &*user.name);
+            listing_reported(sessions, session, user).await? != Listing::Listed
+        }
+        _ => false,
+    };
+    Ok(Scope::Task(TaskScope { subject, is_user_withheld }))
+}
+
+/// To read a session that may be the user's. None: it is not on their list.
+pub(crate) async fn alone_if_listed(
+    sessions: &Sessions,
+    listed: &Listed,
+    session: &str,
+) -> Result<Option<Listed>, SessionError> {
+    let session = sessions.inner.session_ids.name(session);
+    let listing = listing(sessions, &session, listed.name()).await?;
+    Ok((listing == Listing::Listed).then(|| listed.alone(&session)))
+}
+
+/// The same as [`Self::listing`]; a session that is not on the user's list is reported.
+pub(super) async fn listing_reported(sessions: &Sessions, session: &str, owner: &str) -> Result<Listing, SessionError> {
+    let listing = listing(sessions, session, owner).await?;
+    if listing == Listing::Unlisted {
+        report_unlisted(sessions, session, owner);
+    }
+    Ok(listing)
+}
+
+pub(super) fn report_unlisted(sessions: &Sessions, session: &str, owner: &str) {
+    let mut message = format!(
+        "the plugin says that session '{session}' belongs to user '{owner}', whose list does not have it: nothing of \
+         that user was read or changed"
+    );
+    make_printable(&mut message, MAX_MESSAGE);
+    sessions.inner.pool.services().log.report(LogLevel::Warn, "keepline.owner", &message);
+}
+
+/// Whether the user's bucket lists the session of this name. One transaction.
+pub(super) async fn listing(sessions: &Sessions, session: &str, owner: &str) -> Result<Listing, SessionError> {
+    let listed = entry(SESSIONS, session, EntryState::Present, "");
+    Ok(match expected(sessions, BucketKind::User, owner, session, listed).await? {
+        Some(Status::Applied | Status::Repeated) => Listing::Listed,
+        Some(Status::Unmet) | None => Listing::Unlisted,
+        Some(_) => Listing::NoBucket,
+    })
+}
+
+/// Whether the session's bucket names this owner. One transaction.
+pub(super) async fn names_owner(sessions: &Sessions, session: &str, owner: &str) -> Result<bool, SessionError> {
+    let named = entry(SESSION, OWNER, EntryState::Equal, owner);
+    let status = expected(sessions, BucketKind::Session, session, owner, named).await?;
+    Ok(matches!(status, Some(Status::Applied | Status::Repeated)))
+}
+
+/// The owner whom the session's bucket names. One transaction.
+pub(super) async fn kept_owner(sessions: &Sessions, session: &str) -> Result<Option<String>, SessionError> {
+    if !is_bucket(session) {
+        return Ok(None);
+    }
+    let transaction = read_entry(session, (SESSION, OWNER), OWNER_MAX);
+    Ok(entry_read(look(sessions, &transaction).await?))
+}
+
+/// What becomes of a transaction on that bucket that expects this and does nothing. None: a name is none, so there is
+/// nothing to ask.
+async fn expected(
+    sessions: &Sessions,
+    kind: BucketKind,
+    name: &str,
+    other: &str,
+    expected: ExpectedEntry,
+) -> Result<Option<Status>, SessionError> {
+    if !is_bucket(name) || !is_bucket(other) {
+        return Ok(None);
+    }
+    let transaction = Transaction {
+        bucket: BucketId { kind, name: name.to_owned() },
+        // To look is no use of it.
+        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        expectations: vec![Expectation::Entry(expected)],
+        operations: Vec::new(),
+    };
+    Ok(Some(look(sessions, &transaction).await?.status))
+}
+
+async fn look(sessions: &Sessions, transaction: &Transaction) -> Result<Receipt, SessionError> {
+    let deadline = sessions.inner.due(Instant::now(), sessions.deadline).deadline;
+    let mut writer = Writer::new();
+    let writer = writer.advance();
+    let asked = sessions.store.call(deadline, |store| store.transact(writer, transaction, deadline)).await;
+    asked.map_err(Missed::failure).and_then(|answer| answer).map_err(|failure| of_store(&failure))
+}
+
+fn entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
+    ExpectedEntry { map_name: map.to_owned(), key: key.to_owned(), state, text: text.to_owned() }
+}
+
+pub(super) fn of_store(failure: &Failure) -> SessionError {
+    SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
+}

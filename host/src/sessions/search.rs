@@ -1,0 +1,309 @@
+//! What a user said and was told, searched for words.
+//!
+//! Promises that a call does a bounded amount of work, whatever is found, and says where to go on; and that nothing of
+//! another owner's session is found. Put together from the component's lists and messages: words are literal, an index knows
+//! nothing of them.
+
+use keepline_json::mended;
+use serde_json::Value;
+
+use super::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions};
+
+/// Pages of transcripts and of the list in one call: of each transcript's page 2,048 records or 4 MiB are looked at.
+const WORK: u32 = 8;
+/// Sessions of a page of the list.
+const SESSIONS: u32 = 50;
+const LIMIT: u32 = 20;
+const LIMIT_MAX: u32 = 100;
+/// As many as may be searched for.
+const WORDS_MAX: usize = 16;
+const WORD_BYTES_MAX: usize = 256;
+/// What is believed of a listed session, of which each message that is found has a copy: the contract has less.
+const ID_BYTES_MAX: usize = 1024;
+const TITLE_BYTES_MAX: usize = 1024;
+
+/// A message that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundMessage {
+    /// The session's id.
+    pub session: String,
+    /// The session's title.
+    pub title: Option<String>,
+    /// Its place in the session's transcript.
+    pub position: u64,
+    /// As it is stored: a JSON object.
+    pub text: String,
+}
+
+/// What a search has found so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UserSearch {
+    /// From the session used last on, in each the newest first.
+    pub found: Vec<FoundMessage>,
+    /// Go on with this. None: all there is has been looked at.
+    pub next: Option<String>,
+}
+
+/// See [`Sessions::search_user`].
+pub(super) async fn search_user(
+    sessions: &mut Sessions,
+    user: &str,
+    words: &str,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<UserSearch, SessionError> {
+    let words = Words::parse(words)?;
+    let mut at = after.map_or(Ok(Place::default()), Place::parse)?;
+    let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
+    let listed = Listed::of_user(user);
+    let mut search = UserSearch::default();
+    let mut work = WORK;
+    loop {
+        let list = sessions.list_of(&listed, user, at.list, SESSIONS).await?;
+        falls(list.older, at.list)?;
+        let page: Vec<ListedSession> = list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
+        // By name, if it is still on this page.
+        let known = page.iter().position(|listed| !at.session.is_empty() && name_of(sessions, listed) == at.session);
+        let begin = known.unwrap_or(at.index);
+        let mut before = at.before.filter(|_| known.is_some());
+        for (index, session) in page.iter().enumerate().skip(begin) {
+            loop {
+                if work == 0 || search.found.len() >= limit {
+                    let session = name_of(sessions, session);
+                    search.next = Some(Place { list: at.list, index, session, before }.write());
+                    return Ok(search);
+                }
+                work -= 1;
+                let room = limit - search.found.len();
+                let (mut found, older) = search_session(sessions, Some(&listed), session, &words, before, room).await?;
+                search.found.append(&mut found);
+                before = older;
+                if before.is_none() {
+                    break;
+                }
+            }
+        }
+        let Some(older) = list.older else { return Ok(search) };
+        at = Place { list: Some(older), ..Place::default() };
+        work = work.saturating_sub(1);
+        if work == 0 {
+            search.next = Some(at.write());
+            return Ok(search);
+        }
+    }
+}
+
+/// The same in this session alone, whoever's it is.
+pub(super) async fn search_in(
+    sessions: &mut Sessions,
+    session: &str,
+    words: &str,
+    after: Option<&str>,
+    limit: u32,
+) -> Result<UserSearch, SessionError> {
+    let words = Words::parse(words)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let session = ListedSession { session: session.to_owned(), title: None };
+    let mut place = after.map_or(Ok(Place::default()), Place::parse)?;
+    let mut search = UserSearch::default();
+    for _ in 0..WORK {
+        let room = limit.saturating_sub(search.found.len());
+        let (mut found, older) = search_session(sessions, None, &session, &words, place.before, room).await?;
+        search.found.append(&mut found);
+        place.before = older;
+        if older.is_none() || search.found.len() >= limit {
+            break;
+        }
+    }
+    search.next = place.before.map(|_| place.write());
+    Ok(search)
+}
+
+/// At most so many messages of one page of a transcript, and where to go on in it. The session is on the user's list;
+/// without one, it is whosever it is.
+async fn search_session(
+    sessions: &mut Sessions,
+    listed: Option<&Listed>,
+    session: &ListedSession,
+    words: &Words,
+    before: Option<u64>,
+    room: usize,
+) -> Result<(Vec<FoundMessage>, Option<u64>), SessionError> {
+    let query = MessageQuery { contains: words.longest(), before, limit: 1000, ..MessageQuery::default() };
+    let read = match listed {
+        Some(listed) => sessions.messages_of(listed, &session.session, query).await,
+        None => sessions.messages_named(&session.session, query).await,
+    };
+    let page = match read {
+        Ok(page) => page,
+        // Its time is over meanwhile.
+        Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
+            return Ok((Vec::new(), None));
+        }
+        Err(other) => return Err(other),
+    };
+    let (mut found, mut older) = (Vec::new(), page.older);
+    for message in page.messages.into_iter().rev() {
+        if found.len() >= room {
+            older = Some(message.position.saturating_add(1));
+            break;
+        }
+        if words.are_in(&message.text) {
+            found.push(FoundMessage {
+                session: session.session.clone(),
+                title: session.title.clone(),
+                position: message.position,
+                text: message.text,
+            });
+        }
+    }
+    falls(older, before)?;
+    Ok((found, older))
+}
+
+/// No id is in a place: it may hold what separates its parts.
+fn name_of(sessions: &Sessions, listed: &ListedSession) -> String {
+    sessions.inner.session_ids.name(&listed.session).into_owned()
+}
+
+/// A session of a user's list.
+struct ListedSession {
+    session: String,
+    title: Option<String>,
+}
+
+impl ListedSession {
+    fn parse(text: &str) -> Option<Self> {
+        let entry: Value = serde_json::from_str(&mended(text)?).ok()?;
+        let text = |name: &str, max: usize| {
+            entry.get(name).and_then(Value::as_str).filter(|text| text.len() <= max).map(ToOwned::to_owned)
+        };
+        Some(Self { session: text("session", ID_BYTES_MAX)?, title: text("title", TITLE_BYTES_MAX) })
+    }
+}
+
+/// Where a search goes on.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Place {
+    /// The page of the list: its `before`.
+    list: Option<u64>,
+    /// How many sessions of that page are done.
+    index: usize,
+    /// The one after them; empty: not known.
+    session: String,
+    /// Where in its transcript.
+    before: Option<u64>,
+}
+
+impl Place {
+    fn write(&self) -> String {
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        format!("{}.{}.{}.{}", number(self.list), self.index, self.session, number(self.before))
+    }
+
+    fn parse(text: &str) -> Result<Self, SessionError> {
+        let number = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
+        let read = || {
+            let mut parts = text.split('.');
+            let (list, index, session, before) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+            let session = session.to_owned();
+            let place = Self { list: number(list)?, index: index.parse().ok()?, session, before: number(before)? };
+            parts.next().is_none().then_some(place)
+        };
+        read().ok_or_else(|| {
+            invalid("`after` must be the value that the previous page of this search ended with".to_owned())
+        })
+    }
+}
+
+/// What is searched for.
+#[derive(Debug)]
+struct Words(Vec<String>);
+
+impl Words {
+    fn parse(text: &str) -> Result<Self, SessionError> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        if !(1..=WORDS_MAX).contains(&words.len()) || words.iter().any(|word| word.len() > WORD_BYTES_MAX) {
+            let message = format!("A search has 1 to {WORDS_MAX} words of at most {WORD_BYTES_MAX} bytes");
+            return Err(invalid(message));
+        }
+        Ok(Self(words))
+    }
+
+    /// The one that the component looks for: it knows the cases of ASCII letters alone.
+    fn longest(&self) -> Option<&str> {
+        self.0.iter().map(String::as_str).filter(|word| word.is_ascii()).max_by_key(|word| word.len())
+    }
+
+    /// Whether all of them are in a message: in what was said, in a tool's name or in what it was asked for.
+    fn are_in(&self, record: &str) -> bool {
+        let record: Value = mended(record).and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+        let mut said = String::new();
+        for pointer in ["/content", "/tool/name", "/tool/arguments"] {
+            match record.pointer(pointer) {
+                Some(Value::String(text)) => said.push_str(&text.to_lowercase()),
+                Some(other) => said.push_str(&other.to_string().to_lowercase()),
+                None => {}
+            }
+            said.push('\n');
+        }
+        self.0.iter().all(|word| said.contains(word.as_str()))
+    }
+}
+
+/// A page goes on below where it began: else it would come again.
+fn falls(older: Option<u64>, before: Option<u64>) -> Result<(), SessionError> {
+    if older.zip(before).is_some_and(|(older, before)| older >= before) {
+        let message = "the plugin makes no progress: its pages repeat".to_owned();
+        return Err(SessionError { code: SessionErrorCode::Plugin, message });
+    }
+    Ok(())
+}
+
+fn invalid(message: String) -> SessionError {
+    SessionError { code: SessionErrorCode::InvalidValue, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        for place in [
+            Place::default(),
+            Place { list: Some(7), index: 49, session: "a-b_1".into(), before: Some(u64::MAX) },
+            Place { list: None, index: 1, session: "s".into(), before: None },
+        ] {
+            assert_eq!(Place::parse(&place.write()).unwrap(), place);
+        }
+        for text in ["", "1", "..", "x.0..", ".-1..", ".0.s.x", ".0.s.1.", "1.2.3.4.5", "99999999999999999999.0.."] {
+            assert_eq!(Place::parse(text).unwrap_err().code, SessionErrorCode::InvalidValue, "{text}");
+        }
+    }
+
+    #[test]
+    fn all_words_are_literal_and_in_either_case() {
+        // Python writes half of a surrogate pair, and NaN.
+        let record =
+            r#"{"content":"Größe (a+b) \ud83e","n":NaN,"tool":{"name":"Look","arguments":{"where":"Leipzig"}}}"#;
+        for (words, is_in) in [
+            ("GRÖSSE", false),
+            ("größe", true),
+            ("GRÖßE", true),
+            ("A+B", true),
+            ("leipzig look", true),
+            ("a.b", false),
+            ("(a+b) rome", false),
+        ] {
+            assert_eq!(Words::parse(words).unwrap().are_in(record), is_in, "{words}");
+        }
+        assert_eq!(Words::parse("Größe abc ab").unwrap().longest(), Some("abc"));
+        assert_eq!(Words::parse("é").unwrap().longest(), None);
+        for words in ["", " \n", &"a ".repeat(17), &"a".repeat(257)] {
+            assert_eq!(Words::parse(words).unwrap_err().code, SessionErrorCode::InvalidValue);
+        }
+    }
+}
