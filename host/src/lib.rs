@@ -51,6 +51,9 @@
 //! store does. One whose memory fails passes without it ([`OnStoreError`]); a component that misbehaves is stopped
 //! and replaced ([`Sandbox`]). [`Keepline::metrics`] tells how often.
 
+// A dependency that hides in a method is in no `use` line.
+#![deny(clippy::multiple_inherent_impl, clippy::too_many_lines)]
+
 #[cfg(feature = "config")]
 pub mod config;
 mod contract;

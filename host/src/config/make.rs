@@ -28,6 +28,7 @@ pub enum StoreError {
     Directory(#[from] DirectoryError),
 }
 
+#[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
 impl Config {
     /// What the plugin may use of the machine. It is compiled in this process, unless the caller changes that.
     pub fn sandbox(&self) -> Sandbox {

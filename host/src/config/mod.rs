@@ -23,6 +23,7 @@
 mod error;
 mod field;
 mod fields;
+mod layers;
 mod make;
 mod neurolink;
 mod profile;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     ConfigError, Origin,
     error::{describe, shortened},
-    resolve::Layers,
+    layers::Layers,
 };
 
 /// What decides whether any of them is read.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{HostFields, Origin, resolve::Layers};
+use super::{HostFields, Origin, layers::Layers};
 
 /// The fields that decide which store is used.
 const STORE_FIELDS: [&str; 9] = [

@@ -16,6 +16,7 @@ pub struct WithoutEffect {
     pub needs: Option<&'static str>,
 }
 
+#[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
 impl Config {
     /// Fields that were set and have no effect. `effective` is what the filter's `configure` answered.
     pub fn without_effect(&self, effective: &str) -> Vec<WithoutEffect> {

@@ -30,8 +30,8 @@ use super::{
     queue::{Added, Key, Queue},
 };
 use crate::{
-    Keepline,
     entry::{Problem, ProblemCode},
+    keepline::Keepline,
     logging::{LogLevel, MAX_MESSAGE, make_printable},
     runtime::MemoryReservation,
 };

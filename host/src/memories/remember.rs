@@ -11,9 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::{MemorySkip, pair::Pair};
 use crate::{
-    Keepline,
     entry::{Answer, Effect, Problem, ProblemCode, Task},
     inner::counters::MemoryTally,
+    keepline::Keepline,
     logging::LogLevel,
     store::Deadline,
 };
@@ -94,6 +94,7 @@ impl RememberOutcome {
     }
 }
 
+#[allow(clippy::multiple_inherent_impl, reason = "memories are built on a Keepline, which knows nothing of them")]
 impl Keepline {
     /// Stores the newest exchange of a conversation as a memory of a user, by the deadline or else within
     /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is told with the reason and counted;

@@ -9,10 +9,7 @@ use keepline_json as json;
 use serde_json::Value;
 
 use super::{FoundMemory, pair::text_of};
-use crate::{
-    Sessions,
-    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, alone_if_listed},
-};
+use crate::sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions, alone_if_listed};
 
 /// Records of a turn that are read on each side of a message: tools may have been at work between its ends.
 const AROUND: u64 = 64;

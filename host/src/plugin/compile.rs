@@ -9,10 +9,10 @@ use wasmtime::{Engine, component::Component};
 use keepline_component::FILTER as BUNDLED;
 
 use super::{
-    PluginError,
     cache::{Kept, Staging},
     compiler_process,
     engine::{Setup, build, caught},
+    error::PluginError,
     meter::Meter,
     walk::{Interfaces, walk},
 };

@@ -14,7 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{PluginError, engine::compile_into, error::printable_text};
+use super::{
+    engine::compile_into,
+    error::{PluginError, printable_text},
+};
 use crate::sandbox::{CompilerCommand, PluginLimits, running_program};
 
 /// How much of what the process says is read.

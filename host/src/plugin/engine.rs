@@ -4,7 +4,10 @@ use std::path::Path;
 
 use wasmtime::{Cache, CacheConfig, Config, Engine, Inlining, component::Component};
 
-use super::{PluginError, error::printable_text, walk::FEATURES};
+use super::{
+    error::{PluginError, printable_text},
+    walk::FEATURES,
+};
 use crate::sandbox::catch_panic::catch_panic;
 
 /// How one engine differs from another.

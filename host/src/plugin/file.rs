@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use super::PluginError;
+use super::error::PluginError;
 use crate::sandbox::{Measure, Measured, PluginLimits};
 
 /// The bytes of a plugin's file.

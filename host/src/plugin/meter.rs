@@ -1,6 +1,6 @@
 //! Measures a component against its limits.
 
-use super::PluginError;
+use super::error::PluginError;
 use crate::sandbox::{Measure, Measured, PluginLimits};
 
 /// Counts, and refuses what is over a limit.

@@ -19,13 +19,14 @@ use std::{fmt, path::Path};
 use sha2::{Digest, Sha256};
 use wasmtime::{Engine, component::Component};
 
-pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
 use self::{
+    cache::hexadecimal,
     engine::caught,
     error::{printable_name, printable_text},
     meter::Meter,
     walk::{Interfaces, walk},
 };
+pub use self::{compiler_process::serve as serve_compiler, error::PluginError, file::read};
 pub use crate::sandbox::{CodeCache, Compiler, CompilerCommand, Measure, Measured, PluginLimits, Sandbox};
 use crate::{
     contract::may_import,
@@ -70,10 +71,6 @@ pub fn inspect(bytes: &[u8], sandbox: &Sandbox) -> Result<Inspection, PluginErro
     let Interfaces { imports, exports } = interfaces;
     let sha256 = hexadecimal(&Sha256::digest(bytes));
     Ok(Inspection { size: bytes.len(), sha256, imports, exports, measured: meter.measured(), refusal })
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A component, compiled, checked and ready to be instantiated. Cheap to clone; one a process is enough.

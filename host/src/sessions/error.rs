@@ -7,7 +7,7 @@ use crate::{
     entry::{Problem, ProblemCode},
     logging::{MAX_MESSAGE, make_printable},
     runtime::Refusal,
-    store::FailureCode,
+    store::{Failure, FailureCode},
 };
 
 /// Why a call on a session failed.
@@ -128,4 +128,8 @@ impl From<SessionError> for Problem {
         };
         Self { code, message }
     }
+}
+
+pub(super) fn of_store(failure: &Failure) -> SessionError {
+    SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tokio::time::Instant;
 
-use super::{SessionError, Sessions, ownership::of_store};
+use super::{SessionError, Sessions, error::of_store};
 use crate::{
     contract::storage_names::{ID, ID_MAX, hashed, is_hash},
     store::{

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{
-    SessionError, SessionErrorCode, Sessions,
+    SessionError, Sessions,
+    error::of_store,
     hashed_ids::{entry_read, read_entry},
 };
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     logging::{LogLevel, MAX_MESSAGE, make_printable},
     runtime::{ObservedBuckets, Owner, Scope, Subject, TaskScope},
     store::{
-        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Failure, Opening, Receipt, Status,
+        BucketId, BucketKind, EntryState, ExistingLife, Expectation, ExpectedEntry, Opening, Receipt, Status,
         Transaction, Writer, guard::Missed, names::is_bucket,
     },
 };
@@ -89,7 +90,7 @@ pub(crate) async fn alone_if_listed(
     Ok((listing == Listing::Listed).then(|| listed.alone(&session)))
 }
 
-/// The same as [`Self::listing`]; a session that is not on the user's list is reported.
+/// The same as [`listing`]; a session that is not on the user's list is reported.
 pub(super) async fn listing_reported(sessions: &Sessions, session: &str, owner: &str) -> Result<Listing, SessionError> {
     let listing = listing(sessions, session, owner).await?;
     if listing == Listing::Unlisted {
@@ -165,8 +166,4 @@ async fn look(sessions: &Sessions, transaction: &Transaction) -> Result<Receipt,
 
 fn entry(map: &str, key: &str, state: EntryState, text: &str) -> ExpectedEntry {
     ExpectedEntry { map_name: map.to_owned(), key: key.to_owned(), state, text: text.to_owned() }
-}
-
-pub(super) fn of_store(failure: &Failure) -> SessionError {
-    SessionError { code: SessionErrorCode::Store(failure.code), message: failure.message.clone() }
 }

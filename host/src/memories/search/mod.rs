@@ -12,9 +12,9 @@ use super::{
     transcripts::{Message, Transcripts, is_gone},
 };
 use crate::{
-    Keepline, Sessions,
     entry::{Effect, Question},
-    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode},
+    keepline::Keepline,
+    sessions::{Listed, MessageQuery, SessionError, SessionErrorCode, Sessions},
     store::FailureCode,
 };
 
@@ -101,6 +101,7 @@ fn memories(exchanges: Vec<Exchange>, threshold: f64) -> Vec<FoundMemory> {
     found
 }
 
+#[allow(clippy::multiple_inherent_impl, reason = "memories are built on a Keepline, which knows nothing of them")]
 impl Keepline {
     /// Memories of a user that bear on a query. A user of whom nothing is known has none. Cost: that of a question with
     /// recall, three transactions, and four for each session in which something is found; or that of

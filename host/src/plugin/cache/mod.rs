@@ -20,9 +20,8 @@ use sha2::{Digest as _, Sha256};
 
 pub(super) use self::staging::Staging;
 use super::{
-    PluginError,
     engine::{Setup, engine},
-    hexadecimal,
+    error::PluginError,
 };
 use crate::sandbox::{CodeCache, Sandbox};
 
@@ -143,4 +142,8 @@ fn private_directory() -> DirBuilder {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

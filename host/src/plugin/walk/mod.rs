@@ -11,14 +11,13 @@ mod scope;
 mod types;
 
 use wasmparser::{
-    ComponentExternalKind, ComponentInstance, ElementItems, Encoding, FuncValidatorAllocations, Parser, Payload,
-    SectionLimited, ValidPayload, Validator, WasmFeatures,
+    ComponentExportSectionReader, ComponentExternalKind, ComponentImportSectionReader, ComponentInstance, ElementItems,
+    Encoding, FuncValidatorAllocations, Parser, Payload, SectionLimited, ValidPayload, Validator, WasmFeatures,
 };
 
 use self::{declared::Declared, function::function_cost, scope::Scopes, types::Sizes};
 use super::{
-    PluginError,
-    error::{printable_name, printable_text},
+    error::{PluginError, printable_name, printable_text},
     meter::Meter,
 };
 use crate::sandbox::Measure;
@@ -162,34 +161,8 @@ impl<'a> Walk<'a, '_> {
                     self.scopes.alias(&alias.map_err(invalid)?)?;
                 }
             }
-            Payload::ComponentImportSection(section) => {
-                self.define(section)?;
-                let mut declared = Declared::new(&self.validator, &mut self.sizes);
-                for import in section.clone() {
-                    let import = import.map_err(invalid)?;
-                    declared.refer(import.ty, self.meter)?;
-                    self.scopes.import(import.ty.kind())?;
-                    if self.scopes.is_outermost() {
-                        self.interfaces.imports.push(printable_name(import.name.name));
-                    }
-                }
-            }
-            Payload::ComponentExportSection(section) => {
-                self.define(section)?;
-                let mut declared = Declared::new(&self.validator, &mut self.sizes);
-                for export in section.clone() {
-                    let export = export.map_err(invalid)?;
-                    match (export.ty, export.kind) {
-                        (Some(ascribed), _) => declared.refer(ascribed, self.meter)?,
-                        (None, ComponentExternalKind::Type) => declared.again(export.index),
-                        (None, _) => {}
-                    }
-                    self.scopes.export(export.kind, export.index)?;
-                    if self.scopes.is_outermost() {
-                        self.interfaces.exports.push(printable_name(export.name.name));
-                    }
-                }
-            }
+            Payload::ComponentImportSection(section) => self.count_imports(section)?,
+            Payload::ComponentExportSection(section) => self.count_exports(section)?,
             // Names of functions are kept for backtraces.
             Payload::CustomSection(section) if section.name() == "name" => {
                 self.define_so_many(wide(section.data().len()) / 32, 0)?;
@@ -199,6 +172,38 @@ impl<'a> Walk<'a, '_> {
                 self.scopes.close();
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn count_imports(&mut self, section: &ComponentImportSectionReader<'a>) -> Result<(), PluginError> {
+        self.define(section)?;
+        let mut declared = Declared::new(&self.validator, &mut self.sizes);
+        for import in section.clone() {
+            let import = import.map_err(invalid)?;
+            declared.refer(import.ty, self.meter)?;
+            self.scopes.import(import.ty.kind())?;
+            if self.scopes.is_outermost() {
+                self.interfaces.imports.push(printable_name(import.name.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn count_exports(&mut self, section: &ComponentExportSectionReader<'a>) -> Result<(), PluginError> {
+        self.define(section)?;
+        let mut declared = Declared::new(&self.validator, &mut self.sizes);
+        for export in section.clone() {
+            let export = export.map_err(invalid)?;
+            match (export.ty, export.kind) {
+                (Some(ascribed), _) => declared.refer(ascribed, self.meter)?,
+                (None, ComponentExternalKind::Type) => declared.again(export.index),
+                (None, _) => {}
+            }
+            self.scopes.export(export.kind, export.index)?;
+            if self.scopes.is_outermost() {
+                self.interfaces.exports.push(printable_name(export.name.name));
+            }
         }
         Ok(())
     }
