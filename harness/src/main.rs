@@ -22,6 +22,7 @@ mod migrate;
 mod moving;
 mod openai;
 mod recall;
+mod redis_store;
 mod run;
 mod runtime;
 mod session;

@@ -1,4 +1,4 @@
-//! `keepline store`: what an operator does to the directory that sessions are kept in.
+//! `keepline store`: what an operator does to the directory that sessions are kept in, or to a Redis (`redis_store`).
 //!
 //! Promises a progress bar on a terminal only, and results on standard output. Needs no plugin: nothing here knows what
 //! is stored. All but `repair` work while other processes use the store.
@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     cli::{Global, StoreArguments, StoreCommand},
     error::Usage,
-    setup,
+    redis_store, setup,
     terminal::{self, counted},
 };
 
@@ -30,14 +30,20 @@ const TICK: Duration = Duration::from_millis(100);
 /// Run it.
 pub fn main(global: &Global, arguments: &StoreArguments) -> Result<ExitCode> {
     let config = setup::config(global)?;
+    let json = arguments.json;
     let Some(path) = config.directory() else {
         let backend = &config.host.backend;
-        return Err(Usage(format!(
-            "keepline store works on a directory, and the backend is \"{backend}\": add --dir PATH"
-        ))
-        .into());
+        return match &arguments.command {
+            StoreCommand::Check if backend == "redis" => redis_store::check(&config, json),
+            StoreCommand::Repair if backend == "redis" => redis_store::repair(&config, json),
+            _ => Err(Usage(format!(
+                "this works on a directory (`check` and `repair` on Redis, too), and the backend is \"{backend}\": add \
+                 --dir PATH"
+            ))
+            .into()),
+        };
     };
-    let (options, json) = (config.directory_options(), arguments.json);
+    let options = config.directory_options();
     match &arguments.command {
         StoreCommand::Check => check(path, &options, json),
         StoreCommand::Compact => compact(path, &options, json),
@@ -57,11 +63,7 @@ fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitC
         terminal::print_json(&all)?;
     } else {
         problems.iter().for_each(|problem| terminal::error(problem));
-        let state = match problems.len() {
-            0 => "no problems".to_owned(),
-            1 => "1 problem; see above".to_owned(),
-            count => format!("{count} problems; see above"),
-        };
+        let state = state(problems.len());
         terminal::print_line(&format!(
             "{state}: {} (sessions and others), {}, of which {} unused",
             counted(buckets, "bucket", "buckets"),
@@ -77,6 +79,15 @@ fn check(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitC
          `keepline store restore`",
     );
     Ok(ExitCode::FAILURE)
+}
+
+/// How a check ended.
+pub fn state(problems: usize) -> String {
+    match problems {
+        0 => "no problems".to_owned(),
+        1 => "1 problem; see above".to_owned(),
+        count => format!("{count} problems; see above"),
+    }
 }
 
 fn compact(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<ExitCode> {
@@ -163,7 +174,7 @@ fn show(bar: &ProgressBar, done: u64, all: u64) {
 }
 
 /// For what can't tell how far it is.
-fn spinner(what: &'static str) -> ProgressBar {
+pub fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     terminal::write_above(&spinner);
     spinner.enable_steady_tick(TICK);

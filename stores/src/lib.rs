@@ -53,7 +53,7 @@ use self::failure::failure;
 #[doc(hidden)]
 pub use self::redis::fuzzing;
 #[cfg(feature = "redis")]
-pub use self::redis::{RedisOptions, RedisOptionsError, RedisStore};
+pub use self::redis::{BucketDamage, CheckedBuckets, RedisOptions, RedisOptionsError, RedisStore, RepairedBuckets};
 #[cfg(any(feature = "directory", feature = "redis"))]
 #[doc(inline)]
 pub use self::transfer::{Arrival, NotApart, Removed, Transfer, TransferStore, Transferred};

@@ -164,7 +164,7 @@ pub enum Command {
     /// Count sessions, nodes and users, and their contents
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Stats(StatsArguments),
-    /// Maintain a store in a directory: check, compact, backup, restore, repair
+    /// Maintain a store: check and repair it; compact, back up and restore a directory
     #[command(after_long_help = format!("{JSON_MESSAGES}\n\n{EXIT_CODES}"))]
     Store(StoreArguments),
     /// Copy sessions from one store to another: a directory, a Redis server, a Redis Cluster, another prefix

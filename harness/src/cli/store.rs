@@ -16,10 +16,13 @@ pub struct StoreArguments {
     pub command: StoreCommand,
 }
 
-/// What can be done to a store in a directory.
+/// What can be done to a store in a directory; `check` and `repair` also to one in Redis.
 #[derive(Debug, Subcommand)]
 pub enum StoreCommand {
     /// Check the store's integrity without changing anything
+    ///
+    /// In Redis and Redis Cluster: scans the keys of the prefix and names each damaged bucket and key. Does not block the
+    /// server, and may run beside pipes. The Redis user needs SCAN (`keepline config --acl --scan`).
     Check,
     /// Return unused space to the disk, while the store may be in use
     Compact,
@@ -43,6 +46,10 @@ pub enum StoreCommand {
     },
     /// Repair what can be repaired without losing data: indexes, counts, orphaned rows, a time in the future
     ///
-    /// No process may have the store open. Copy the directory first. Restore what can't be repaired from a backup.
+    /// No process may have the directory open. Copy it first. Restore what can't be repaired from a backup.
+    ///
+    /// In Redis and Redis Cluster, which may be in use: makes each bucket's set of keys name the values that exist,
+    /// corrects expiries that differ from the bucket's, lists lost buckets again, and removes what belongs to no bucket.
+    /// It names what is left; `keepline session delete` ends that. Exit code 1 if anything is left.
     Repair,
 }

@@ -151,12 +151,24 @@ impl Layouts {
         format!("{}:*:__meta__", self.prefix)
     }
 
-    /// The bucket whose metadata this is.
+    /// All keys of all buckets, as `SCAN` takes it, and keys of others that look like them.
+    pub(super) fn pattern(&self) -> String {
+        format!("{}:*", self.prefix)
+    }
+
+    /// The bucket whose metadata this key holds.
     pub(super) fn bucket_of(&self, meta: &str) -> Option<BucketId> {
-        let (_, name) = meta.strip_suffix(":__meta__")?.rsplit_once(':')?;
+        self.locate(meta).filter(|(_, name)| *name == "__meta__").map(|(bucket, _)| bucket)
+    }
+
+    /// The bucket that a key belongs to, and the key's name behind the bucket's.
+    pub(super) fn locate<'k>(&self, key: &'k str) -> Option<(BucketId, &'k str)> {
+        let (rest, name) = key.rsplit_once(':')?;
+        let (_, bucket) = rest.rsplit_once(':')?;
+        let base = key.strip_suffix(name)?;
         let kind =
-            BucketKind::ALL.into_iter().find(|kind| is_bucket(name) && self.of(*kind).bucket(name).meta == meta)?;
-        Some(BucketId { kind, name: name.to_owned() })
+            BucketKind::ALL.into_iter().find(|kind| is_bucket(bucket) && self.of(*kind).bucket(bucket).base == base)?;
+        Some((BucketId { kind, name: bucket.to_owned() }, name))
     }
 }
 
@@ -268,6 +280,14 @@ mod tests {
         assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
         assert_eq!(single.bucket_of("rr:memory:@users:s1:__meta__"), None);
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");
+        assert_eq!(
+            single.locate("rr:memory:@user:anna:k"),
+            Some((BucketId { kind: BucketKind::User, name: "anna".into() }, "k"))
+        );
+        assert_eq!(single.locate("rr:memory:s1:__log.turns__"), Some((session("s1"), "__log.turns__")));
+        for key in ["rr:memory:__sessions__", "rr:memory:@user:__sessions__", "rr:memory:~s1:k", "rr:memory:b:s1:k"] {
+            assert_eq!(single.locate(key), None, "{key}");
+        }
     }
 
     #[test]

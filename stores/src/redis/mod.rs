@@ -16,6 +16,7 @@ mod judge;
 mod layout;
 mod link;
 mod listing;
+mod maintenance;
 mod moving;
 mod node;
 mod options;
@@ -36,7 +37,6 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
-pub use self::options::{RedisOptions, RedisOptionsError};
 use self::{
     breaker::{BreakerOptions, BreakerState},
     cluster::{Cluster, Servers},
@@ -47,6 +47,10 @@ use self::{
     permissions::Needs,
     scripts::Scripts,
     transact::MOST_SHAPES,
+};
+pub use self::{
+    maintenance::{BucketDamage, CheckedBuckets, RepairedBuckets},
+    options::{RedisOptions, RedisOptionsError},
 };
 use super::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Status, Store, StoreCapabilities,

@@ -1,37 +1,55 @@
-//! Buckets that no list names: a store's lists can be evicted, or lose names by somebody's hand, and the buckets stay.
+//! Walks through all keys of a server by `SCAN`, and finds the buckets that no list names: a store's lists can be evicted,
+//! or lose names to another program, while the buckets stay.
+
+use std::sync::Arc;
 
 use redis::Value;
 
-use super::{RedisStore, decode};
+use super::{RedisStore, decode, link::Link, node::Node};
 use crate::{BucketId, Failure};
 
 /// Keys that a server looks at for one answer.
 const STEP: u32 = 1000;
+
+/// A walk through the keys of one server that match a pattern. A key may come twice.
+pub(super) struct Scan {
+    pattern: String,
+    /// None: it is over.
+    cursor: Option<String>,
+}
+
+impl Scan {
+    pub(super) fn new(pattern: String) -> Self {
+        Self { pattern, cursor: Some("0".to_owned()) }
+    }
+
+    /// The next keys, but for those that are no text, which are none of ours. There may be none at all on the way.
+    pub(super) async fn next(&mut self, link: &Link, node: &Arc<Node>) -> Result<Option<Vec<String>>, Failure> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(STEP);
+        let (next, keys) = read_step(link.ask(node, &scan).await?)?;
+        self.cursor = Some(next).filter(|next| next != "0");
+        Ok(Some(keys))
+    }
+}
 
 impl RedisStore {
     /// All buckets, of any kind, also those that are in no list, in order.
     ///
     /// It asks each server for all names of keys in the database, a thousand at a time, whatever they belong to; so it
     /// takes as long as there are keys, some hundred thousand a second. The user must be allowed `SCAN`, which none of
-    /// the other methods needs and which tells the names of all keys, those of others as well. In a cluster no slots
-    /// may move meanwhile.
+    /// the methods of [`Store`](crate::Store) needs and which tells the names of all keys, those of others as well. In a
+    /// cluster no slots may move meanwhile.
     ///
     /// # Errors
     /// When a server fails, or denies `SCAN` to the user.
     pub async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
-        let pattern = self.layout.meta_pattern();
         let mut buckets = Vec::new();
         for node in self.link.servers().await? {
-            let mut cursor = "0".to_owned();
-            loop {
-                let mut scan = redis::cmd("SCAN");
-                scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
-                let (next, keys) = read_step(self.link.ask(&node, &scan).await?)?;
+            let mut scan = Scan::new(self.layout.meta_pattern());
+            while let Some(keys) = scan.next(&self.link, &node).await? {
                 buckets.extend(keys.iter().filter_map(|key| self.layout.bucket_of(key)));
-                cursor = next;
-                if cursor == "0" {
-                    break;
-                }
             }
         }
         // A name may come twice.
@@ -41,7 +59,6 @@ impl RedisStore {
     }
 }
 
-/// Where it goes on, and some keys. Those that are no text are nobody's here.
 fn read_step(reply: Value) -> Result<(String, Vec<String>), Failure> {
     let mut reply = decode::Reply::new(reply)?;
     let next = reply.text()?;

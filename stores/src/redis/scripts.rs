@@ -11,6 +11,7 @@ pub(super) struct Scripts {
     pub(super) import: Script,
     pub(super) remove: Script,
     pub(super) mark: Script,
+    pub(super) inspect: Script,
 }
 
 impl Scripts {
@@ -23,6 +24,7 @@ impl Scripts {
             import: Script::new(include_str!("import.lua")),
             remove: Script::new(include_str!("remove.lua")),
             mark: Script::new(include_str!("mark.lua")),
+            inspect: Script::new(include_str!("inspect.lua")),
         }
     }
 }
@@ -34,8 +36,8 @@ mod tests {
 
     #[test]
     fn every_fragment_and_number_of_a_script_is_known() {
-        let Scripts { transact, delete, list, export, import, remove, mark } = Scripts::new(1);
-        for script in [&transact.general, &delete, &list, &export, &import, &remove, &mark] {
+        let Scripts { transact, delete, list, export, import, remove, mark, inspect } = Scripts::new(1);
+        for script in [&transact.general, &delete, &list, &export, &import, &remove, &mark, &inspect] {
             assert!(!script.text().contains("--@"), "{}", script.text());
             for (name, _) in NUMBERS {
                 assert!(!script.text().contains(name), "{name}");

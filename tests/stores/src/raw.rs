@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 /// store's keys.
 pub struct RawRedis {
     pub(crate) prefix: String,
-    pub(crate) options: RedisOptions,
+    /// As which user and where the store is reached.
+    pub options: RedisOptions,
     pub(crate) connections: Vec<Mutex<redis::Connection>>,
     /// It runs for as long as it is looked at.
     pub(crate) server: Option<Arc<RedisServer>>,
@@ -46,6 +47,12 @@ impl RawRedis {
         self.connections.iter().map(|connection| command.query(&mut *connection.lock()).unwrap()).collect()
     }
 
+    /// Allows the store's user to scan for keys.
+    pub fn allow_scan(&self) {
+        let user = self.options.username.as_deref().unwrap();
+        self.run_on_all::<()>(redis::cmd("ACL").arg("SETUSER").arg(user).arg("+scan"));
+    }
+
     /// Run a command on one key of the store, `rest` being what comes after the prefix.
     pub fn on<T: redis::FromRedisValue>(&self, command: &str, rest: &str, arguments: &[&str]) -> T {
         self.run(redis::cmd(command).arg(self.address(rest)).arg(arguments))
@@ -62,6 +69,17 @@ impl RawRedis {
     /// When a key expires, in milliseconds since 1970; -1: never; -2: it is not there.
     pub fn expires_at(&self, rest: &str) -> i64 {
         self.on("PEXPIRETIME", rest, &[])
+    }
+
+    /// Ends the test unless all keys of a bucket expire when its metadata do.
+    pub fn assert_one_expiry(&self) {
+        let keys = self.keys();
+        for meta in keys.iter().filter(|key| key.ends_with(":__meta__")) {
+            let (base, expiry) = (meta.trim_end_matches("__meta__"), self.expires_at(meta));
+            for key in keys.iter().filter(|key| key.starts_with(base) && !key.ends_with(":__writers__")) {
+                assert_eq!(self.expires_at(key), expiry, "{key} does not expire with its bucket");
+            }
+        }
     }
 
     /// The server's clock, in milliseconds since 1970.

@@ -10,6 +10,8 @@ mod all_or_none;
 mod bounded_work;
 #[path = "conformance/bulk.rs"]
 mod bulk;
+#[path = "conformance/every_operation.rs"]
+mod every_operation;
 #[path = "conformance/exactly_once.rs"]
 mod exactly_once;
 #[path = "conformance/expiry.rs"]
@@ -24,6 +26,8 @@ mod listing;
 mod pages;
 #[path = "conformance/promises.rs"]
 mod promises;
+#[path = "conformance/redis_damage.rs"]
+mod redis_damage;
 #[path = "conformance/redis_indexes.rs"]
 mod redis_indexes;
 #[path = "conformance/redis_layout.rs"]

@@ -1,8 +1,8 @@
-//! `keepline store` looks after a directory: check, compact, backup, repair.
+//! `keepline store` looks after a directory: check, compact, backup, repair; and checks and repairs a Redis.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
-use keepline_tests::programs::signal;
+use keepline_tests::{programs::signal, servers};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -159,4 +159,49 @@ fn restores_a_backup_in_place_of_a_store_after_asking() {
     let new = beside(&parent, "new");
     store(&new, &["restore", &backup]).ok();
     assert_eq!(memory(&new, "s0"), remembered);
+}
+
+#[test]
+fn checks_and_repairs_a_redis_and_names_what_only_deletion_ends() {
+    let redis = servers::start();
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new("redis-cli");
+        assert!(command.args(["-p", &redis.port().to_string()]).args(arguments).output().unwrap().status.success());
+    };
+    let ran = |arguments: &[&str]| {
+        let url = format!("redis_url={}", servers::url(&redis));
+        call(&[arguments, &["--set", "backend=redis", "--set", &url]].concat(), b"")
+    };
+    for session in ["a", "b"] {
+        ran(&["session", "create", session]).ok();
+        ran(&["session", "put", session, "k", "1"]).ok();
+    }
+    let denied = ran(&["store", "check"]);
+    assert!(denied.code != 0 && denied.err.contains("`keepline config --acl --scan`"), "{denied:?}");
+    ask(&["ACL", "SETUSER", servers::USER, "+scan"]);
+    assert_eq!(ran(&["store", "check"]).ok().text(), "no problems: 2 buckets (sessions and others)\n");
+
+    ask(&["DEL", "rr:memory:a:__keys__"]);
+    ask(&["HSET", "rr:memory:b:__meta__", "log:history", "x"]);
+    let checked = ran(&["store", "check"]);
+    assert_eq!((checked.code, checked.text()), (1, "2 problems; see above: 2 buckets (sessions and others)\n"));
+    for problem in [
+        "session a: rr:memory:a:__keys__ does not name existing values: k",
+        "session b: rr:memory:b:__history__ is a log whose first position, in the metadata, is not a number",
+        "`keepline store repair`",
+    ] {
+        assert!(checked.err.contains(problem), "{checked:?}");
+    }
+    let first = &ran(&["store", "check", "--json"]).json()["problems"][0];
+    assert_eq!((&first["kind"], &first["bucket"], &first["names"]), (&json!("session"), &json!("a"), &json!(["k"])));
+
+    let repaired = ran(&["store", "repair"]);
+    assert!(repaired.code == 1 && repaired.text().ends_with("\n1 problem repaired, 1 left\n"), "{repaired:?}");
+    assert!(repaired.err.contains("not repaired: session b") && repaired.err.contains("`keepline session delete"));
+    assert_eq!(ran(&["session", "get", "a", "k"]).ok().text(), "1\n");
+    assert_eq!(ran(&["store", "repair", "--json"]).json()["left"].as_array().unwrap().len(), 1);
+    ran(&["session", "delete", "b"]).ok();
+    ran(&["store", "repair"]).ok();
+    ran(&["store", "check"]).ok();
+    assert!(ran(&["store", "compact"]).err.contains("add --dir PATH"));
 }
