@@ -230,26 +230,14 @@ const WRITTEN_TO_MAKE_ROOM: usize = 1024;
 /// Whether a transaction removes something and writes next to nothing: a store that is full takes it nevertheless.
 #[cfg(feature = "redis")]
 pub(crate) fn makes_room(transaction: &Transaction) -> bool {
-    let entries = |entries: &[Entry]| entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
-    let records = |records: &[String]| records.iter().map(String::len).sum::<usize>();
     let (mut removes, mut written) = (matches!(transaction.opening, Opening::Replace(_)), 0);
-    for operation in &transaction.operations {
-        match operation {
-            Operation::Remove(remove) => removes |= !remove.keys.is_empty(),
-            Operation::Unpost(unpost) => removes |= !unpost.positions.is_empty(),
-            Operation::ResetMap(reset) => (removes, written) = (true, written + entries(&reset.entries)),
-            Operation::ResetLog(reset) => (removes, written) = (true, written + records(&reset.records)),
-            Operation::Put(put) => written += entries(&put.entries),
-            Operation::Increment(increment) => written += increment.key.len() + 20,
-            Operation::Rewrite(rewrite) => {
-                written += rewrite.records.iter().map(|record| record.text.len()).sum::<usize>();
-            }
-            // A log or an index that grows is no mark.
-            Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Lease(_) | Operation::Post(_) => {
-                return false;
-            }
-            _ => {}
+    for writes in transaction.operations.iter().filter_map(Operation::writes) {
+        // A log or an index that grows is no mark.
+        if writes.grows {
+            return false;
         }
+        removes |= writes.removes;
+        written += writes.bytes();
     }
     removes && written <= WRITTEN_TO_MAKE_ROOM
 }
@@ -257,25 +245,5 @@ pub(crate) fn makes_room(transaction: &Transaction) -> bool {
 /// Whether any of the operations may change a bucket: only then must a retry be recognised, and a late one
 /// refused.
 pub(crate) fn writes(operations: &[Operation]) -> bool {
-    operations.iter().any(|operation| match operation {
-        Operation::Put(_)
-        | Operation::Increment(_)
-        | Operation::Remove(_)
-        | Operation::ResetMap(_)
-        | Operation::Append(_)
-        | Operation::ReplaceOldest(_)
-        | Operation::Rewrite(_)
-        | Operation::ResetLog(_)
-        | Operation::Lease(_)
-        | Operation::Post(_)
-        | Operation::Unpost(_) => true,
-        Operation::Get(_)
-        | Operation::GetAll(_)
-        | Operation::Page(_)
-        | Operation::Read(_)
-        | Operation::ReadAt(_)
-        | Operation::Overflow(_)
-        | Operation::Match(_)
-        | Operation::Describe(_) => false,
-    })
+    operations.iter().any(|operation| operation.writes().is_some())
 }

@@ -103,7 +103,14 @@ impl Bucket {
                 }
                 self.answer(operation, now_ms, room)
             }
-            _ => self.answer(operation, now_ms, room),
+            Operation::Get(_)
+            | Operation::GetAll(_)
+            | Operation::Page(_)
+            | Operation::Read(_)
+            | Operation::ReadAt(_)
+            | Operation::Overflow(_)
+            | Operation::Match(_)
+            | Operation::Describe(_) => self.answer(operation, now_ms, room),
         }
     }
 

@@ -143,15 +143,8 @@ impl<'a> Creations<'a> {
 
 /// How many entries the operations set, in all maps.
 fn most_entries(operations: &[Operation]) -> u64 {
-    let entries = |operation: &Operation| match operation {
-        Operation::Put(put) => put.entries.len(),
-        Operation::ResetMap(reset) => reset.entries.len(),
-        Operation::Increment(_) => 1,
-        Operation::Append(append) => append.marks.len(),
-        Operation::ResetLog(reset) => reset.marks.len(),
-        _ => 0,
-    };
-    operations.iter().map(entries).sum::<usize>() as u64
+    let set = operations.iter().filter_map(Operation::writes).map(|writes| writes.entries.count());
+    set.sum::<usize>() as u64
 }
 
 /// All the entries that the operations set.
@@ -159,12 +152,5 @@ fn each_entry<'a, E>(
     operations: &'a [Operation],
     mut see: impl FnMut(&'a str, &'a str) -> Result<(), E>,
 ) -> Result<(), E> {
-    operations.iter().try_for_each(|operation| match operation {
-        Operation::Put(put) => put.entries.iter().try_for_each(|entry| see(&put.map_name, &entry.key)),
-        Operation::ResetMap(reset) => reset.entries.iter().try_for_each(|entry| see(&reset.map_name, &entry.key)),
-        Operation::Increment(increment) => see(&increment.map_name, &increment.key),
-        Operation::Append(append) => append.marks.iter().try_for_each(|mark| see(&mark.map_name, &mark.key)),
-        Operation::ResetLog(reset) => reset.marks.iter().try_for_each(|mark| see(&mark.map_name, &mark.key)),
-        _ => Ok(()),
-    })
+    operations.iter().filter_map(Operation::writes).try_for_each(|writes| writes.entries.try_each(&mut see))
 }

@@ -158,7 +158,14 @@ impl Bucket {
                 let index = self.indexes.get(&*unpost.index);
                 growth.take(index.map_or(0, |index| index.shrinkage(&runs(&unpost.positions))));
             }
-            _ => {}
+            Operation::Get(_)
+            | Operation::GetAll(_)
+            | Operation::Page(_)
+            | Operation::Read(_)
+            | Operation::ReadAt(_)
+            | Operation::Overflow(_)
+            | Operation::Match(_)
+            | Operation::Describe(_) => {}
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 
 mod operations;
 mod outcomes;
+mod writes;
 
 #[cfg(feature = "component")]
 use wasmtime::component::{ComponentType, Lift, Lower};

@@ -48,7 +48,14 @@ impl Rows<'_, '_> {
             Operation::Lease(lease) => self.lease(lease)?,
             Operation::Post(post) => self.post(post)?,
             Operation::Unpost(unpost) => self.unpost(unpost)?,
-            _ => {}
+            Operation::Get(_)
+            | Operation::GetAll(_)
+            | Operation::Page(_)
+            | Operation::Read(_)
+            | Operation::ReadAt(_)
+            | Operation::Overflow(_)
+            | Operation::Match(_)
+            | Operation::Describe(_) => {}
         }
         Ok(self.answer(operation)?)
     }

@@ -179,12 +179,10 @@ fn outcome(operation: &Operation, reply: &mut Reply) -> Result<Outcome, Failure>
         Operation::Append(_) | Operation::ReplaceOldest(_) | Operation::Rewrite(_) | Operation::ResetLog(_) => {
             Outcome::Extent(reply.extent()?)
         }
-        Operation::Read(_) | Operation::Overflow(_) => {
-            let (extent, first, records) = (reply.extent()?, reply.unsigned()?, reply.records()?);
-            match operation {
-                Operation::Overflow(_) if records.is_empty() => Outcome::Extent(extent),
-                _ => Outcome::Records(LogRecords { extent, first, records }),
-            }
+        Operation::Read(_) => Outcome::Records(records(reply)?),
+        Operation::Overflow(_) => {
+            let surplus = records(reply)?;
+            if surplus.records.is_empty() { Outcome::Extent(surplus.extent) } else { Outcome::Records(surplus) }
         }
         Operation::ReadAt(_) => {
             let (extent, count) = (reply.extent()?, reply.count()?);
@@ -229,6 +227,10 @@ fn matches(step: &MatchOperation, reply: &mut Reply) -> Result<FoundMatches, Fai
 enum Entries {
     Fit(usize),
     Oversize(Size),
+}
+
+fn records(reply: &mut Reply) -> Result<LogRecords, Failure> {
+    Ok(LogRecords { extent: reply.extent()?, first: reply.unsigned()?, records: reply.records()? })
 }
 
 fn begun_entries(reply: &mut Reply) -> Result<Entries, Failure> {

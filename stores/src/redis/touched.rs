@@ -116,21 +116,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Tells the keys of a map that are set.
-pub(super) fn each_set_key<'a>(operations: &'a [Operation], map: &str, mut tell: impl FnMut(&'a str)) {
-    for operation in operations {
-        let (entries, marks) = match operation {
-            Operation::Put(put) if put.map_name == map => (&*put.entries, [].as_slice()),
-            Operation::ResetMap(reset) if reset.map_name == map => (&*reset.entries, [].as_slice()),
-            Operation::Append(append) => ([].as_slice(), &*append.marks),
-            Operation::ResetLog(reset) => ([].as_slice(), &*reset.marks),
-            Operation::Increment(increment) if increment.map_name == map => {
-                tell(&increment.key);
-                continue;
-            }
-            _ => continue,
-        };
-        entries.iter().for_each(|entry| tell(&entry.key));
-        marks.iter().filter(|mark| mark.map_name == map).for_each(|mark| tell(&mark.key));
-    }
+/// Calls a function with each key of a map that the operations set.
+pub(super) fn each_set_key<'a>(operations: &'a [Operation], map: &str, mut see: impl FnMut(&'a str)) {
+    operations.iter().filter_map(Operation::writes).for_each(|writes| writes.entries.each_in(map, &mut see));
 }

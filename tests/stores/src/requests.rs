@@ -469,3 +469,50 @@ pub fn description(outcome: Outcome) -> Description {
         other => panic!("{other:?} is no description"),
     }
 }
+
+/// Examples of every operation, those that write to `values` among them. What holds for any operation is tried with
+/// these: a new one does not compile here until it has some.
+pub fn examples() -> Vec<Operation> {
+    let mut all = vec![get("k")];
+    loop {
+        let more = match all.last() {
+            Some(last) => examples_after(last),
+            None => Vec::new(),
+        };
+        if more.is_empty() {
+            return all;
+        }
+        all.extend(more);
+    }
+}
+
+/// Those of the operation that comes after this one.
+fn examples_after(operation: &Operation) -> Vec<Operation> {
+    match operation {
+        Operation::Get(_) => vec![get_all_in("notes"), get_all()],
+        Operation::GetAll(_) => vec![page("notes", "", 10, ALL), page(VALUES, "", 10, ALL)],
+        Operation::Page(_) => vec![put_in("notes", &[("k", "1")]), put_in(VALUES, &[("k", "1"), ("new", "2")])],
+        Operation::Put(_) => vec![increment_in("notes", "n", 1), increment("new", 1)],
+        Operation::Increment(_) => vec![remove_in("notes", &["k", "x"]), remove_in(VALUES, &["k", "x"])],
+        Operation::Remove(_) => vec![
+            remove_all(),
+            reset_map("notes", &[("k", "1")]),
+            reset_map(VALUES, &[("k", "1"), ("new", "2"), ("newer", "3")]),
+        ],
+        Operation::ResetMap(_) => {
+            vec![append_marked("l", &["a", "b"], &[("notes", "m", 1)]), append("history", &["a"])]
+        }
+        Operation::Append(_) => vec![read_all("l")],
+        Operation::Read(_) => vec![read_at("l", &[(0, 2)], ALL)],
+        Operation::ReadAt(_) => vec![overflow("l", 1, 1, ALL, ALL)],
+        Operation::Overflow(_) => vec![replace_oldest("l", 2, &["s"])],
+        Operation::ReplaceOldest(_) => vec![rewrite("l", 1, "r")],
+        Operation::Rewrite(_) => vec![reset_log("l", &["z"])],
+        Operation::ResetLog(_) => vec![lease("work", "me", Duration::from_secs(11 * 1800))],
+        Operation::Lease(_) => vec![describe()],
+        Operation::Describe(_) => vec![post("recall", [Posting { position: 600, mark: 1, terms: vec![1, 2] }])],
+        Operation::Post(_) => vec![unpost("recall", [1, 2])],
+        Operation::Unpost(_) => vec![find("recall", &[1])],
+        Operation::Match(_) => vec![],
+    }
+}

@@ -287,6 +287,25 @@ impl StoreUnderTest {
         everything
     }
 
+    /// Ends the test unless what the store keeps twice agrees: in a directory the counts, in Redis the set of keys and the
+    /// expiries.
+    pub async fn assert_consistent(&self) {
+        match &self.backing {
+            Backing::Memory(_) => {}
+            Backing::Directory(_, directory) => {
+                let checked =
+                    keepline_stores::directory::check(directory.path(), &DirectoryOptions::default()).unwrap();
+                assert_eq!(checked.problems, [""; 0]);
+            }
+            Backing::Redis(raw) => {
+                raw.assert_one_expiry();
+                raw.allow_scan();
+                let store = RedisStore::new(raw.options.clone()).unwrap();
+                assert_eq!(store.check_buckets().await.unwrap().damage, []);
+            }
+        }
+    }
+
     /// Ends the test unless everything is as it was; `after` is what happened since.
     pub async fn assert_unchanged(&self, before: &BTreeMap<String, String>, after: impl fmt::Debug) {
         let now = self.everything().await;

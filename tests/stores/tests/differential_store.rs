@@ -284,6 +284,9 @@ impl Episode {
             }
             assert_same(usize::MAX, format!("the final state of {kind:?} {name}"), &answers);
         }
+        for side in [&self.memory, &self.directory, &self.redis, &self.general] {
+            side.under_test.assert_consistent().await;
+        }
     }
 
     fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -427,7 +430,10 @@ impl Episode {
                 let (newest, max_bytes) = (self.pick(&[ALL, 0, 1, 1000, 2000]), self.pick(&[ALL, 0, 100, 4000]));
                 find_within(self.pick(&INDEXES), &terms[..self.rng.usize(0..=terms.len())], newest, max_bytes)
             }
-            _ => count(log),
+            _ => {
+                let mut all = examples();
+                all.swap_remove(self.rng.usize(0..all.len()))
+            }
         }
     }
 }
