@@ -5,7 +5,7 @@
 //! `component` is the only module that knows so. Natively it is the same logic without the sandbox.
 //!
 //! ```no_run
-//! # fn run(host: impl keepline_filter::store::Host) -> Result<(), keepline_filter::ConfigProblem> {
+//! # fn run(host: impl keepline_filter::Host) -> Result<(), keepline_filter::ConfigProblem> {
 //! use keepline_filter::{AnswerEntry, Config, Filter, QuestionEntry};
 //!
 //! let filter = Filter::new(host, Config::parse(r#"{"session_ttl_hours": 24}"#)?);
@@ -15,30 +15,56 @@
 //! let answer = filter.answer(&AnswerEntry { text: "Nothing yet.", metadata: "{}", turn, ..AnswerEntry::default() });
 //! # Ok(()) }
 //! ```
+//!
+//! A module imports only from those above it (`tests/tests/layers.rs`):
+//!
+//! | module | holds |
+//! |---|---|
+//! | `contract` | what the host lends: the store's operations and outcomes, the clock, the log |
+//! | `log` | log lines and their contexts |
+//! | `text` | ids, truncation, redaction, token estimates, timestamps |
+//! | `store` | transactions whose receipts are checked against the contract |
+//! | `options` | what can be configured |
+//! | `context` | a host and options, which every function below works with |
+//! | `entry` | questions and answers, what their metadata say, the token that a question hands to its answers |
+//! | `transcript` | the records of a conversation: schema, threads, turns |
+//! | `values` | a session's values, their history, and the ids of messages |
+//! | `users` | whose a session is, and which of their sessions was used last |
+//! | `window` | which turns a question gets, and in which form |
+//! | `recall` | what the window no longer shows, and a question bears on |
+//! | `tasks` | deferred work |
+//! | `question`, `answer` | the two lanes of a conversation |
+//! | `admin` | what operators and tools do |
+//! | `filter` | which lane, or task, handles a call |
+//! | `component` | the contract's bindings, of the compiled component alone |
 
+// Methods of a type stand in one place: what they depend on is in its imports.
+#![deny(clippy::multiple_inherent_impl)]
+
+pub mod admin;
 mod answer;
 #[cfg(any(test, target_arch = "wasm32"))]
-mod arena;
-#[cfg(target_arch = "wasm32")]
 mod component;
-pub mod config;
-pub mod conversation;
-pub mod filter;
-pub mod history;
+mod context;
+pub mod contract;
+pub mod entry;
+mod filter;
 mod log;
-mod message_id;
-pub mod metadata;
-pub mod names;
-mod oversize;
-mod reply;
-mod session_id;
-pub mod sessions;
-pub mod store;
-pub mod turn;
+pub mod options;
+mod question;
+mod recall;
+mod store;
+pub mod tasks;
+pub mod text;
+pub mod transcript;
+mod users;
+pub mod values;
+pub mod window;
 
-pub use config::{Config, ConfigProblem};
-pub use filter::{AnswerEntry, AnswerReply, Effect, Filter, Problem, QuestionEntry, QuestionReply, Task, ToolActivity};
-pub use sessions::{
-    HistoryPage, SessionDeleted, SessionPage, SessionProblem, SessionProblemCode, SessionState, Sessions,
-};
-pub use store::Host;
+pub use context::Context;
+pub use contract::Host;
+pub use entry::session_problem::{SessionProblem, SessionProblemCode};
+pub use entry::types::{AnswerEntry, AnswerReply, Effect, Problem, QuestionEntry, QuestionReply, Task, ToolActivity};
+pub use filter::Filter;
+pub use options::config::Config;
+pub use options::reader::ConfigProblem;

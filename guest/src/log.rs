@@ -1,17 +1,21 @@
-//! What is told to people, and under which context.
+//! Log lines and their contexts.
 //!
-//! Promises that a line which nobody reads costs nothing. Refuses to know what the lines say.
+//! A line is only formatted if the host wants its level.
 
-use crate::store::{Host, Level};
+use crate::contract::{Host, Level};
 
 /// What was done, what was refused.
 pub(crate) const SESSION: &str = "keepline.session";
+
 /// Stored texts that could not be read.
 pub(crate) const VALUE: &str = "keepline.value";
+
 /// What of an operator's messages is not stored.
 pub(crate) const MESSAGES: &str = "keepline.messages";
+
 /// What was left out.
 pub(crate) const LIMIT: &str = "keepline.limit";
+
 /// The store failed, or can do less than others.
 pub(crate) const STORE: &str = "keepline.store";
 

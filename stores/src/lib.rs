@@ -14,7 +14,7 @@
 //!    touches in `redis/touched.rs`, its answer in `redis/decode.rs`, new commands in `redis/acl.rs`.
 //! 5. The library: what it may read, `Read::of` in `host/src/runtime/imports/key_value.rs`.
 //! 6. The suites: cases in `conformance/`, the kit's form in `tests/stores/src/kit/json.rs`.
-//! 7. Where the filter uses it: `guest/src/store.rs`, `guest/src/component/imports/`, `guest/src/reply.rs`.
+//! 7. Where the filter uses it: `guest/src/contract/`, `guest/src/component/imports/`, `guest/src/store/`.
 
 mod breaker;
 mod bucket;

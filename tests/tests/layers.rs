@@ -1,6 +1,11 @@
 //! Each layer knows only those below it, and nobody compiles what another layer is for.
 
-use std::{collections::BTreeSet, env, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// What a package is compiled with, all that it depends on included, but not what only its build or its tests take.
 fn compiled_with(package: &str, features: &[&str]) -> BTreeSet<String> {
@@ -90,11 +95,119 @@ fn of_the_filter_one_file_knows_the_contract_s_bindings() {
             }
         }
     }
-    assert_eq!(knowing, ["component.rs"]);
+    assert_eq!(knowing, ["exports.rs"]);
 }
 
 #[test]
 fn the_harness_speaks_to_wasmtime_through_the_library_alone() {
     let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../harness/Cargo.toml")).unwrap();
     assert!(!manifest.lines().any(|line| line.starts_with("wasmtime")), "{manifest}");
+}
+
+/// The rooms of a crate's sources, the lowest first: a room is a folder or a file directly below `src`, and imports only from
+/// rooms below its own.
+const ROOMS: [(&str, &[&str]); 1] = [(
+    "guest",
+    &[
+        "contract",
+        "log",
+        "text",
+        "store",
+        "options",
+        "context",
+        "entry",
+        "transcript",
+        "values",
+        "users",
+        "window",
+        "recall",
+        "tasks",
+        "question",
+        "answer",
+        "admin",
+        "filter",
+        "component",
+    ],
+)];
+
+#[test]
+fn a_source_imports_only_from_rooms_below_its_own() {
+    let mut violations = Vec::new();
+    for (package, rooms) in ROOMS {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("src");
+        for file in rust_files(&sources) {
+            let path = file.strip_prefix(&sources).unwrap().with_extension("");
+            let module: Vec<&str> =
+                path.iter().map(|part| part.to_str().unwrap()).filter(|part| *part != "mod").collect();
+            let [room, ..] = *module else { panic!("{file:?}") };
+            if module == ["lib"] || module == ["main"] {
+                continue;
+            }
+            let place = |room: &str| rooms.iter().position(|other| *other == room);
+            let Some(own) = place(room) else {
+                violations.push(format!("{package}: no layer for {room}"));
+                continue;
+            };
+            for imported in imported_rooms(&fs::read_to_string(&file).unwrap(), module.len()) {
+                // What the crate's root exports again is for other crates, and for the highest room.
+                let is_below = match place(&imported) {
+                    Some(other) => other <= own,
+                    None => imported != "super" && own + 1 == rooms.len(),
+                };
+                if !is_below {
+                    violations.push(format!("{package}: {} imports {imported}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.path() {
+            path if path.is_dir() => files.extend(rust_files(&path)),
+            path if path.extension().is_some_and(|extension| extension == "rs") => files.push(path),
+            _ => {}
+        }
+    }
+    files
+}
+
+/// What follows `crate::` in a source, also by braces; and `super`, where that leads to the crate's root from a module so deep.
+fn imported_rooms(source: &str, depth: usize) -> BTreeSet<String> {
+    let code: Vec<&str> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code = code.join("\n");
+    let (code, tests) = code.split_once("#[cfg(test)]\nmod tests {").unwrap_or((&code, ""));
+    let name = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut found = BTreeSet::new();
+    for (part, depth) in [(code, depth), (tests, depth + 1)] {
+        if part.contains(&"super::".repeat(depth)) {
+            found.insert("super".to_owned());
+        }
+        for (at, _) in part.match_indices("crate::") {
+            let rest = &part[at + "crate::".len()..];
+            if !rest.starts_with('{') {
+                found.insert(name(rest));
+                continue;
+            }
+            let mut level = 0;
+            for (at, c) in rest.char_indices() {
+                match c {
+                    '{' => level += 1,
+                    '}' => level -= 1,
+                    _ => {}
+                }
+                if level == 0 {
+                    break;
+                }
+                if level == 1 && matches!(c, '{' | ',') {
+                    found.insert(name(rest[at + 1..].trim_start()));
+                }
+            }
+        }
+    }
+    found.remove("");
+    found
 }

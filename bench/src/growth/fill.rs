@@ -10,7 +10,7 @@ use keepline::{
         AppendOperation, Entry, NewLife, Opening, Operation, PutOperation, Store, TimeToLive, Writer, names::VALUES,
     },
 };
-use keepline_filter::history;
+use keepline_filter::values::{history, history_summary};
 
 use super::visitors::{HISTORY, Sessions, apply, metadata};
 use crate::contenders::{TTL_MS, answer, answer_of};
@@ -80,7 +80,7 @@ pub async fn history(store: &dyn Store, sessions: &Sessions, operations: u64, fo
         && operations > kept
     {
         let newest = records.split_off(records.len().saturating_sub(kept as usize));
-        records = vec![history::summarize(&records, TIMESTAMP)];
+        records = vec![history_summary::summarize(&records, TIMESTAMP)];
         records.extend(newest);
     }
     for session in sessions.all() {

@@ -5,7 +5,8 @@ use std::{cell::RefCell, sync::Arc};
 use anyhow::{Result, bail};
 use futures::FutureExt;
 use keepline::store::{self, BucketId, BucketKind, Deadline, MemoryStore, Store, Transaction, Writer};
-use keepline_filter::{self as filter, AnswerEntry, Config, Filter, QuestionEntry, store as logic};
+use keepline_filter as filter;
+use keepline_filter::{AnswerEntry, Config, Filter, QuestionEntry, contract as logic};
 
 use crate::{
     contenders::{QUESTION_TEXT, SESSIONS, Turns, answer_text},

@@ -1,28 +1,29 @@
-//! The calls of operators and tools: sessions, transcripts and users.
+//! Exports the calls of operators and tools: sessions, transcripts and users.
 
-use super::bindings::Component;
-use super::bindings::exports::keepline::memory::{sessions as operator, transcripts, users};
-use super::{Imports, config};
-use crate::conversation::desk::Transcript;
-use crate::conversation::lines::{Line, LineQuery};
-use crate::conversation::messages::MessageQuery;
-use crate::conversation::settings::Settings;
-use crate::{SessionProblem, SessionProblemCode as Code, Sessions};
+use super::exports::bindings::Component;
+use super::exports::bindings::exports::keepline::memory::{sessions as operator, transcripts, users};
+use super::exports::config;
+use super::imports::Imports;
+use crate::admin::grep::{Line, LineQuery};
+use crate::admin::messages::MessageQuery;
+use crate::options::settings::Settings;
+use crate::transcript::address::Transcript;
+use crate::{Context, SessionProblem, SessionProblemCode as Code, admin};
 
-fn sessions() -> Sessions<Imports> {
-    Sessions::new(Imports, config())
+fn context() -> Context<Imports> {
+    Context::new(Imports, config())
 }
 
 type Reply<T> = Result<T, operator::SessionProblem>;
 
 impl operator::Guest for Component {
     fn create(session: String) -> Reply<operator::SessionCreated> {
-        let incarnation = sessions().create_with_id(&session)?;
+        let incarnation = admin::create_with_id(&context(), &session)?;
         Ok(operator::SessionCreated { session, incarnation })
     }
 
     fn resume(session: String) -> Reply<operator::SessionState> {
-        let state = sessions().on(&session, |sessions, name| sessions.resume(name))?;
+        let state = admin::with_name(&context(), &session, admin::resume)?;
         Ok(operator::SessionState {
             session,
             incarnation: state.incarnation,
@@ -33,42 +34,45 @@ impl operator::Guest for Component {
     }
 
     fn list_sessions(cursor: String, limit: u32) -> Reply<operator::SessionPage> {
-        let page = sessions().list(&cursor, limit)?;
+        let page = admin::list(&context(), &cursor, limit)?;
         Ok(operator::SessionPage { sessions: page.sessions, cursor: page.cursor })
     }
 
     fn delete(session: String) -> Reply<operator::SessionDeleted> {
-        let deleted = sessions().on(&session, |sessions, name| sessions.delete(name))?;
+        let deleted = admin::with_name(&context(), &session, admin::delete)?;
         Ok(operator::SessionDeleted { session, key_count: deleted.key_count, keys_cleared: deleted.keys_cleared })
     }
 
     fn put(session: String, key: String, value: String) -> Reply<operator::ValueStored> {
-        sessions().on(&session, |sessions, name| sessions.put(name, &key, &value))?;
+        admin::with_name(&context(), &session, |context, name| admin::put(context, name, &key, &value))?;
         Ok(operator::ValueStored { session, key })
     }
 
     fn get(session: String, key: String) -> Reply<operator::ValueFound> {
-        let value = sessions().on(&session, |sessions, name| sessions.get(name, &key))?;
+        let value = admin::with_name(&context(), &session, |context, name| admin::get(context, name, &key))?;
         Ok(operator::ValueFound { session, key, value })
     }
 
     fn keys(session: String) -> Reply<operator::KeyList> {
-        let keys = sessions().on(&session, |sessions, name| sessions.keys(name))?;
+        let keys = admin::with_name(&context(), &session, admin::keys)?;
         Ok(operator::KeyList { session, keys })
     }
 
     fn clear(session: String, key: Option<String>) -> Reply<operator::KeysCleared> {
-        let cleared = sessions().on(&session, |sessions, name| sessions.clear(name, key.as_deref()))?;
+        let cleared =
+            admin::with_name(&context(), &session, |context, name| admin::clear(context, name, key.as_deref()))?;
         Ok(operator::KeysCleared { session, cleared })
     }
 
     fn increment(session: String, key: String, amount: i64) -> Reply<operator::KeyCounted> {
-        let value = sessions().on(&session, |sessions, name| sessions.increment(name, &key, amount))?;
+        let value =
+            admin::with_name(&context(), &session, |context, name| admin::increment(context, name, &key, amount))?;
         Ok(operator::KeyCounted { session, key, value })
     }
 
     fn history(session: String, before: Option<u64>, limit: u32) -> Reply<operator::HistoryPage> {
-        let page = sessions().on(&session, |sessions, name| sessions.history(name, before, limit))?;
+        let page =
+            admin::with_name(&context(), &session, |context, name| admin::history(context, name, before, limit))?;
         Ok(operator::HistoryPage {
             session,
             entries: page.entries,
@@ -81,7 +85,7 @@ impl operator::Guest for Component {
 
 impl transcripts::Guest for Component {
     fn describe(transcript: transcripts::Transcript) -> Reply<transcripts::TranscriptState> {
-        let state = on(&transcript, |sessions, at| sessions.describe(at))?;
+        let state = on(&transcript, admin::describe)?;
         let (summary, summary_to) = state.summary.map_or((None, 0), |(text, to)| (Some(text), to));
         Ok(transcripts::TranscriptState {
             session: transcript.session,
@@ -114,7 +118,7 @@ impl transcripts::Guest for Component {
             before: query.before,
             limit: query.limit,
         };
-        let page = on(&transcript, |sessions, at| sessions.messages(at, &wanted))?;
+        let page = on(&transcript, |context, at| admin::messages(context, at, &wanted))?;
         let messages = page.messages.into_iter().map(|(position, text)| transcripts::Message { position, text });
         Ok(transcripts::MessagePage { session: transcript.session, messages: messages.collect(), older: page.older })
     }
@@ -125,7 +129,7 @@ impl transcripts::Guest for Component {
         offset: u64,
         limit: u32,
     ) -> Reply<transcripts::MessageContent> {
-        let found = on(&transcript, |sessions, at| sessions.content(at, position, offset, limit))?;
+        let found = on(&transcript, |context, at| admin::content(context, at, position, offset, limit))?;
         let session = transcript.session;
         Ok(transcripts::MessageContent { session, position, text: found.text, length: found.length })
     }
@@ -137,7 +141,7 @@ impl transcripts::Guest for Component {
     ) -> Reply<transcripts::FoundLines> {
         let transcripts::LineQuery { text, ignore_case, context, from_line: from, limit } = query;
         let wanted = LineQuery { text: &text, ignore_case, context, from, limit };
-        let found = on(&transcript, |sessions, at| sessions.find_lines(at, position, &wanted))?;
+        let found = on(&transcript, |context, at| admin::find_lines(context, at, position, &wanted))?;
         let line = |line: Line| transcripts::ContentLine {
             number: line.number,
             is_match: line.is_match,
@@ -154,12 +158,12 @@ impl transcripts::Guest for Component {
         position: u64,
         content: Option<String>,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = on(&transcript, |sessions, at| sessions.rewrite(at, position, content.as_deref()))?;
+        let count = on(&transcript, |context, at| admin::rewrite(context, at, position, content.as_deref()))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
     fn clear(transcript: transcripts::Transcript, branch: Option<u64>) -> Reply<transcripts::TranscriptChanged> {
-        let count = on(&transcript, |sessions, at| sessions.clear_messages(at, branch))?;
+        let count = on(&transcript, |context, at| admin::clear_messages(context, at, branch))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
@@ -168,17 +172,17 @@ impl transcripts::Guest for Component {
         messages: Vec<String>,
         next: Option<u64>,
     ) -> Reply<transcripts::TranscriptChanged> {
-        let count = on(&transcript, |sessions, at| sessions.set_messages(at, &messages, next))?;
+        let count = on(&transcript, |context, at| admin::set_messages(context, at, &messages, next))?;
         Ok(transcripts::TranscriptChanged { session: transcript.session, count })
     }
 
     fn register(transcript: transcripts::Transcript, user: Option<String>) -> Reply<transcripts::TranscriptRegistered> {
-        let owner = on(&transcript, |sessions, at| sessions.register(at, user.as_deref()))?;
+        let owner = on(&transcript, |context, at| admin::register(context, at, user.as_deref()))?;
         Ok(transcripts::TranscriptRegistered { session: transcript.session, owner })
     }
 
     fn set_title(transcript: transcripts::Transcript, title: Option<String>) -> Reply<transcripts::TitleSet> {
-        let title = on(&transcript, |sessions, at| sessions.set_title(at, title.as_deref()))?;
+        let title = on(&transcript, |context, at| admin::set_title(context, at, title.as_deref()))?;
         Ok(transcripts::TitleSet { session: transcript.session, title })
     }
 
@@ -186,40 +190,40 @@ impl transcripts::Guest for Component {
         transcript: transcripts::Transcript,
         settings: transcripts::TranscriptSettings,
     ) -> Reply<transcripts::SettingsSet> {
-        on(&transcript, |sessions, at| sessions.set_settings(at, &settings.into()))?;
+        on(&transcript, |context, at| admin::set_settings(context, at, &settings.into()))?;
         Ok(transcripts::SettingsSet { session: transcript.session })
     }
 }
 
 fn on<T>(
     transcript: &transcripts::Transcript,
-    call: impl FnOnce(&Sessions<Imports>, &Transcript<'_>) -> Result<T, SessionProblem>,
+    call: impl FnOnce(&Context<Imports>, &Transcript<'_>) -> Result<T, SessionProblem>,
 ) -> Result<T, SessionProblem> {
     let transcripts::Transcript { session, app_id, node_id } = transcript;
-    sessions().on(session, |sessions, session| {
-        call(sessions, &Transcript { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
+    admin::with_name(&context(), session, |context, session| {
+        call(context, &Transcript { session, app_id: app_id.as_deref(), node_id: node_id.as_deref() })
     })
 }
 
 impl users::Guest for Component {
     fn values(user: String, key: Option<String>) -> Reply<users::UserValues> {
-        let (user, found) = sessions().user_values(&user, key.as_deref())?;
+        let (user, found) = admin::user_values(&context(), &user, key.as_deref())?;
         let values = found.into_iter().map(|entry| users::UserValue { key: entry.key, value: entry.text });
         Ok(users::UserValues { user, values: values.collect() })
     }
 
     fn put(user: String, key: String, value: Option<String>) -> Reply<users::UserValueStored> {
-        let user = sessions().put_user_value(&user, &key, value.as_deref())?;
+        let user = admin::put_user_value(&context(), &user, &key, value.as_deref())?;
         Ok(users::UserValueStored { user, key })
     }
 
     fn list_sessions(user: String, before: Option<u64>, limit: u32) -> Reply<users::UserSessions> {
-        let page = sessions().user_sessions(&user, before, limit)?;
+        let page = admin::user_sessions(&context(), &user, before, limit)?;
         Ok(users::UserSessions { user: page.user, sessions: page.sessions, older: page.older })
     }
 
     fn forget(user: String) -> Reply<users::UserForgotten> {
-        let done = sessions().forget_user(&user)?;
+        let done = admin::forget_user(&context(), &user)?;
         Ok(users::UserForgotten { user, sessions: done.sessions, nodes: done.nodes, remaining: done.remaining })
     }
 }

@@ -1,6 +1,6 @@
 //! What the options come to over a store that can do less.
 
-use keepline_filter::store::Capabilities;
+use keepline_filter::contract::Capabilities;
 use keepline_filter::{Config, Host};
 
 use crate::fake::Fake;

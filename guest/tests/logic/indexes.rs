@@ -1,6 +1,6 @@
 //! Indexes of the store for tests: they keep the contract that recall relies on.
 
-use keepline_filter::store::*;
+use keepline_filter::contract::*;
 
 use crate::fake::Fake;
 

@@ -1,6 +1,6 @@
 //! Answers with a message id.
 
-use keepline_filter::store::FailureCode;
+use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, AnswerReply, Config, Effect, Filter};
 
 use crate::fake::Fake;

@@ -1,6 +1,6 @@
 //! What holds for any input.
 
-use keepline_filter::history::summarize;
+use keepline_filter::values::history_summary::summarize;
 use keepline_filter::{Config, Effect};
 use proptest::prelude::*;
 use serde_json::Value;

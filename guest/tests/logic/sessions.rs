@@ -2,17 +2,19 @@
 
 mod history;
 
-use keepline_filter::store::{Capabilities, FailureCode};
-use keepline_filter::{Config, HistoryPage, Host, SessionProblem, SessionProblemCode as Code, Sessions};
+use keepline_filter::admin;
+use keepline_filter::admin::sessions::HistoryPage;
+use keepline_filter::contract::{Capabilities, FailureCode};
+use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
 use crate::fake::Fake;
 use crate::filter::told;
 
-fn sessions<'a>(fake: &'a Fake, options: &str) -> Sessions<&'a Fake> {
-    Sessions::new(fake, Config::parse(options).unwrap())
+fn sessions<'a>(fake: &'a Fake, options: &str) -> Context<&'a Fake> {
+    Context::new(fake, Config::parse(options).unwrap())
 }
 
-type Call = fn(&Sessions<&Fake>) -> Result<(), SessionProblem>;
+type Call = fn(&Context<&Fake>) -> Result<(), SessionProblem>;
 
 #[track_caller]
 fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
@@ -24,12 +26,12 @@ fn refused<T>(result: Result<T, SessionProblem>, code: Code, message: &str) {
 fn a_session_is_created_once() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    assert_eq!(sessions.create("s").unwrap(), "life-1");
-    refused(sessions.create("s"), Code::AlreadyExists, "Session 's' already exists");
+    assert_eq!(admin::create(&sessions, "s").unwrap(), "life-1");
+    refused(admin::create(&sessions, "s"), Code::AlreadyExists, "Session 's' already exists");
     fake.max_buckets.set(1);
-    refused(sessions.create("t"), Code::TooManySessions, "Maximum sessions (1) reached");
+    refused(admin::create(&sessions, "t"), Code::TooManySessions, "Maximum sessions (1) reached");
     refused(
-        sessions.create("a b"),
+        admin::create(&sessions, "a b"),
         Code::InvalidSession,
         "Invalid session_id: 'a b'. Must be 1-128 alphanumeric characters, hyphens, or underscores.",
     );
@@ -40,25 +42,25 @@ fn all_but_create_want_a_session_that_is_there() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"session_ttl_hours":1}"#);
     let calls: [Call; 10] = [
-        |s| s.resume("s").map(|_| ()),
-        |s| s.delete("s").map(|_| ()),
-        |s| s.put("s", "k", "1"),
-        |s| s.get("s", "k").map(|_| ()),
-        |s| s.keys("s").map(|_| ()),
-        |s| s.clear("s", None).map(|_| ()),
-        |s| s.clear("s", Some("k")).map(|_| ()),
-        |s| s.increment("s", "k", 1).map(|_| ()),
-        |s| s.history("s", None, 0).map(|_| ()),
-        |s| s.history("s", Some(5), 5).map(|_| ()),
+        |s| admin::resume(s, "s").map(|_| ()),
+        |s| admin::delete(s, "s").map(|_| ()),
+        |s| admin::put(s, "s", "k", "1"),
+        |s| admin::get(s, "s", "k").map(|_| ()),
+        |s| admin::keys(s, "s").map(|_| ()),
+        |s| admin::clear(s, "s", None).map(|_| ()),
+        |s| admin::clear(s, "s", Some("k")).map(|_| ()),
+        |s| admin::increment(s, "s", "k", 1).map(|_| ()),
+        |s| admin::history(s, "s", None, 0).map(|_| ()),
+        |s| admin::history(s, "s", Some(5), 5).map(|_| ()),
     ];
     for call in calls {
         refused(call(&sessions), Code::NotFound, "Session 's' not found");
-        sessions.create("s").unwrap();
+        admin::create(&sessions, "s").unwrap();
         fake.pass(3_600_000);
         refused(call(&sessions), Code::Expired, "Session 's' has expired");
-        sessions.create("s").unwrap();
+        admin::create(&sessions, "s").unwrap();
         call(&sessions).unwrap();
-        let _ = sessions.delete("s");
+        let _ = admin::delete(&sessions, "s");
     }
 }
 
@@ -66,14 +68,14 @@ fn all_but_create_want_a_session_that_is_there() {
 fn values_come_back_as_they_were_put() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     for value in [r#"{"a": [1, 2.50]}"#, "\"Héllo\"", "null", "-0", "1e400"] {
-        sessions.put("s", "k", value).unwrap();
-        assert_eq!(sessions.get("s", "k").unwrap().as_deref(), Some(value));
+        admin::put(&sessions, "s", "k", value).unwrap();
+        assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some(value));
     }
-    assert_eq!(sessions.get("s", "other").unwrap(), None);
-    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
-    let state = sessions.resume("s").unwrap();
+    assert_eq!(admin::get(&sessions, "s", "other").unwrap(), None);
+    assert_eq!(admin::keys(&sessions, "s").unwrap(), ["k"]);
+    let state = admin::resume(&sessions, "s").unwrap();
     assert_eq!((state.key_count, state.history_length, state.expires_in), (1, 5, None));
 }
 
@@ -81,16 +83,20 @@ fn values_come_back_as_they_were_put() {
 fn put_refuses_what_is_not_json_too_long_or_without_room() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"max_value_bytes":8,"max_keys":2}"#);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     for value in ["", "x", "NaN", "1 2", "\"\n\"", "{"] {
-        refused(sessions.put("s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
+        refused(admin::put(&sessions, "s", "k", value), Code::InvalidValue, "Value of key 'k' is not valid JSON");
     }
-    refused(sessions.put("s", "k", "\"1234567\""), Code::Limit, "Value of 9 bytes is over max_value_bytes (8)");
-    sessions.put("s", "a", "1").unwrap();
-    sessions.increment("s", "b", 1).unwrap();
-    refused(sessions.put("s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
-    refused(sessions.increment("s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
-    sessions.put("s", "a", "2").unwrap();
+    refused(
+        admin::put(&sessions, "s", "k", "\"1234567\""),
+        Code::Limit,
+        "Value of 9 bytes is over max_value_bytes (8)",
+    );
+    admin::put(&sessions, "s", "a", "1").unwrap();
+    admin::increment(&sessions, "s", "b", 1).unwrap();
+    refused(admin::put(&sessions, "s", "c", "1"), Code::Limit, "Session 's' holds max_keys (2) keys");
+    refused(admin::increment(&sessions, "s", "c", 1), Code::Limit, "Session 's' holds max_keys (2) keys");
+    admin::put(&sessions, "s", "a", "2").unwrap();
     assert_eq!(fake.lines().len(), 3);
     assert_eq!(fake.history("s").len(), 3);
 }
@@ -99,13 +105,13 @@ fn put_refuses_what_is_not_json_too_long_or_without_room() {
 fn keys_are_checked() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     for key in ["", "a b", "a\n", "__keys__", "__history__", "__meta__"] {
         for problem in [
-            sessions.put("s", key, "1").unwrap_err(),
-            sessions.get("s", key).unwrap_err(),
-            sessions.clear("s", Some(key)).unwrap_err(),
-            sessions.increment("s", key, 1).unwrap_err(),
+            admin::put(&sessions, "s", key, "1").unwrap_err(),
+            admin::get(&sessions, "s", key).unwrap_err(),
+            admin::clear(&sessions, "s", Some(key)).unwrap_err(),
+            admin::increment(&sessions, "s", key, 1).unwrap_err(),
         ] {
             assert_eq!(problem.code, Code::InvalidKey);
             assert!(problem.message.starts_with("Invalid key: '"), "{}", problem.message);
@@ -121,24 +127,24 @@ fn stored_values_that_cannot_be_given_are_refused() {
     fake.set("s", "bytes", b"\xff".to_vec());
     fake.set("s", "long", "123456789");
     let message = "Stored value of key 'nan' is not valid JSON";
-    refused(sessions.get("s", "nan"), Code::InvalidValue, message);
-    assert_eq!(sessions.get("s", "bytes").unwrap_err().code, Code::InvalidValue);
-    assert_eq!(sessions.get("s", "long").unwrap_err().code, Code::Limit);
+    refused(admin::get(&sessions, "s", "nan"), Code::InvalidValue, message);
+    assert_eq!(admin::get(&sessions, "s", "bytes").unwrap_err().code, Code::InvalidValue);
+    assert_eq!(admin::get(&sessions, "s", "long").unwrap_err().code, Code::Limit);
 }
 
 #[test]
 fn counters_count_and_nothing_else_does() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
-    assert_eq!(sessions.increment("s", "n", 5).unwrap(), 5);
-    assert_eq!(sessions.increment("s", "n", -7).unwrap(), -2);
-    sessions.put("s", "t", "\"7\"").unwrap();
+    admin::create(&sessions, "s").unwrap();
+    assert_eq!(admin::increment(&sessions, "s", "n", 5).unwrap(), 5);
+    assert_eq!(admin::increment(&sessions, "s", "n", -7).unwrap(), -2);
+    admin::put(&sessions, "s", "t", "\"7\"").unwrap();
     let message = "Value of key 't' in session 's' is not a counter";
-    refused(sessions.increment("s", "t", 1), Code::NotACounter, message);
-    sessions.put("s", "n", "9223372036854775807").unwrap();
+    refused(admin::increment(&sessions, "s", "t", 1), Code::NotACounter, message);
+    admin::put(&sessions, "s", "n", "9223372036854775807").unwrap();
     let message = "Counter 'n' in session 's' would leave the range of a signed 64-bit integer";
-    refused(sessions.increment("s", "n", 1), Code::CounterOverflow, message);
+    refused(admin::increment(&sessions, "s", "n", 1), Code::CounterOverflow, message);
     assert_eq!(fake.history("s")[0], r#"{"op": "increment", "key": "n", "timestamp": 1795186917.032595}"#);
 }
 
@@ -146,7 +152,7 @@ fn counters_count_and_nothing_else_does() {
 fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let message =
         "Key 'answer_count' in session 's' counts the answers: it must be an integer from 0 to 9007199254740991";
     for value in [
@@ -162,50 +168,50 @@ fn the_count_of_answers_can_be_set_to_nothing_that_stops_the_counting() {
         "9223372036854775807",
         "99999999999999999999",
     ] {
-        refused(sessions.put("s", "answer_count", value), Code::InvalidValue, message);
+        refused(admin::put(&sessions, "s", "answer_count", value), Code::InvalidValue, message);
     }
-    refused(sessions.increment("s", "answer_count", -1), Code::InvalidValue, message);
+    refused(admin::increment(&sessions, "s", "answer_count", -1), Code::InvalidValue, message);
     for value in ["0", " 7 ", "9007199254740991"] {
-        sessions.put("s", "answer_count", value).unwrap();
+        admin::put(&sessions, "s", "answer_count", value).unwrap();
     }
     for amount in [1, i64::MAX, i64::MIN] {
-        refused(sessions.increment("s", "answer_count", amount), Code::InvalidValue, message);
+        refused(admin::increment(&sessions, "s", "answer_count", amount), Code::InvalidValue, message);
     }
-    assert_eq!(sessions.increment("s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
-    refused(sessions.increment("s", "answer_count", -2), Code::InvalidValue, message);
+    assert_eq!(admin::increment(&sessions, "s", "answer_count", -9_007_199_254_740_990).unwrap(), 1);
+    refused(admin::increment(&sessions, "s", "answer_count", -2), Code::InvalidValue, message);
     assert_eq!(fake.history("s").len(), 4);
     // What others left can be brought back, or is told for what it is.
     fake.set("s", "answer_count", "-5");
-    assert_eq!(sessions.increment("s", "answer_count", 5).unwrap(), 0);
+    assert_eq!(admin::increment(&sessions, "s", "answer_count", 5).unwrap(), 0);
     fake.set("s", "answer_count", "\"x\"");
-    assert_eq!(sessions.increment("s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
-    sessions.put("s", "answer_count", "3").unwrap();
+    assert_eq!(admin::increment(&sessions, "s", "answer_count", 1).unwrap_err().code, Code::NotACounter);
+    admin::put(&sessions, "s", "answer_count", "3").unwrap();
     // The text of the last answer may be anything: nothing is computed with it.
-    sessions.put("s", "last_answer", "[1]").unwrap();
+    admin::put(&sessions, "s", "last_answer", "[1]").unwrap();
 }
 
 #[test]
 fn keys_come_in_as_many_pages_as_the_host_likes() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     for n in 0..10_000 {
         fake.set("s", &format!("k{n:04}"), "1");
     }
     for page in [10_000, 4999, 100] {
         fake.page.set(page);
-        let keys = sessions.keys("s").unwrap();
+        let keys = admin::keys(&sessions, "s").unwrap();
         assert!(keys.len() == 10_000 && keys.is_sorted(), "{page}");
     }
     // Names that are none of ours are not told.
     fake.set("s", "not a key", "1");
-    assert_eq!(sessions.keys("s").unwrap().len(), 10_000);
+    assert_eq!(admin::keys(&sessions, "s").unwrap().len(), 10_000);
     fake.set("s", "one-more", "1");
     let message = "Session 's' holds more than the 10000 keys that can be listed";
     for page in [10_000, 100] {
         fake.page.set(page);
-        refused(sessions.keys("s"), Code::Limit, message);
-        refused(sessions.clear("s", None), Code::Limit, message);
+        refused(admin::keys(&sessions, "s"), Code::Limit, message);
+        refused(admin::clear(&sessions, "s", None), Code::Limit, message);
     }
 }
 
@@ -215,22 +221,23 @@ fn what_needs_no_history_does_not_mind_a_broken_one() {
     let sessions = sessions(&fake, "{}");
     fake.set("s", "k", "1");
     fake.spoil("history");
-    assert_eq!(sessions.keys("s").unwrap(), ["k"]);
-    assert_eq!(sessions.get("s", "k").unwrap().as_deref(), Some("1"));
-    for problem in [sessions.clear("s", None).unwrap_err(), sessions.put("s", "k", "2").unwrap_err()] {
+    assert_eq!(admin::keys(&sessions, "s").unwrap(), ["k"]);
+    assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some("1"));
+    for problem in [admin::clear(&sessions, "s", None).unwrap_err(), admin::put(&sessions, "s", "k", "2").unwrap_err()]
+    {
         assert_eq!((problem.code, problem.store_code), (Code::Store, "wrong-type"));
     }
-    assert_eq!(sessions.delete("s").unwrap().key_count, 1);
+    assert_eq!(admin::delete(&sessions, "s").unwrap().key_count, 1);
 }
 
 #[test]
 fn clearing_one_key_tells_whether_it_was_there() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
-    sessions.put("s", "k", "1").unwrap();
-    assert_eq!(sessions.clear("s", Some("k")).unwrap(), ["k"]);
-    assert_eq!(sessions.clear("s", Some("k")).unwrap(), Vec::<String>::new());
+    admin::create(&sessions, "s").unwrap();
+    admin::put(&sessions, "s", "k", "1").unwrap();
+    assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), ["k"]);
+    assert_eq!(admin::clear(&sessions, "s", Some("k")).unwrap(), Vec::<String>::new());
     let record = r#"{"op": "clear", "key": "k", "timestamp": 1795186917.032595}"#;
     assert_eq!(fake.history("s")[1..], [record, record]);
 }
@@ -239,11 +246,11 @@ fn clearing_one_key_tells_whether_it_was_there() {
 fn clearing_all_keeps_the_session_and_names_the_keys() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
-    sessions.put("s", "b", "1").unwrap();
-    sessions.put("s", "a", "1").unwrap();
-    assert_eq!(sessions.clear("s", None).unwrap(), ["a", "b"]);
-    assert_eq!(sessions.clear("s", None).unwrap(), Vec::<String>::new());
+    admin::create(&sessions, "s").unwrap();
+    admin::put(&sessions, "s", "b", "1").unwrap();
+    admin::put(&sessions, "s", "a", "1").unwrap();
+    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["a", "b"]);
+    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), Vec::<String>::new());
     assert_eq!(
         fake.history("s")[2..],
         [
@@ -251,14 +258,14 @@ fn clearing_all_keeps_the_session_and_names_the_keys() {
             r#"{"op": "clear", "key": null, "cleared": [], "timestamp": 1795186917.032595}"#,
         ]
     );
-    assert_eq!(sessions.resume("s").unwrap().incarnation, "life-1");
+    assert_eq!(admin::resume(&sessions, "s").unwrap().incarnation, "life-1");
 }
 
 #[test]
 fn clearing_all_begins_again_when_another_writer_comes_between() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let theirs = |fake: &Fake, key: &str| {
         fake.set("s", key, "1");
         let mut buckets = fake.buckets.borrow_mut();
@@ -269,15 +276,15 @@ fn clearing_all_begins_again_when_another_writer_comes_between() {
             theirs(fake, "theirs");
         }
     });
-    assert_eq!(sessions.clear("s", None).unwrap(), ["theirs"]);
+    assert_eq!(admin::clear(&sessions, "s", None).unwrap(), ["theirs"]);
     assert_eq!(fake.transactions.get(), 5);
     // And gives up when one always does.
     fake.before_each(move |fake, n| theirs(fake, &format!("k{n}")));
     let message = "Session 's' was written to by others each time; nothing was changed";
-    refused(sessions.clear("s", None), Code::Conflict, message);
+    refused(admin::clear(&sessions, "s", None), Code::Conflict, message);
     assert!(fake.get("s", "k6").is_some());
     // As does the count of answers.
-    refused(sessions.increment("s", "answer_count", 1), Code::Conflict, message);
+    refused(admin::increment(&sessions, "s", "answer_count", 1), Code::Conflict, message);
     assert_eq!(fake.get("s", "answer_count"), None);
 }
 
@@ -285,8 +292,8 @@ fn clearing_all_begins_again_when_another_writer_comes_between() {
 fn the_count_of_answers_never_leaves_its_bounds_whoever_writes_meanwhile() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
-    sessions.put("s", "answer_count", "5").unwrap();
+    admin::create(&sessions, "s").unwrap();
+    admin::put(&sessions, "s", "answer_count", "5").unwrap();
     let next = fake.transactions.get() + 2;
     fake.before_each(move |fake, n| {
         if n == next {
@@ -294,31 +301,31 @@ fn the_count_of_answers_never_leaves_its_bounds_whoever_writes_meanwhile() {
             fake.push("s", "{}");
         }
     });
-    let problem = sessions.increment("s", "answer_count", -4).unwrap_err();
+    let problem = admin::increment(&sessions, "s", "answer_count", -4).unwrap_err();
     assert_eq!(problem.code, Code::InvalidValue);
-    assert_eq!(sessions.increment("s", "answer_count", -3).unwrap(), 0);
+    assert_eq!(admin::increment(&sessions, "s", "answer_count", -3).unwrap(), 0);
     // A session that ended meanwhile, and began anew, is looked at anew.
     let next = fake.transactions.get() + 2;
     fake.before_each(move |fake, n| {
         if n == next {
             fake.end("s");
-            self::sessions(fake, "{}").create("s").unwrap();
+            admin::create(&self::sessions(fake, "{}"), "s").unwrap();
         }
     });
-    assert_eq!(sessions.increment("s", "answer_count", 2).unwrap(), 2);
+    assert_eq!(admin::increment(&sessions, "s", "answer_count", 2).unwrap(), 2);
 }
 
 #[test]
 fn every_write_is_summarised_clears_too() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"max_history":5}"#);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     for n in 1..=40 {
         match n % 4 {
-            0 => sessions.put("s", "a", "1").unwrap(),
-            1 => sessions.increment("s", "b", 1).map(|_| ()).unwrap(),
-            2 => sessions.clear("s", Some("c")).map(|_| ()).unwrap(),
-            _ => sessions.clear("s", None).map(|_| ()).unwrap(),
+            0 => admin::put(&sessions, "s", "a", "1").unwrap(),
+            1 => admin::increment(&sessions, "s", "b", 1).map(|_| ()).unwrap(),
+            2 => admin::clear(&sessions, "s", Some("c")).map(|_| ()).unwrap(),
+            _ => admin::clear(&sessions, "s", None).map(|_| ()).unwrap(),
         }
         let history = fake.history("s");
         assert!(history.len() <= 5);
@@ -331,16 +338,16 @@ fn sessions_are_listed_page_by_page() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
     for name in ["c", "a", "b"] {
-        sessions.create(name).unwrap();
+        admin::create(&sessions, name).unwrap();
     }
     fake.set("not a session", "k", "1");
-    let first = sessions.list("", 2).unwrap();
+    let first = admin::list(&sessions, "", 2).unwrap();
     assert_eq!((first.sessions, &*first.cursor), (vec!["a".into(), "b".into()], "b"));
-    let rest = sessions.list("b", 0).unwrap();
+    let rest = admin::list(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
     let capabilities = fake.capabilities();
     fake.capabilities.set(Some(Capabilities { listing: false, ..capabilities }));
-    let problem = sessions.list("", 2).unwrap_err();
+    let problem = admin::list(&sessions, "", 2).unwrap_err();
     assert_eq!((problem.code, problem.store_code), (Code::Store, "unsupported"));
 }
 
@@ -348,11 +355,11 @@ fn sessions_are_listed_page_by_page() {
 fn deleting_names_the_keys() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
-    sessions.create("s").unwrap();
-    sessions.put("s", "k", "1").unwrap();
-    let deleted = sessions.delete("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
+    admin::put(&sessions, "s", "k", "1").unwrap();
+    let deleted = admin::delete(&sessions, "s").unwrap();
     assert_eq!((deleted.key_count, deleted.keys_cleared), (1, vec!["k".to_owned()]));
-    refused(sessions.delete("s"), Code::NotFound, "Session 's' not found");
+    refused(admin::delete(&sessions, "s"), Code::NotFound, "Session 's' not found");
 }
 
 #[test]
@@ -360,8 +367,8 @@ fn a_failing_store_is_told_in_its_words() {
     let fake = Fake::new();
     fake.fail(FailureCode::Denied);
     let sessions = sessions(&fake, "{}");
-    refused(sessions.create("s"), Code::Store, "It broke");
-    assert_eq!(sessions.create("s").unwrap_err().store_code, "denied");
-    assert_eq!(sessions.create("a b").unwrap_err().store_code, "");
-    refused(sessions.list("", 1), Code::Store, "It broke");
+    refused(admin::create(&sessions, "s"), Code::Store, "It broke");
+    assert_eq!(admin::create(&sessions, "s").unwrap_err().store_code, "denied");
+    assert_eq!(admin::create(&sessions, "a b").unwrap_err().store_code, "");
+    refused(admin::list(&sessions, "", 1), Code::Store, "It broke");
 }

@@ -1,10 +1,8 @@
 //! A line of the harness: what comes out is what went in, but for the one member; and of a question there is
 //! one such member at most.
 
-use keepline_filter::{
-    metadata::{Metadata, Session},
-    names::SessionIds,
-};
+use keepline_filter::entry::metadata::{Metadata, Session};
+use keepline_filter::text::ids::SessionIds;
 use keepline_json::members;
 
 use crate::run::{

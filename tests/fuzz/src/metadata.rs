@@ -1,9 +1,7 @@
 //! Metadata: nothing but the filter's own members changes, and JSON stays JSON.
 
-use keepline_filter::{
-    metadata::{Metadata, Session},
-    names::SessionIds,
-};
+use keepline_filter::entry::metadata::{Metadata, Session};
+use keepline_filter::text::ids::SessionIds;
 use keepline_json::members;
 use serde_json::Value;
 

@@ -1,9 +1,12 @@
 //! What others left in a session's keys and its history: an enrichment is JSON and attaches what is, a summary
 //! counts all that there was, and neither grows without bound.
 
+use keepline_filter::admin;
 use std::collections::BTreeMap;
 
-use keepline_filter::{AnswerEntry, Config, Effect, Filter, QuestionEntry, Sessions, history, store::VALUES};
+use keepline_filter::contract::VALUES;
+use keepline_filter::values::history_summary;
+use keepline_filter::{AnswerEntry, Config, Context, Effect, Filter, QuestionEntry};
 use serde_json::Value;
 
 use crate::{fake::Fake, is_json, tree};
@@ -48,8 +51,8 @@ pub fn holds(data: &[u8]) {
     for record in &history {
         assert!(records.contains(record) || is_json(record), "{record}");
     }
-    let sessions = Sessions::new(&fake, config);
-    for entry in sessions.history("s", None, 0).unwrap().entries {
+    let sessions = Context::new(&fake, config);
+    for entry in admin::history(&sessions, "s", None, 0).unwrap().entries {
         assert!(entry.len() <= 300_000);
     }
     for (_, _, line) in fake.lines.borrow().iter() {
@@ -135,7 +138,7 @@ fn is_key(key: &str) -> bool {
 
 fn summary(records: &[String]) {
     let read = |summary: &str| serde_json::from_str::<Value>(summary).unwrap();
-    let text = history::summarize(records, "1.0");
+    let text = history_summary::summarize(records, "1.0");
     assert!(text.len() < 100_000);
     let whole = read(&text);
     let count = whole["summarized_count"].as_u64().unwrap();
@@ -145,7 +148,7 @@ fn summary(records: &[String]) {
     assert!(count == MOST || count <= MOST);
     // In two steps it comes to the same.
     let (first, rest) = records.split_at(records.len() / 2);
-    let mut steps = vec![history::summarize(first, "1.0")];
+    let mut steps = vec![history_summary::summarize(first, "1.0")];
     steps.extend_from_slice(rest);
-    assert_eq!(read(&history::summarize(&steps, "1.0"))["summarized_count"], whole["summarized_count"]);
+    assert_eq!(read(&history_summary::summarize(&steps, "1.0"))["summarized_count"], whole["summarized_count"]);
 }

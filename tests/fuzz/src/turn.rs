@@ -1,13 +1,11 @@
 //! A turn state that a hostile host hands back: an answer lands in the session that it names, in the life that
 //! it names, or nowhere.
 
-use keepline_filter::{
-    AnswerEntry, Config, Effect, Filter, QuestionEntry,
-    metadata::{Metadata, Session},
-    names::SessionIds,
-    store::VALUES,
-    turn::Turn,
-};
+use keepline_filter::contract::VALUES;
+use keepline_filter::entry::metadata::{Metadata, Session};
+use keepline_filter::entry::turn_token::PlainTurnToken;
+use keepline_filter::text::ids::SessionIds;
+use keepline_filter::{AnswerEntry, Config, Effect, Filter, QuestionEntry};
 
 use crate::{fake::Fake, is_session, texts};
 
@@ -22,14 +20,14 @@ pub fn holds(data: &[u8]) {
             metadata: &format!("{{\"session_id\":\"{session}\"}}"),
             ..QuestionEntry::default()
         });
-        let turn = Turn::parse(&reply.turn).unwrap();
+        let turn = PlainTurnToken::parse(&reply.turn).unwrap();
         assert_eq!((turn.session, turn.incarnation.is_some()), (session, true));
     }
 
-    let turn = Turn::parse(state);
+    let turn = PlainTurnToken::parse(state);
     if let Some(turn) = turn {
         assert!(is_session(turn.session));
-        assert_eq!(Turn::write(turn.session, turn.incarnation.unwrap_or_default()), state);
+        assert_eq!(PlainTurnToken::write(turn.session, turn.incarnation.unwrap_or_default()), state);
     }
     let read = Metadata::parse(metadata, false, SessionIds::Strict);
     let named = match &read.session {

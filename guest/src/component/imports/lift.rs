@@ -1,7 +1,7 @@
 //! What comes up, out of the contract's terms.
 
 use super::wit;
-use crate::store::{
+use crate::contract::{
     Description, Entry, Failure, FailureCode, FoundEntries, FoundMatches, IndexExtent, KeyPage, LogExtent, LogRecords,
     Outcome, Receipt, Status,
 };

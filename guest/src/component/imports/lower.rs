@@ -1,7 +1,7 @@
 //! What goes down, in the contract's terms: borrowed, but for the lists that are of another layout there.
 
 use super::wit;
-use crate::store::{
+use crate::contract::{
     Bucket, BucketKind, Expectation, LogEnd, Opening, Operation, PositionMark, Posting, Span, TimeToLive, Transaction,
 };
 

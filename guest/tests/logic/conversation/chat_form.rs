@@ -1,7 +1,9 @@
 //! Messages in the forms of chat APIs, set by an operator.
 
-use keepline_filter::conversation::{desk::Transcript, messages::MessageQuery};
-use keepline_filter::{Config, Sessions};
+use keepline_filter::admin;
+use keepline_filter::admin::messages::MessageQuery;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,8 +12,8 @@ use crate::fake::Fake;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
 }
 
 /// The messages of a window, as they are spelt.
@@ -32,8 +34,8 @@ fn window(fake: &Fake) -> Vec<String> {
 fn set(given: &[String]) -> (Fake, Vec<String>) {
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    sessions.create("s").unwrap();
-    sessions.set_messages(&S, given, None).unwrap();
+    admin::create(&sessions, "s").unwrap();
+    admin::set_messages(&sessions, &S, given, None).unwrap();
     let window = window(&fake);
     (fake, window)
 }
@@ -167,7 +169,7 @@ fn a_result_belongs_to_the_turn_of_its_call_however_old_that_is() {
     assert!(found[4] == found[1] && found[4] != found[3], "{found:?}");
     // Also where it comes later than the others.
     let (fake, _) = set(&given(4));
-    sessions(&fake).set_messages(&S, &given(5)[4..], Some(4)).unwrap();
+    admin::set_messages(&sessions(&fake), &S, &given(5)[4..], Some(4)).unwrap();
     let found = turns(&fake);
     assert!(found[4] == found[1] && found[4] != found[3], "{found:?}");
     assert_eq!(transcript(&fake, "s")[4].get("begins"), None);
@@ -252,10 +254,10 @@ proptest! {
         // In pieces as well, and with what the lanes store after them.
         let fake = Fake::new();
         let sessions = sessions(&fake);
-        sessions.create("s").unwrap();
+        admin::create(&sessions, "s").unwrap();
         for (index, message) in first.iter().enumerate() {
             let next = (index > 0).then(|| transcript(&fake, "s").len() as u64);
-            sessions.set_messages(&S, std::slice::from_ref(message), next).unwrap();
+            admin::set_messages(&sessions, &S, std::slice::from_ref(message), next).unwrap();
         }
         prop_assert_eq!(&window(&fake), &first);
         let lanes = filter(&fake, "");
@@ -272,7 +274,7 @@ fn what_messages_returns_can_be_set() {
         json!({"role": "user", "content": "?", "name": "skipper"}),
         json!({"role": "assistant", "content": "!", "reasoning_content": "r"}),
     ]);
-    let page = sessions(&fake).messages(&S, &MessageQuery::default()).unwrap();
+    let page = admin::messages(&sessions(&fake), &S, &MessageQuery::default()).unwrap();
     let records: Vec<String> = page.messages.into_iter().map(|(_, text)| text).collect();
     let (other, second) = set(&records);
     let second: Vec<Value> = second.iter().map(|message| serde_json::from_str(message).unwrap()).collect();

@@ -1,7 +1,11 @@
 //! What operators and tools do with conversations.
 
-use keepline_filter::conversation::{desk::Transcript, lines::LineQuery, messages::MessageQuery, upkeep::Step};
-use keepline_filter::{Config, Effect, SessionProblemCode as Code, Sessions, ToolActivity};
+use keepline_filter::admin;
+use keepline_filter::admin::grep::LineQuery;
+use keepline_filter::admin::messages::MessageQuery;
+use keepline_filter::tasks::job::Step;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Effect, SessionProblemCode as Code, ToolActivity};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,16 +17,16 @@ use crate::fake::{Bucket, Fake};
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
 }
 
 /// Everything that a query finds, page after page: position and what was said.
-fn found(sessions: &Sessions<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, String)> {
+fn found(sessions: &Context<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, String)> {
     let mut all = Vec::new();
     let mut query = *query;
     loop {
-        let page = sessions.messages(&S, &query).unwrap();
+        let page = admin::messages(sessions, &S, &query).unwrap();
         let said = |text: &str| serde_json::from_str::<Value>(text).unwrap()["content"].as_str().unwrap().to_owned();
         all.splice(0..0, page.messages.iter().map(|(position, text)| (*position, said(text))));
         let Some(older) = page.older else { return all };
@@ -31,7 +35,7 @@ fn found(sessions: &Sessions<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, Stri
     }
 }
 
-fn positions(sessions: &Sessions<&Fake>, query: MessageQuery<'_>) -> Vec<u64> {
+fn positions(sessions: &Context<&Fake>, query: MessageQuery<'_>) -> Vec<u64> {
     found(sessions, &query).into_iter().map(|(position, _)| position).collect()
 }
 
@@ -65,22 +69,22 @@ fn messages_are_found_by_what_is_said_of_them() {
     assert_eq!(positions(&sessions, MessageQuery { before: Some(3), ..all }), [0, 1, 2]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(0), ..all }), [0; 0]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(u64::MAX), limit: 1, ..all }).len(), 8);
-    let newest = sessions.messages(&S, &MessageQuery { limit: 2, ..all }).unwrap();
+    let newest = admin::messages(&sessions, &S, &MessageQuery { limit: 2, ..all }).unwrap();
     assert_eq!((newest.messages[0].0, newest.older), (6, Some(6)));
 
     let is_unknown = || {
         for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
-            let unknown = sessions.messages(&S, &query).unwrap_err();
+            let unknown = admin::messages(&sessions, &S, &query).unwrap_err();
             assert_eq!((unknown.code, &*unknown.message), (Code::NotFound, "Session 's' has no message 'who'"));
         }
     };
     is_unknown();
     let long = "x".repeat(257);
-    let long = sessions.messages(&S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
+    let long = admin::messages(&sessions, &S, &MessageQuery { contains: Some(&long), ..all }).unwrap_err();
     assert_eq!(long.code, Code::InvalidValue);
-    let gone = sessions.messages(&Transcript { session: "t", ..S }, &all).unwrap_err();
+    let gone = admin::messages(&sessions, &Transcript { session: "t", ..S }, &all).unwrap_err();
     assert_eq!((gone.code, fake.buckets.borrow().len()), (Code::NotFound, 1));
-    sessions.clear_messages(&S, None).unwrap();
+    admin::clear_messages(&sessions, &S, None).unwrap();
     is_unknown();
 }
 
@@ -103,17 +107,17 @@ fn a_whole_result_is_had_in_parts() {
     let activity = [call("c", "read", r#"{"path":"a"}"#), result("c", "read", &whole)];
     assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
     let sessions = sessions(&fake);
-    let part = sessions.content(&S, 2, 10, 5).unwrap();
+    let part = admin::content(&sessions, &S, 2, 10, 5).unwrap();
     assert_eq!((&*part.text, part.length), ("ééééé", 5000));
-    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap().text, whole);
-    assert_eq!(sessions.content(&S, 2, 5001, 9).unwrap().text, "");
-    assert_eq!(sessions.content(&S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
-    assert_eq!(sessions.content(&S, 9, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap().text, whole);
+    assert_eq!(admin::content(&sessions, &S, 2, 5001, 9).unwrap().text, "");
+    assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, r#"{"path":"a"}"#);
+    assert_eq!(admin::content(&sessions, &S, 9, 0, 0).unwrap_err().code, Code::NotFound);
     // What is removed takes the whole with it.
     assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
-    assert_eq!(sessions.rewrite(&S, 2, None), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 2, None), Ok(1));
     assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 0);
-    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
@@ -128,19 +132,22 @@ fn lines_are_found_in_the_whole_of_a_result_and_read_where_they_stand() {
     assert!(!transcript(&fake, "s")[2]["content"].as_str().unwrap().contains("NEEDLE"), "not in the preview");
     let sessions = sessions(&fake);
     let query = LineQuery { text: "needle", ignore_case: true, context: 1, limit: 2, ..LineQuery::default() };
-    let found = sessions.find_lines(&S, 2, &query).unwrap();
+    let found = admin::find_lines(&sessions, &S, 2, &query).unwrap();
     let numbers: Vec<u64> = found.lines.iter().map(|line| line.number).collect();
     assert_eq!((numbers, found.next), (vec![499, 500, 501, 1499, 1500, 1501], Some(2499)));
     let line = &found.lines[4];
     assert_eq!((&*line.text, line.is_match, line.is_cut), ("é line 1500 NEEDLE", true, false));
-    assert_eq!(sessions.content(&S, 2, line.offset, 18).unwrap().text, line.text);
-    let rest = sessions.find_lines(&S, 2, &LineQuery { from: 2499, ..query }).unwrap();
+    assert_eq!(admin::content(&sessions, &S, 2, line.offset, 18).unwrap().text, line.text);
+    let rest = admin::find_lines(&sessions, &S, 2, &LineQuery { from: 2499, ..query }).unwrap();
     assert_eq!((rest.lines.len(), rest.next), (3, None));
-    assert!(sessions.find_lines(&S, 2, &LineQuery { ignore_case: false, ..query }).unwrap().lines.is_empty());
-    assert_eq!(sessions.find_lines(&S, 1, &query).unwrap().lines[0].text, r#"{"path":"needle"}"#);
-    assert_eq!(sessions.find_lines(&S, 9, &query).unwrap_err().code, Code::NotFound);
+    assert!(admin::find_lines(&sessions, &S, 2, &LineQuery { ignore_case: false, ..query }).unwrap().lines.is_empty());
+    assert_eq!(admin::find_lines(&sessions, &S, 1, &query).unwrap().lines[0].text, r#"{"path":"needle"}"#);
+    assert_eq!(admin::find_lines(&sessions, &S, 9, &query).unwrap_err().code, Code::NotFound);
     for text in ["", "a\nb", &"x".repeat(257)] {
-        assert_eq!(sessions.find_lines(&S, 2, &LineQuery { text, ..query }).unwrap_err().code, Code::InvalidValue);
+        assert_eq!(
+            admin::find_lines(&sessions, &S, 2, &LineQuery { text, ..query }).unwrap_err().code,
+            Code::InvalidValue
+        );
     }
 }
 
@@ -157,11 +164,11 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
     drop(buckets);
     assert_eq!(entry(&fake, "session", "title").unwrap(), "question 1");
     // What it does not cover stays.
-    assert_eq!(sessions.rewrite(&S, 6, None), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 6, None), Ok(1));
     assert!(entry(&fake, "session", "summary").is_some() && entry(&fake, "session", "title").is_some());
-    assert_eq!(sessions.rewrite(&S, 0, None), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(1));
     assert_eq!((entry(&fake, "session", "summary"), entry(&fake, "session", "title")), (None, None));
-    assert_eq!(sessions.rewrite(&S, 0, None), Ok(0), "once is enough");
+    assert_eq!(admin::rewrite(&sessions, &S, 0, None), Ok(0), "once is enough");
     let records = transcript(&fake, "s");
     assert!(!records.iter().any(|record| record.to_string().contains("question 1")), "{records:?}");
     let after: Vec<Value> = records.iter().map(|record| record["weight"].clone()).collect();
@@ -171,8 +178,8 @@ fn a_removed_message_is_nowhere_and_threads_stay() {
     assert_eq!(positions(&sessions, MessageQuery { thread: Some("a4"), ..MessageQuery::default() }), [1, 7]);
     let shown = messages(&ask(&filter(&fake, ""), "?", &s()));
     assert_eq!(shown, [UNASKED, "assistant: answer 1", "assistant: answer 4"]);
-    assert_eq!(sessions.rewrite(&S, 8, None).unwrap_err().code, Code::NotFound);
-    assert_eq!(sessions.rewrite(&S, 0, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite(&sessions, &S, 8, None).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite(&sessions, &S, 0, Some("back")).unwrap_err().code, Code::NotFound);
 }
 
 #[test]
@@ -206,7 +213,7 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
     assert!(secrets() > 3000 && fake.buckets.borrow()["s"].logs.contains_key("passages"));
 
     let sessions = sessions(&fake);
-    assert_eq!((sessions.rewrite(&S, 2, None), sessions.rewrite(&S, 2, None)), (Ok(1), Ok(0)));
+    assert_eq!((admin::rewrite(&sessions, &S, 2, None), admin::rewrite(&sessions, &S, 2, None)), (Ok(1), Ok(0)));
     recall();
     assert_eq!(secrets(), 0);
     let record = transcript(&fake, "s").remove(2);
@@ -217,14 +224,14 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
     assert_eq!(record, kept);
     // To whoever looks for it, it is not there.
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 3, 4, 5]);
-    assert_eq!(sessions.content(&S, 2, 0, 0).unwrap_err().code, Code::NotFound);
-    assert_eq!(sessions.rewrite(&S, 2, Some("back")).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::content(&sessions, &S, 2, 0, 0).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::rewrite(&sessions, &S, 2, Some("back")).unwrap_err().code, Code::NotFound);
     let asked = ask(&filter, "?", &s());
     assert_eq!(messages(&asked)[..4], ["user: Which key?", "assistant: null", "tool: ", "assistant: That one."]);
     let trace = attached(&asked, "memory_trace");
     assert!(trace["turns"].as_array().unwrap().iter().all(|turn| turn["fate"] == "kept"), "{trace}");
     // With its call it goes from the window, too.
-    assert_eq!(sessions.rewrite(&S, 1, None), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 1, None), Ok(1));
     assert_eq!(messages(&ask(&filter, "?", &s()))[..2], ["user: Which key?", "assistant: That one."]);
 }
 
@@ -232,13 +239,13 @@ fn a_removed_result_is_nowhere_and_its_turn_still_has_an_end() {
 fn an_edited_message_says_the_new_words_and_counts_by_them() {
     let fake = Fake::new();
     branched(&fake);
-    let sessions = Sessions::new(
+    let sessions = Context::new(
         &fake,
         Config::parse(r#"{"conversation": true, "redact": ["sk-{d+}"], "max_message_length": 400}"#).unwrap(),
     );
-    assert_eq!(sessions.rewrite(&S, 1, Some("the key is sk-123")), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 1, Some("the key is sk-123")), Ok(1));
     assert_eq!(messages(&ask(&filter(&fake, ""), "?", &s()))[1], "assistant: the key is [redacted]");
-    assert_eq!(sessions.rewrite(&S, 1, Some(&"x".repeat(500))), Ok(1));
+    assert_eq!(admin::rewrite(&sessions, &S, 1, Some(&"x".repeat(500))), Ok(1));
     let record = transcript(&fake, "s").remove(1);
     let said = record["content"].as_str().unwrap();
     assert!(said.ends_with("x\n[… 148 characters left out …]") && said.chars().count() <= 400, "{said}");
@@ -261,7 +268,7 @@ fn others_who_write_in_between_lose_nothing() {
             maps.entry("session".into()).or_default().insert("summary".into(), summary.into());
         }
     });
-    assert_eq!(sessions(&fake).rewrite(&S, 0, None), Ok(1));
+    assert_eq!(admin::rewrite(&sessions(&fake), &S, 0, None), Ok(1));
     assert_eq!(entry(&fake, "session", "summary"), None);
     assert_eq!(fake.transactions.get(), before + 4);
 }
@@ -274,7 +281,7 @@ fn messages_that_are_replaced_while_they_are_read_are_read_anew() {
     fake.before_each(move |fake, number| {
         if number == before + 2 {
             let texts = [r#"{"role":"user","content":"New?"}"#, r#"{"role":"assistant","content":"New."}"#];
-            sessions(fake).set_messages(&S, &texts.map(str::to_owned), None).unwrap();
+            admin::set_messages(&sessions(fake), &S, &texts.map(str::to_owned), None).unwrap();
         }
     });
     assert_eq!(positions(&sessions(&fake), MessageQuery::default()), [8, 9]);
@@ -285,11 +292,11 @@ fn a_branch_goes_and_the_rest_stays() {
     let fake = Fake::new();
     branched(&fake);
     let sessions = sessions(&fake);
-    assert_eq!(sessions.clear_messages(&S, Some(2)), Ok(4), "turns 2 and 3");
+    assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(4), "turns 2 and 3");
     assert_eq!(positions(&sessions, MessageQuery::default()), [0, 1, 6, 7]);
-    assert_eq!(sessions.clear_messages(&S, Some(2)), Ok(0));
-    assert_eq!(sessions.clear_messages(&S, Some(99)).unwrap_err().code, Code::NotFound);
-    assert_eq!(sessions.clear_messages(&S, Some(1)), Ok(3));
+    assert_eq!(admin::clear_messages(&sessions, &S, Some(2)), Ok(0));
+    assert_eq!(admin::clear_messages(&sessions, &S, Some(99)).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::clear_messages(&sessions, &S, Some(1)), Ok(3));
     assert_eq!(positions(&sessions, MessageQuery::default()), [0]);
 }
 
@@ -298,7 +305,7 @@ fn all_messages_go_and_the_session_stays() {
     let fake = Fake::new();
     branched(&fake);
     let sessions = sessions(&fake);
-    assert_eq!(sessions.clear_messages(&S, None), Ok(8));
+    assert_eq!(admin::clear_messages(&sessions, &S, None), Ok(8));
     let maps = fake.buckets.borrow()["s"].maps.clone();
     let left: Vec<_> = maps["session"].keys().cloned().collect();
     assert_eq!((left, maps["messages"].len(), maps["branches"].len()), (vec!["revision".to_owned()], 0, 0));
@@ -315,14 +322,14 @@ fn a_title_is_one_line_and_stays() {
     let fake = Fake::new();
     branched(&fake);
     let sessions = sessions(&fake);
-    assert_eq!(sessions.describe(&S).unwrap().title.unwrap(), "question 1");
-    assert_eq!(sessions.set_title(&S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
-    let state = sessions.describe(&S).unwrap();
+    assert_eq!(admin::describe(&sessions, &S).unwrap().title.unwrap(), "question 1");
+    assert_eq!(admin::set_title(&sessions, &S, Some(" My\n parcel ")).unwrap().unwrap(), "My parcel");
+    let state = admin::describe(&sessions, &S).unwrap();
     assert_eq!((state.title.as_deref(), state.oldest, state.next), (Some("My parcel"), 0, 8));
     assert_eq!(state.incarnation, "life-1");
-    assert_eq!(sessions.set_title(&S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
-    assert_eq!(sessions.set_title(&S, Some(" ")).unwrap(), None);
-    assert_eq!(sessions.describe(&S).unwrap().title, None);
+    assert_eq!(admin::set_title(&sessions, &S, Some(&"é".repeat(201))).unwrap_err().code, Code::Limit);
+    assert_eq!(admin::set_title(&sessions, &S, Some(" ")).unwrap(), None);
+    assert_eq!(admin::describe(&sessions, &S).unwrap().title, None);
 }
 
 /// All that is stored, and until when.
@@ -376,11 +383,11 @@ fn a_node_has_a_transcript_of_its_own() {
     reply(&filter, "1", "one", &ask(&filter, "1", &metadata).turn);
     let sessions = sessions(&fake);
     let node = Transcript { session: "s", app_id: Some("app"), node_id: Some("n") };
-    assert_eq!(sessions.messages(&node, &MessageQuery::default()).unwrap().messages.len(), 2);
-    assert_eq!(sessions.messages(&S, &MessageQuery::default()).unwrap().messages.len(), 0);
-    assert_eq!(sessions.clear_messages(&node, None), Ok(2));
+    assert_eq!(admin::messages(&sessions, &node, &MessageQuery::default()).unwrap().messages.len(), 2);
+    assert_eq!(admin::messages(&sessions, &S, &MessageQuery::default()).unwrap().messages.len(), 0);
+    assert_eq!(admin::clear_messages(&sessions, &node, None), Ok(2));
     let other = Transcript { app_id: None, ..node };
-    assert_eq!(sessions.describe(&other).unwrap_err().code, Code::NotFound);
+    assert_eq!(admin::describe(&sessions, &other).unwrap_err().code, Code::NotFound);
 }
 
 proptest! {
@@ -409,7 +416,7 @@ proptest! {
         let from = ways.len() as u64 / 2 * 2;
         let kept: Vec<u64> = (0..2 * ways.len() as u64)
             .filter(|at| !ways[(at / 2) as usize].contains(&from) || *at < from).collect();
-        sessions.clear_messages(&S, Some(from)).unwrap();
+        admin::clear_messages(&sessions, &S, Some(from)).unwrap();
         prop_assert_eq!(positions(&sessions, MessageQuery::default()), kept);
     }
 }
@@ -430,20 +437,20 @@ fn a_title_goes_with_the_message_that_it_was_made_of() {
                 work.step(&filter, "h", Some(title));
             }
             let sessions =
-                Sessions::new(&fake, Config::parse(r#"{"conversation": true, "title_max_length": 60}"#).unwrap());
+                Context::new(&fake, Config::parse(r#"{"conversation": true, "title_max_length": 60}"#).unwrap());
             if given.is_some() {
-                sessions.set_title(&S, given).unwrap();
+                admin::set_title(&sessions, &S, given).unwrap();
             }
             let before = entry(&fake, "session", "title");
             if is_replaced {
                 let new = json!({"role": "user", "content": "Hello"}).to_string();
-                sessions.set_messages(&S, &[new], None).unwrap();
+                admin::set_messages(&sessions, &S, &[new], None).unwrap();
                 let expected = if is_gone { Some("Hello".to_owned()) } else { before };
                 assert_eq!(entry(&fake, "session", "title"), expected);
             } else {
-                sessions.rewrite(&S, 1, None).unwrap();
+                admin::rewrite(&sessions, &S, 1, None).unwrap();
                 assert_eq!(entry(&fake, "session", "title"), before, "it was not made of the answer");
-                sessions.rewrite(&S, 0, None).unwrap();
+                admin::rewrite(&sessions, &S, 0, None).unwrap();
                 assert_eq!(entry(&fake, "session", "title"), before.filter(|_| !is_gone));
             }
             let kept = format!("{:?}", fake.buckets.borrow()["s"].maps["session"]);
@@ -465,8 +472,8 @@ fn of_a_version_that_recorded_nothing_a_title_goes_as_well() {
         map.insert("title".into(), title.into());
         map.insert("untitled".into(), untitled.into());
         drop(buckets);
-        let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
-        sessions.rewrite(&S, 0, None).unwrap();
+        let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+        admin::rewrite(&sessions, &S, 0, None).unwrap();
         assert_eq!(entry(&fake, "session", "title"), None, "{title}");
     }
 }

@@ -1,6 +1,6 @@
 //! Answers to questions whose store failed: whose they are and what is stored of them is as the question said.
 
-use keepline_filter::store::FailureCode;
+use keepline_filter::contract::FailureCode;
 use keepline_filter::{Effect, Filter};
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
 //! Further answers to a question whose message is not in the transcript, or far from what is read first.
 
-use keepline_filter::conversation::desk::Transcript;
-use keepline_filter::{AnswerEntry, AnswerReply, Effect, Filter, Sessions, ToolActivity};
+use keepline_filter::admin;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{AnswerEntry, AnswerReply, Context, Effect, Filter, ToolActivity};
 use serde_json::json;
 
 use super::{STORED, act, ask, call, filter, messages, reply, result, s, say, transcript};
@@ -49,17 +50,17 @@ fn an_answer_without_its_question_s_message_stays_on_its_own_branch() {
 
 #[test]
 fn answers_after_a_change_of_the_transcript_are_stored() {
-    let set = |sessions: &Sessions<&Fake>, transcript: &Transcript<'_>| {
+    let set = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
         let record = json!({"role": "user", "content": "imported"}).to_string();
-        sessions.set_messages(transcript, &[record], None).unwrap();
+        admin::set_messages(sessions, transcript, &[record], None).unwrap();
     };
-    let clear = |sessions: &Sessions<&Fake>, transcript: &Transcript<'_>| {
-        sessions.clear_messages(transcript, None).unwrap();
+    let clear = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
+        admin::clear_messages(sessions, transcript, None).unwrap();
     };
-    let remove = |sessions: &Sessions<&Fake>, transcript: &Transcript<'_>| {
-        sessions.rewrite(transcript, 0, None).unwrap();
+    let remove = |sessions: &Context<&Fake>, transcript: &Transcript<'_>| {
+        admin::rewrite(sessions, transcript, 0, None).unwrap();
     };
-    type Change<'a> = &'a dyn Fn(&Sessions<&Fake>, &Transcript<'_>);
+    type Change<'a> = &'a dyn Fn(&Context<&Fake>, &Transcript<'_>);
     let changes: [Change<'_>; 3] = [&set, &clear, &remove];
     for (number, change) in changes.into_iter().enumerate() {
         for has_ids in [true, false] {
@@ -70,7 +71,7 @@ fn answers_after_a_change_of_the_transcript_are_stored() {
             assert_eq!(answer(&filter, "1", "one", &turn, id("a")).effect, STORED);
             let config = keepline_filter::Config::parse(r#"{"conversation": true}"#).unwrap();
             let transcript = Transcript { session: "s", app_id: None, node_id: None };
-            change(&Sessions::new(&fake, config), &transcript);
+            change(&Context::new(&fake, config), &transcript);
             for (text, id) in [("two", id("b")), ("three", id("c")), ("four", id("d"))] {
                 assert_eq!(answer(&filter, "", text, &turn, id).effect, STORED, "{number}: {text}");
             }

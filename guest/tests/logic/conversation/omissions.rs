@@ -1,8 +1,9 @@
 //! How much was left out when it was stored: counted with the session, told by the trace.
 
-use keepline_filter::conversation::desk::Transcript;
-use keepline_filter::store::FailureCode;
-use keepline_filter::{Config, Effect, Sessions};
+use keepline_filter::admin;
+use keepline_filter::contract::FailureCode;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Effect};
 use serde_json::{Value, json};
 
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say};
@@ -48,8 +49,8 @@ fn texts_that_are_cut_are_counted_with_their_answer() {
     let told = trace(&fake, &s());
     assert_eq!((&told["skipped"], &told["truncated"]), (&json!({"blank": 1}), &json!(3)));
     // They are about what was said, and go with it.
-    let sessions = Sessions::new(&fake, Config::default());
-    sessions.clear_messages(&Transcript { session: "s", ..Transcript::default() }, None).unwrap();
+    let sessions = Context::new(&fake, Config::default());
+    admin::clear_messages(&sessions, &Transcript { session: "s", ..Transcript::default() }, None).unwrap();
     let told = trace(&fake, &s());
     assert_eq!((&told["skipped"], &told["truncated"]), (&Value::Null, &Value::Null));
 }

@@ -1,7 +1,10 @@
 //! Messages whose content is a list of parts.
 
-use keepline_filter::conversation::{desk::Transcript, record::Record, tokens};
-use keepline_filter::{Config, Sessions};
+use keepline_filter::admin;
+use keepline_filter::text::tokens;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::transcript::record::Record;
+use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, messages, reply, s, transcript};
@@ -13,10 +16,10 @@ const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id:
 fn imported(options: &str, given: &[Value]) -> Fake {
     let fake = Fake::new();
     let config = Config::parse(&format!("{{\"conversation\": true, {options}}}")).unwrap();
-    let sessions = Sessions::new(&fake, config);
-    sessions.create("s").unwrap();
+    let sessions = Context::new(&fake, config);
+    admin::create(&sessions, "s").unwrap();
     let given: Vec<String> = given.iter().map(Value::to_string).collect();
-    assert_eq!(sessions.set_messages(&S, &given, None), Ok(given.len() as u64));
+    assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(given.len() as u64));
     fake
 }
 

@@ -1,15 +1,16 @@
 //! What operators do with users: their values, the list of their sessions, and their end.
 
-use keepline_filter::conversation::desk::Transcript;
-use keepline_filter::conversation::upkeep::{Job, Step};
-use keepline_filter::{Config, Effect, Filter, Host, SessionProblemCode as Code, Sessions, Task};
+use keepline_filter::admin;
+use keepline_filter::tasks::job::{Job, Step};
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Effect, Filter, Host, SessionProblemCode as Code, Task};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, entry, filter, reply, say};
 use crate::fake::Fake;
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
 }
 
 fn of(session: &str, user: &str) -> Value {
@@ -20,54 +21,54 @@ fn of(session: &str, user: &str) -> Value {
 fn what_a_user_has_is_attached_to_their_questions() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
-    assert_eq!(sessions.user_values("anna", None).unwrap(), ("anna".to_owned(), vec![]));
+    assert_eq!(admin::user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
     assert!(fake.buckets.borrow().is_empty());
-    assert_eq!(sessions.put_user_value("anna", "language", Some(r#" "es""#)).unwrap(), "anna");
+    assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some(r#" "es""#)).unwrap(), "anna");
     let asked = ask(&filter, "?", &of("s", "anna"));
     assert_eq!(attached(&asked, "memory_context"), json!({"language": "es"}));
-    let (_, values) = sessions.user_values("anna", Some("language")).unwrap();
+    let (_, values) = admin::user_values(&sessions, "anna", Some("language")).unwrap();
     assert_eq!((&*values[0].key, &*values[0].text), ("language", r#""es""#));
-    assert_eq!(sessions.user_values("anna", Some("other")).unwrap().1, []);
-    assert_eq!(sessions.put_user_value("anna", "language", Some("es")).unwrap_err().code, Code::InvalidValue);
-    assert_eq!(sessions.put_user_value("anna", "a b", None).unwrap_err().code, Code::InvalidKey);
-    assert_eq!(sessions.put_user_value("", "k", Some("1")).unwrap_err().code, Code::InvalidValue);
-    assert!(sessions.put_user_value("anna@example.org", "k", Some("1")).unwrap().starts_with("h-"));
-    sessions.put_user_value("anna", "language", None).unwrap();
-    assert_eq!(sessions.user_values("anna", None).unwrap().1, []);
+    assert_eq!(admin::user_values(&sessions, "anna", Some("other")).unwrap().1, []);
+    assert_eq!(admin::put_user_value(&sessions, "anna", "language", Some("es")).unwrap_err().code, Code::InvalidValue);
+    assert_eq!(admin::put_user_value(&sessions, "anna", "a b", None).unwrap_err().code, Code::InvalidKey);
+    assert_eq!(admin::put_user_value(&sessions, "", "k", Some("1")).unwrap_err().code, Code::InvalidValue);
+    assert!(admin::put_user_value(&sessions, "anna@example.org", "k", Some("1")).unwrap().starts_with("h-"));
+    admin::put_user_value(&sessions, "anna", "language", None).unwrap();
+    assert_eq!(admin::user_values(&sessions, "anna", None).unwrap().1, []);
 }
 
 #[test]
 fn a_users_sessions_are_listed_newest_first() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
-    assert_eq!(sessions.user_sessions("anna", None, 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions, Vec::<String>::new());
     for name in ["a", "b", "c"] {
         let asked = ask(&filter, &format!("about {name}"), &of(name, "anna"));
         reply(&filter, &format!("about {name}"), &"é".repeat(150), &asked.turn);
         fake.pass(1000);
     }
-    sessions.delete("b").unwrap();
-    let page = sessions.user_sessions("anna", None, 0).unwrap();
+    admin::delete(&sessions, "b").unwrap();
+    let page = admin::user_sessions(&sessions, "anna", None, 0).unwrap();
     let shown: Vec<Value> = page.sessions.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     let names: Vec<_> = shown.iter().map(|session| session["session"].as_str().unwrap()).collect();
     assert_eq!((names, page.older), (vec!["c", "a"], None));
     assert_eq!((&shown[0]["title"], &shown[0]["records"]), (&json!("about c"), &json!(2)));
     assert_eq!(shown[0]["preview"].as_str().unwrap(), "é".repeat(100));
     assert!(shown[0]["last_at"].is_number());
-    let first = sessions.user_sessions("anna", None, 1).unwrap();
+    let first = admin::user_sessions(&sessions, "anna", None, 1).unwrap();
     assert_eq!((first.sessions.len(), first.older), (1, Some(2)));
-    let second = sessions.user_sessions("anna", first.older, 1).unwrap();
+    let second = admin::user_sessions(&sessions, "anna", first.older, 1).unwrap();
     assert_eq!((second.sessions.len(), second.older), (0, Some(1)), "what is gone is passed over");
-    assert_eq!(sessions.user_sessions("anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
-    assert_eq!(sessions.user_sessions("anna", Some(u64::MAX), 0).unwrap(), page);
-    assert_eq!(sessions.user_sessions("anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
+    assert_eq!(admin::user_sessions(&sessions, "anna", second.older, 1).unwrap().sessions, page.sessions[1..]);
+    assert_eq!(admin::user_sessions(&sessions, "anna", Some(u64::MAX), 0).unwrap(), page);
+    assert_eq!(admin::user_sessions(&sessions, "anna", Some(0), 0).unwrap().sessions, Vec::<String>::new());
 }
 
 #[test]
 fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
-    sessions.put_user_value("anna", "language", Some("1")).unwrap();
+    admin::put_user_value(&sessions, "anna", "language", Some("1")).unwrap();
     for number in 0..40 {
         let asked = ask(&filter, "secret", &of(&format!("s{number}"), "anna"));
         assert_eq!(reply(&filter, "secret", "secret", &asked.turn).effect, STORED);
@@ -87,11 +88,11 @@ fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
     let late = ask(&filter, "secret", &of("new", "anna"));
     let late_there = ask(&filter, "secret", &of("s3", "anna"));
 
-    let mut done = sessions.forget_user("anna").unwrap();
+    let mut done = admin::forget_user(&sessions, "anna").unwrap();
     assert!(done.remaining > 0, "{done:?}");
     let (mut gone, mut nodes) = (done.sessions, done.nodes);
     while done.remaining > 0 {
-        done = sessions.forget_user("anna").unwrap();
+        done = admin::forget_user(&sessions, "anna").unwrap();
         gone += done.sessions;
         nodes += done.nodes;
     }
@@ -123,17 +124,17 @@ fn what_fails_while_a_user_is_forgotten_is_done_by_the_next_call() {
         let before = fake.transactions.get();
         fake.before_each(move |fake, number| {
             if number == before + at {
-                fake.fail(keepline_filter::store::FailureCode::Unavailable);
+                fake.fail(keepline_filter::contract::FailureCode::Unavailable);
             }
         });
-        let failed = sessions.forget_user("anna").is_err();
+        let failed = admin::forget_user(&sessions, "anna").is_err();
         *fake.hook.borrow_mut() = None;
         fake.works();
         if !failed {
             break;
         }
     }
-    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+    assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
     assert_eq!(fake.buckets.borrow().len(), 1);
 }
 
@@ -167,10 +168,10 @@ fn steps(filter: &Filter<impl Host>, subject: &str, state: &str) -> Step {
     }
 }
 
-fn listed(sessions: &Sessions<&Fake>, user: &str, limit: u32) -> Vec<String> {
+fn listed(sessions: &Context<&Fake>, user: &str, limit: u32) -> Vec<String> {
     let (mut names, mut before) = (Vec::new(), None);
     loop {
-        let page = sessions.user_sessions(user, before, limit).unwrap();
+        let page = admin::user_sessions(sessions, user, before, limit).unwrap();
         assert!(page.sessions.len() <= limit as usize);
         names.extend(
             page.sessions
@@ -256,7 +257,7 @@ fn nothing_is_noted_of_who_was_forgotten_or_of_what_is_not_registered() {
     fake.pass(1000);
     let due = turn(&filter, "a", "anna");
     let state = &due.iter().find(|task| task.name == "activity").unwrap().state;
-    while sessions.forget_user("anna").unwrap().remaining > 0 {}
+    while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
     assert_eq!(steps(&filter, "user/anna", state), Step::Ended);
     // Who comes back is noted, and what was on its way from before is not.
     fake.pass(1000);
@@ -305,7 +306,7 @@ fn what_comes_back_while_a_user_is_forgotten_stays_in_the_list_until_the_next_ca
                 }
             }
         });
-        let mut done = sessions.forget_user("anna").unwrap();
+        let mut done = admin::forget_user(&sessions, "anna").unwrap();
         *fake.hook.borrow_mut() = None;
         let is_over = fake.transactions.get() < before + at;
         // Whatever there is of the user, the user's lists lead to it.
@@ -315,7 +316,7 @@ fn what_comes_back_while_a_user_is_forgotten_stays_in_the_list_until_the_next_ca
         }
         fake.pass(1000);
         for _ in 0..3 {
-            done = sessions.forget_user("anna").unwrap();
+            done = admin::forget_user(&sessions, "anna").unwrap();
         }
         assert_eq!(done.remaining, 0);
         let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
@@ -334,7 +335,7 @@ fn an_answer_without_a_question_counts_as_late_for_a_day() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     let asked = ask(&filter, "1", &of("asked", "anna"));
-    sessions.forget_user("anna").unwrap();
+    admin::forget_user(&sessions, "anna").unwrap();
     let answer = |session: &str| say(&filter, "1", "one", "", &of(session, "anna")).effect;
     assert_eq!(answer("s"), Effect::Ended);
     fake.pass(86_399_000);
@@ -360,8 +361,8 @@ fn another_owners_entries_reach_no_node_of_an_earlier_life() {
     assert_eq!(say(&filter, "1", "one", "", &of_node("ben")).effect, Effect::Foreign);
     // The session is Ben's by now, the node is not.
     let node = Transcript { session: "s", node_id: Some("n"), ..Transcript::default() };
-    assert_eq!(sessions.describe(&node).unwrap().owner.as_deref(), Some("anna"));
-    let done = sessions.forget_user("anna").unwrap();
+    assert_eq!(admin::describe(&sessions, &node).unwrap().owner.as_deref(), Some("anna"));
+    let done = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((done.sessions, done.nodes, done.remaining), (0, 1, 0));
     let left: Vec<_> = fake.buckets.borrow().keys().cloned().collect();
     assert_eq!(left, ["User/anna", "User/ben", "s"]);
@@ -378,7 +379,7 @@ fn a_session_is_deleted_with_its_nodes() {
     }
     assert_eq!(fake.buckets.borrow().len(), 41);
     fake.page.set(7);
-    sessions.delete("s").unwrap();
+    admin::delete(&sessions, "s").unwrap();
     assert_eq!(fake.buckets.borrow().len(), 0);
 }
 
@@ -397,7 +398,7 @@ fn a_first_answer_that_was_registered_before_the_tombstone_is_late_all_the_same(
             let before = fake.transactions.get();
             fake.before_each(move |fake, number| {
                 if number == before + at {
-                    while sessions(fake).forget_user("anna").unwrap().remaining > 0 {}
+                    while admin::forget_user(&sessions(fake), "anna").unwrap().remaining > 0 {}
                 }
             });
             let answered = say(&filter, "secret", "secret", &turn, &metadata);

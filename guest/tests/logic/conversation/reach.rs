@@ -1,8 +1,8 @@
 //! What a question gets where less of the conversation was read, told or named than there is.
 
-use keepline_filter::conversation::record::{Record, Role};
-use keepline_filter::conversation::turns::turns;
-use keepline_filter::conversation::window::{Limits, window};
+use keepline_filter::transcript::record::{Record, Role};
+use keepline_filter::transcript::turns::turns;
+use keepline_filter::window::select::{Limits, window};
 use keepline_filter::{Config, Filter};
 use serde_json::json;
 

@@ -5,8 +5,10 @@ mod large;
 mod shown;
 mod user;
 
-use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
-use keepline_filter::{Config, Filter, Host, Sessions, Task};
+use keepline_filter::admin;
+use keepline_filter::tasks::job::Step;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Filter, Host, Task};
 use serde_json::{Value, json};
 
 use super::upkeep::Work;
@@ -61,8 +63,8 @@ fn recalled(filter: &Filter<impl Host>, question: &str) -> Vec<String> {
     passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 /// All that the session's bucket holds, the index's documents among it.
@@ -191,7 +193,7 @@ fn what_is_removed_is_nowhere() {
     assert!(documents(&fake) > 0);
     let before = documents(&fake);
     for position in [0, 1] {
-        sessions(&fake).rewrite(&S, position, None).unwrap();
+        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
     }
     assert_eq!(documents(&fake), before - 2);
     assert!(!everything(&fake).contains("Bello"));
@@ -201,7 +203,7 @@ fn what_is_removed_is_nowhere() {
     chat(&filter, 3);
     let newest = fake.buckets.borrow()["s"].logs["transcript"].1.len() as u64;
     for position in newest - 8..newest {
-        sessions(&fake).rewrite(&S, position, None).unwrap();
+        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
     }
     assert!(!everything(&fake).contains("Mia"));
     assert_eq!(recalled(&filter, "Mia?"), [""; 0]);
@@ -215,8 +217,8 @@ fn other_words_are_recalled_in_place_of_the_old_ones() {
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
     chat(&filter, 3);
-    sessions(&fake).rewrite(&S, 0, Some("Our dog is called Rex.")).unwrap();
-    sessions(&fake).rewrite(&S, 1, Some("Rex it is.")).unwrap();
+    admin::rewrite(&sessions(&fake), &S, 0, Some("Our dog is called Rex.")).unwrap();
+    admin::rewrite(&sessions(&fake), &S, 1, Some("Rex it is.")).unwrap();
     assert!(!everything(&fake).contains("Bello"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0], "until the deferred work was done");
     all_kept(&filter);
@@ -235,7 +237,7 @@ fn who_read_a_message_before_it_was_removed_brings_nothing_back() {
         // Between the step's look and what it writes.
         let has_read = fake.buckets.borrow()["s"].leases.contains_key("recall");
         if has_read && !removed.replace(true) {
-            sessions(fake).rewrite(&S, 0, None).unwrap();
+            admin::rewrite(&sessions(fake), &S, 0, None).unwrap();
         }
     }));
     let mut work = Work::of(&due, "recall");
@@ -255,10 +257,10 @@ fn a_transcript_that_begins_anew_leaves_nothing() {
         chat(&filter, 80);
         assert!(documents(&fake) > 0);
         if is_cleared {
-            sessions(&fake).clear_messages(&S, None).unwrap();
+            admin::clear_messages(&sessions(&fake), &S, None).unwrap();
         } else {
             let message = r#"{"role": "user", "content": "Our cat is called Mia."}"#.to_owned();
-            sessions(&fake).set_messages(&S, &[message], None).unwrap();
+            admin::set_messages(&sessions(&fake), &S, &[message], None).unwrap();
         }
         assert_eq!(documents(&fake), 0);
         let bucket = fake.buckets.borrow()["s"].clone();
@@ -356,8 +358,8 @@ fn without_indexes_nothing_is_recalled_and_nothing_fails() {
     let done = reply(&filter, "Our dog is called Bello.", "Fine.", &asked.turn);
     assert!(done.effect == STORED && done.due.iter().all(|task| task.name != "recall"));
     assert_eq!(recalled(&filter, "dog?"), [""; 0]);
-    sessions(&fake).rewrite(&S, 0, None).unwrap();
-    sessions(&fake).clear_messages(&S, None).unwrap();
+    admin::rewrite(&sessions(&fake), &S, 0, None).unwrap();
+    admin::clear_messages(&sessions(&fake), &S, None).unwrap();
 }
 
 #[test]

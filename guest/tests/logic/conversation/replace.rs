@@ -1,7 +1,9 @@
 //! Messages that are put in the place of a transcript.
 
-use keepline_filter::conversation::{desk::Transcript, messages::MessageQuery};
-use keepline_filter::{Config, SessionProblemCode as Code, Sessions};
+use keepline_filter::admin;
+use keepline_filter::admin::messages::MessageQuery;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,8 +12,8 @@ use crate::fake::Fake;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(r#"{"conversation": true, "max_context_tokens": 1000}"#).unwrap())
 }
 
 fn texts(messages: &[Value]) -> Vec<String> {
@@ -19,8 +21,8 @@ fn texts(messages: &[Value]) -> Vec<String> {
 }
 
 /// All messages as they are stored.
-fn all(sessions: &Sessions<&Fake>) -> Vec<Value> {
-    let page = sessions.messages(&S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
+fn all(sessions: &Context<&Fake>) -> Vec<Value> {
+    let page = admin::messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
     page.messages.iter().map(|(_, text)| serde_json::from_str(text).unwrap()).collect()
 }
 
@@ -36,7 +38,7 @@ fn window(fake: &Fake, parent: Option<&str>) -> Vec<String> {
 fn messages_of_elsewhere_are_a_conversation_afterwards() {
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let given = texts(&[
         json!({"role": "user", "content": "Where is it?", "id": "q1", "at": 1700000000.5}),
         json!({"role": "assistant", "content": "", "tool": {"call_id": "c", "name": "track", "arguments": "{}"}}),
@@ -48,7 +50,7 @@ fn messages_of_elsewhere_are_a_conversation_afterwards() {
         json!({"role": "assistant", "content": "No.", "id": "a3"}),
         json!({"role": "assistant", "content": "Yes.", "id": "a4", "parent": "q3"}),
     ]);
-    assert_eq!(sessions.set_messages(&S, &given, None), Ok(9));
+    assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(9));
     let records = transcript(&fake, "s");
     assert!(records.iter().all(|record| record["source"] == "import" && record["trust"] == "low"));
     assert_eq!((&records[0]["at"], &records[1]["at"]), (&json!(1700000000.5), &json!(1795186917.032595)));
@@ -109,14 +111,14 @@ fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored(
     for (given, told) in cases {
         let fake = Fake::new();
         let sessions = sessions(&fake);
-        sessions.create("s").unwrap();
-        let problem = sessions.set_messages(&S, &given, None).unwrap_err();
+        admin::create(&sessions, "s").unwrap();
+        let problem = admin::set_messages(&sessions, &S, &given, None).unwrap_err();
         assert!(problem.message.starts_with(told), "{given:?}: {}", problem.message);
         assert_eq!((problem.code, transcript(&fake, "s").len()), (Code::InvalidValue, 0));
     }
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    let missing = sessions.set_messages(&S, &[], None).unwrap_err();
+    let missing = admin::set_messages(&sessions, &S, &[], None).unwrap_err();
     assert_eq!((missing.code, fake.buckets.borrow().len()), (Code::NotFound, 0));
 }
 
@@ -124,22 +126,22 @@ fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored(
 fn as_much_as_one_call_takes_and_no_more() {
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let said = |number: usize, text: &str| {
         let role = if number.is_multiple_of(2) { "user" } else { "assistant" };
         json!({"role": role, "content": text}).to_string()
     };
     let many: Vec<String> = (0..10_001).map(|number| said(number, "x")).collect();
-    let problem = sessions.set_messages(&S, &many, None).unwrap_err();
+    let problem = admin::set_messages(&sessions, &S, &many, None).unwrap_err();
     assert_eq!(problem.code, Code::Limit);
     assert!(problem.message.contains("10001 messages") && problem.message.contains("`next`"), "{}", problem.message);
-    assert_eq!(sessions.set_messages(&S, &many[..10_000], None), Ok(10_000));
+    assert_eq!(admin::set_messages(&sessions, &S, &many[..10_000], None), Ok(10_000));
     assert_eq!(transcript(&fake, "s").len(), 10_000);
     let long: Vec<String> = (0..20).map(|number| said(number, &"x".repeat(900_000))).collect();
     let uncut = Config::parse(r#"{"conversation": true, "max_message_length": 0}"#).unwrap();
-    let sessions = Sessions::new(&fake, uncut);
-    assert_eq!(sessions.set_messages(&S, &long, None).unwrap_err().code, Code::Limit);
-    assert_eq!(sessions.set_messages(&S, &long[..16], None), Ok(16));
+    let sessions = Context::new(&fake, uncut);
+    assert_eq!(admin::set_messages(&sessions, &S, &long, None).unwrap_err().code, Code::Limit);
+    assert_eq!(admin::set_messages(&sessions, &S, &long[..16], None), Ok(16));
 }
 
 #[test]
@@ -154,20 +156,20 @@ fn summary_and_title_are_those_of_the_new_messages() {
     };
     put("summary", r#"{"text":"question 1","to":1,"total":9}"#);
     let new = texts(&[json!({"role": "user", "content": "Other words"})]);
-    assert_eq!(sessions.set_messages(&S, &new, None), Ok(1));
+    assert_eq!(admin::set_messages(&sessions, &S, &new, None), Ok(1));
     assert_eq!(
         (entry(&fake, "session", "summary"), entry(&fake, "session", "title").as_deref()),
         (None, Some("Other words"))
     );
     // What said of the old ones is gone with them.
     assert_eq!((entry(&fake, "messages", "a1"), transcript(&fake, "s").len()), (None, 1));
-    sessions.set_title(&S, Some("Mine")).unwrap();
-    assert_eq!(sessions.set_messages(&S, &texts(&[json!({"role": "user", "content": "Third"})]), None), Ok(1));
+    admin::set_title(&sessions, &S, Some("Mine")).unwrap();
+    assert_eq!(admin::set_messages(&sessions, &S, &texts(&[json!({"role": "user", "content": "Third"})]), None), Ok(1));
     assert_eq!(entry(&fake, "session", "title").as_deref(), Some("Mine"));
     // The values are as they were.
     assert_eq!(fake.get("s", "last_answer").as_deref(), Some("\"answer 1\""));
-    sessions.set_title(&S, None).unwrap();
-    assert_eq!(sessions.set_messages(&S, &[], None), Ok(0));
+    admin::set_title(&sessions, &S, None).unwrap();
+    assert_eq!(admin::set_messages(&sessions, &S, &[], None), Ok(0));
     assert_eq!((entry(&fake, "session", "title"), entry(&fake, "session", "head")), (None, None));
     assert_eq!(window(&fake, None), [""; 0]);
 }
@@ -184,10 +186,10 @@ fn pieces_follow_each_other_or_none_is_stored() {
     let (at_once, in_pieces) = (Fake::new(), Fake::new());
     for (fake, size) in [(&at_once, 10), (&in_pieces, 2)] {
         let sessions = sessions(fake);
-        sessions.create("s").unwrap();
+        admin::create(&sessions, "s").unwrap();
         for (index, piece) in given.chunks(size).enumerate() {
             let next = (index > 0).then_some((index * size) as u64);
-            assert_eq!(sessions.set_messages(&S, piece, next), Ok(size as u64), "{size} {index}");
+            assert_eq!(admin::set_messages(&sessions, &S, piece, next), Ok(size as u64), "{size} {index}");
         }
     }
     let without_turns = |fake: &Fake| {
@@ -205,7 +207,7 @@ fn pieces_follow_each_other_or_none_is_stored() {
     }
     let sessions = sessions(&in_pieces);
     for (piece, next, code) in [(&given[..1], 11, Code::Conflict), (&given[..1], 10, Code::Conflict)] {
-        assert_eq!(sessions.set_messages(&S, piece, Some(next)).unwrap_err().code, code, "{next}");
+        assert_eq!(admin::set_messages(&sessions, &S, piece, Some(next)).unwrap_err().code, code, "{next}");
     }
     assert_eq!(transcript(&in_pieces, "s").len(), 10);
 }
@@ -214,14 +216,14 @@ fn pieces_follow_each_other_or_none_is_stored() {
 fn a_long_result_is_kept_whole_beside_the_transcript() {
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let whole = "é".repeat(5000);
     let given = texts(&[
         json!({"role": "assistant", "tool": {"call_id": "c", "name": "n", "arguments": "{}"}}),
         json!({"role": "tool", "content": whole, "tool": {"call_id": "c", "whole": "forged"}}),
     ]);
-    assert_eq!(sessions.set_messages(&S, &given, None), Ok(2));
-    assert_eq!(sessions.content(&S, 1, 0, 0).unwrap().text, whole);
+    assert_eq!(admin::set_messages(&sessions, &S, &given, None), Ok(2));
+    assert_eq!(admin::content(&sessions, &S, 1, 0, 0).unwrap().text, whole);
     assert_eq!(fake.buckets.borrow()["s"].maps["results"].len(), 1);
 }
 
@@ -229,19 +231,19 @@ fn a_long_result_is_kept_whole_beside_the_transcript() {
 fn what_came_from_elsewhere_is_found_with_its_owner_and_forgotten_with_them() {
     let fake = Fake::new();
     let sessions = sessions(&fake);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let node = Transcript { app_id: Some("a"), node_id: Some("n"), ..S };
-    assert_eq!(sessions.set_messages(&node, &texts(&[json!({"role": "user", "content": "x"})]), None), Ok(1));
-    assert_eq!(sessions.register(&S, None), Ok(None));
+    assert_eq!(admin::set_messages(&sessions, &node, &texts(&[json!({"role": "user", "content": "x"})]), None), Ok(1));
+    assert_eq!(admin::register(&sessions, &S, None), Ok(None));
     for _ in 0..2 {
-        assert_eq!(sessions.register(&S, Some("anna")), Ok(Some("anna".into())));
+        assert_eq!(admin::register(&sessions, &S, Some("anna")), Ok(Some("anna".into())));
     }
-    assert_eq!(sessions.register(&node, None), Ok(Some("anna".into())));
-    let foreign = sessions.register(&S, Some("ben")).unwrap_err();
+    assert_eq!(admin::register(&sessions, &node, None), Ok(Some("anna".into())));
+    let foreign = admin::register(&sessions, &S, Some("ben")).unwrap_err();
     assert_eq!(foreign.code, Code::AlreadyExists);
-    assert_eq!(sessions.user_sessions("anna", None, 0).unwrap().sessions.len(), 1);
+    assert_eq!(admin::user_sessions(&sessions, "anna", None, 0).unwrap().sessions.len(), 1);
     assert_eq!(fake.buckets.borrow()["s"].maps["nodes"].len(), 1);
-    let gone = sessions.forget_user("anna").unwrap();
+    let gone = admin::forget_user(&sessions, "anna").unwrap();
     assert_eq!((gone.sessions, gone.nodes, gone.remaining), (1, 1, 0));
 }
 
@@ -280,7 +282,7 @@ proptest! {
             (window(fake, None), windows, entry(fake, "session", "total"), entry(fake, "session", "head"))
         };
         let before = (all(&sessions), kept(&fake));
-        prop_assert_eq!(sessions.set_messages(&S, &texts(&before.0), None), Ok(before.0.len() as u64));
+        prop_assert_eq!(admin::set_messages(&sessions, &S, &texts(&before.0), None), Ok(before.0.len() as u64));
         prop_assert_eq!(&kept(&fake), &before.1);
     }
 }

@@ -1,7 +1,9 @@
 //! What is set for one session: its window, and its model.
 
-use keepline_filter::conversation::{desk::Transcript, settings::Settings};
-use keepline_filter::{Config, SessionProblemCode as Code, Sessions};
+use keepline_filter::admin;
+use keepline_filter::options::settings::Settings;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use serde_json::{Value, json};
 
 use super::upkeep::{summary, until_due};
@@ -10,8 +12,8 @@ use crate::fake::Fake;
 
 const S: Transcript<'static> = Transcript { session: "s", app_id: None, node_id: None };
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap())
 }
 
 fn tokens(number: u64) -> Settings {
@@ -45,10 +47,10 @@ fn a_session_gets_the_window_that_would_be_configured() {
         (Settings { reserve_tokens: Some(9000), ..Settings::default() }, r#""max_context_tokens": 1000"#, 1),
     ] {
         let plain = filter(&fake, configured);
-        sessions(&fake).set_settings(&S, &Settings::default()).unwrap();
+        admin::set_settings(&sessions(&fake), &S, &Settings::default()).unwrap();
         let wanted = messages(&ask(&plain, "?", &s()));
-        sessions(&fake).set_settings(&S, &settings).unwrap();
-        assert_eq!(sessions(&fake).describe(&S).unwrap().settings, settings);
+        admin::set_settings(&sessions(&fake), &S, &settings).unwrap();
+        assert_eq!(admin::describe(&sessions(&fake), &S).unwrap().settings, settings);
         // Whatever is configured; a reserve does nothing beside a budget that is given.
         let own = filter(&fake, r#""max_context_tokens": 1000, "reserve_tokens": 3000"#);
         let before = fake.waits.get();
@@ -63,7 +65,7 @@ fn an_entry_goes_before_its_session_and_is_alone_with_that() {
     talk(&fake, 100);
     let filter = filter(&fake, r#""memory_trace": true"#);
     let model = Some("of the session".to_owned());
-    sessions(&fake).set_settings(&S, &Settings { model, ..tokens(500) }).unwrap();
+    admin::set_settings(&sessions(&fake), &S, &Settings { model, ..tokens(500) }).unwrap();
     let told = |memory: Value| {
         let asked = ask(&filter, "?", &json!({"session_id": "s", "memory": memory, "memory_model": "forged"}));
         (attached(&asked, "memory_trace")["budget"].as_u64().unwrap(), attached(&asked, "memory_model"))
@@ -77,7 +79,7 @@ fn an_entry_goes_before_its_session_and_is_alone_with_that() {
     {
         assert_eq!(told(nothing), own);
     }
-    sessions(&fake).set_settings(&S, &Settings::default()).unwrap();
+    admin::set_settings(&sessions(&fake), &S, &Settings::default()).unwrap();
     assert_eq!((entry(&fake, "session", "settings"), told(json!({}))), (None, (50_000, Value::Null)));
 }
 
@@ -87,7 +89,7 @@ fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
         let fake = Fake::new();
         let filter = filter(&fake, &format!(r#""max_context_tokens": {configured}"#));
         ask(&filter, "?", &s());
-        sessions(&fake).set_settings(&S, &tokens(set)).unwrap();
+        admin::set_settings(&sessions(&fake), &S, &tokens(set)).unwrap();
         let (_, mut work) = until_due(&filter, 0);
         let weight: u64 = transcript(&fake, "s").iter().map(|record| record["weight"].as_u64().unwrap()).sum();
         assert!((set..set + 100).contains(&weight), "{weight}");
@@ -122,7 +124,7 @@ fn a_result_is_cut_by_the_budget_of_the_session() {
         let filter = filter(&fake, r#""max_context_tokens": 120000"#);
         ask(&filter, "?", &s());
         if let Some(set) = set {
-            sessions(&fake).set_settings(&S, &tokens(set)).unwrap();
+            admin::set_settings(&sessions(&fake), &S, &tokens(set)).unwrap();
         }
         let activity = [call("c", "read", "{}"), result("c", "read", &long)];
         assert_eq!(act(&filter, "?", "!", &ask(&filter, "?", &s()).turn, &activity).effect, STORED);
@@ -143,11 +145,11 @@ fn what_is_out_of_range_is_refused_by_name_and_what_was_stored_so_is_passed_over
         (Settings { model: Some("é".repeat(65)), ..none() }, "model must be a text of 1 to 128 bytes"),
         (Settings { model: Some("a\nb".into()), ..none() }, "without control characters"),
     ] {
-        let problem = sessions(&fake).set_settings(&S, &settings).unwrap_err();
+        let problem = admin::set_settings(&sessions(&fake), &S, &settings).unwrap_err();
         assert!(problem.code == Code::InvalidValue && problem.message.contains(told), "{}", problem.message);
     }
     assert_eq!(entry(&fake, "session", "settings"), None);
-    let absent = sessions(&fake).set_settings(&Transcript { session: "t", ..S }, &tokens(64)).unwrap_err();
+    let absent = admin::set_settings(&sessions(&fake), &Transcript { session: "t", ..S }, &tokens(64)).unwrap_err();
     assert_eq!(absent.code, Code::NotFound);
     for text in ["", "[]", "{", r#"{"max_context_tokens":"x","model":3}"#, r#"{"context_window":-1}"#] {
         let mut buckets = fake.buckets.borrow_mut();
@@ -161,9 +163,9 @@ fn what_is_out_of_range_is_refused_by_name_and_what_was_stored_so_is_passed_over
 fn settings_stay_when_messages_go() {
     let fake = Fake::new();
     talk(&fake, 3);
-    sessions(&fake).set_settings(&S, &tokens(100)).unwrap();
-    assert_eq!(sessions(&fake).clear_messages(&S, None), Ok(6));
+    admin::set_settings(&sessions(&fake), &S, &tokens(100)).unwrap();
+    assert_eq!(admin::clear_messages(&sessions(&fake), &S, None), Ok(6));
     let message = r#"{"role": "user", "content": "hello"}"#.to_owned();
-    assert_eq!(sessions(&fake).set_messages(&S, &[message], None), Ok(1));
-    assert_eq!(sessions(&fake).describe(&S).unwrap().settings, tokens(100));
+    assert_eq!(admin::set_messages(&sessions(&fake), &S, &[message], None), Ok(1));
+    assert_eq!(admin::describe(&sessions(&fake), &S).unwrap().settings, tokens(100));
 }

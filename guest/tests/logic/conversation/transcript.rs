@@ -1,6 +1,6 @@
 //! What is stored of a turn.
 
-use keepline_filter::store::FailureCode;
+use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect, QuestionEntry};
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! Deferred work: summaries, titles, retention.
 
-use keepline_filter::conversation::desk::Transcript;
-use keepline_filter::conversation::upkeep::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
-use keepline_filter::{Config, Effect, Filter, Host, Sessions};
+use keepline_filter::admin;
+use keepline_filter::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Effect, Filter, Host};
 use serde_json::{Value, json};
 
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn};
@@ -303,8 +304,8 @@ fn branches_that_are_used_in_turn_keep_a_summary_each() {
     assert_eq!(attached_to, [true; 2]);
     assert!(completions <= 12, "{completions}");
     // A message that is removed is in none of them.
-    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
-    sessions.rewrite(&Transcript { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
+    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    admin::rewrite(&sessions, &Transcript { session: "s", app_id: None, node_id: None }, 0, None).unwrap();
     assert_eq!(entry(&fake, "session", "summary"), None);
 }
 
@@ -312,8 +313,8 @@ fn branches_that_are_used_in_turn_keep_a_summary_each() {
 fn a_summary_reaches_as_far_as_what_it_was_made_of() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
-    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
-    sessions.create("s").unwrap();
+    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    admin::create(&sessions, "s").unwrap();
     let message = |number: usize| {
         let role = ["user", "assistant"][number % 2];
         // A few are long.
@@ -323,7 +324,7 @@ fn a_summary_reaches_as_far_as_what_it_was_made_of() {
     let given: Vec<String> = (0..14_000).map(message).collect();
     let s = Transcript { session: "s", app_id: None, node_id: None };
     for (at, part) in given.chunks(7000).enumerate() {
-        sessions.set_messages(&s, part, Some(7000 * at as u64)).unwrap();
+        admin::set_messages(&sessions, &s, part, Some(7000 * at as u64)).unwrap();
     }
     let mut work = Work { subject: "session/s".into(), name: "summary", state: String::new() };
     let (mut next, mut step) = (0, Step::Again);
@@ -530,9 +531,9 @@ fn a_conversation_without_a_title_gets_one_later_also_without_a_model() {
     let due_then = due("Where is it?", &ask(&filter, "Where is it?", &s()).turn);
     assert_eq!(title_of(&due_then).as_deref(), Some("Where is it?"));
     // A title goes with the message that it was made of.
-    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
     let transcript = Transcript { session: "s", app_id: None, node_id: None };
-    sessions.clear_messages(&transcript, None).unwrap();
+    admin::clear_messages(&sessions, &transcript, None).unwrap();
     assert_eq!(entry(&fake, "session", "title"), None);
     let due_then = due("And \u{1b}[31mthis\u{202e}?", &ask(&filter, "And this?", &s()).turn);
     assert_eq!(title_of(&due_then).as_deref(), Some("And [31mthis?"));

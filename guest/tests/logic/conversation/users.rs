@@ -1,8 +1,9 @@
 //! Whose a session is, and the transcripts of nodes.
 
-use keepline_filter::store::FailureCode;
+use keepline_filter::admin;
+use keepline_filter::contract::FailureCode;
 use keepline_filter::{AnswerEntry, Effect};
-use keepline_filter::{Config, Sessions};
+use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::{STORED, ask, attached, call, entry, filter, messages, reply, s, say, transcript};
@@ -250,9 +251,9 @@ fn node_mode_without_a_node_is_no_memory_or_an_error() {
 #[test]
 fn no_two_tombstones_are_the_same_and_a_later_one_is_later() {
     let fake = Fake::new();
-    let sessions = Sessions::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
     let stamp = || {
-        assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+        assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
         String::from_utf8(fake.buckets.borrow()["User/anna"].maps["user"]["forgotten"].clone()).unwrap()
     };
     let mut stamps = Vec::new();
@@ -267,11 +268,11 @@ fn no_two_tombstones_are_the_same_and_a_later_one_is_later() {
     let begin = fake.transactions.get();
     fake.before_each(move |fake, count| {
         if count == begin + 2 {
-            let sessions = Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
-            assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+            let sessions = Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+            assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
         }
     });
-    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 1);
+    assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 1);
     *fake.hook.borrow_mut() = None;
-    assert_eq!(sessions.forget_user("anna").unwrap().remaining, 0);
+    assert_eq!(admin::forget_user(&sessions, "anna").unwrap().remaining, 0);
 }

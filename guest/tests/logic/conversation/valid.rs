@@ -1,7 +1,8 @@
 //! Windows are such as APIs for chat completions take, whatever came in and by whichever door.
 
-use keepline_filter::conversation::desk::Transcript;
-use keepline_filter::{AnswerEntry, Config, Filter, Sessions, ToolActivity};
+use keepline_filter::admin;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{AnswerEntry, Config, Context, Filter, ToolActivity};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -426,9 +427,9 @@ fn happens(
         // By an operator: messages as other programs keep them, or one that is removed.
         8 => {
             let records = transcript(fake, "s").len();
-            let sessions = Sessions::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+            let sessions = Context::new(fake, Config::parse(r#"{"conversation": true}"#).unwrap());
             if more % 2 == 0 && records > 0 {
-                let _ = sessions.rewrite(&S, index.index(records) as u64, None);
+                let _ = admin::rewrite(&sessions, &S, index.index(records) as u64, None);
             } else {
                 let given = [
                     json!({"role": "assistant", "content": if more % 3 == 0 { "" } else { "Hello." }}),
@@ -438,7 +439,7 @@ fn happens(
                     json!({"role": "user", "content": "Still there?"}),
                 ];
                 let given: Vec<String> = given.iter().take(1 + usize::from(more) % 5).map(Value::to_string).collect();
-                let added = sessions.set_messages(&S, &given, Some(records as u64));
+                let added = admin::set_messages(&sessions, &S, &given, Some(records as u64));
                 assert!(added.is_ok() || records == 0, "{added:?}");
             }
         }

@@ -2,11 +2,10 @@
 
 mod users;
 
-use keepline_filter::conversation::{
-    desk::Transcript,
-    upkeep::{Need, NeedResult, Progress, Step, Vector},
-};
-use keepline_filter::{Config, Filter, Host, QuestionEntry, QuestionReply, Sessions};
+use keepline_filter::admin;
+use keepline_filter::tasks::job::{Need, NeedResult, Progress, Step, Vector};
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Filter, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
 use super::upkeep::Work;
@@ -134,8 +133,8 @@ fn stored(fake: &Fake) -> Vec<(u64, String)> {
     found
 }
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 #[test]
@@ -336,20 +335,20 @@ fn removed_messages_take_their_vectors_along() {
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 80);
     embed(&filter, "m");
-    sessions(&fake).rewrite(&S, 0, None).unwrap();
+    admin::rewrite(&sessions(&fake), &S, 0, None).unwrap();
     assert_eq!(stored(&fake)[0].0, 1);
     // Other words, another vector.
-    sessions(&fake).rewrite(&S, 1, Some("Our cat is called Mia.")).unwrap();
+    admin::rewrite(&sessions(&fake), &S, 1, Some("Our cat is called Mia.")).unwrap();
     assert_eq!((stored(&fake)[0].0, stored(&fake).len()), (2, 160));
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), [""; 0]);
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
     assert_eq!(recalled(&filter, PARAPHRASE, "m"), ["Our cat is called Mia."]);
-    sessions(&fake).clear_messages(&S, None).unwrap();
+    admin::clear_messages(&sessions(&fake), &S, None).unwrap();
     assert!(stored(&fake).is_empty());
     talk(&filter, &["Our dog is called Rex."]);
     assert_eq!(embed(&filter, "m").len(), 2);
     let message = r#"{"role": "user", "content": "Our cat is called Mia."}"#.to_owned();
-    sessions(&fake).set_messages(&S, &[message], None).unwrap();
+    admin::set_messages(&sessions(&fake), &S, &[message], None).unwrap();
     assert!(stored(&fake).is_empty());
     assert_eq!(embed(&filter, "m"), ["Our cat is called Mia."]);
     let mut reset = work("recall-reset");
@@ -376,8 +375,8 @@ fn retention_takes_vectors_along() {
 #[test]
 fn what_goes_while_the_model_is_asked_gets_no_vector_back() {
     let changes: [fn(&Fake, &Filter<&Fake>); 4] = [
-        |fake, _| _ = sessions(fake).rewrite(&S, 0, None).unwrap(),
-        |fake, _| _ = sessions(fake).clear_messages(&S, None).unwrap(),
+        |fake, _| _ = admin::rewrite(&sessions(fake), &S, 0, None).unwrap(),
+        |fake, _| _ = admin::clear_messages(&sessions(fake), &S, None).unwrap(),
         |_, filter| while work("recall-reset").step(filter, "other", None).step != Step::Again {},
         |_, filter| _ = embed(filter, "n"),
     ];
@@ -405,7 +404,7 @@ fn what_is_corrected_while_the_model_is_asked_is_asked_about_once_more() {
     let mut work = work("vectors");
     let mut correct = |position| {
         let texts = texts(&begin(&filter, &mut work));
-        sessions(&fake).rewrite(&S, position, None).unwrap();
+        admin::rewrite(&sessions(&fake), &S, position, None).unwrap();
         // Whoever is at something else keeps their lease.
         let lease = ("other".into(), fake.micros.get() / 1000 + 1);
         fake.buckets.borrow_mut().get_mut("s").unwrap().leases.insert("other".into(), lease);

@@ -1,9 +1,9 @@
 //! How much of a conversation a question gets.
 
-use keepline_filter::conversation::record::{Kind, Record, Role, Tool};
-use keepline_filter::conversation::tokens;
-use keepline_filter::conversation::turns::turns;
-use keepline_filter::conversation::window::{Limits, Window, window};
+use keepline_filter::text::tokens;
+use keepline_filter::transcript::record::{Kind, Record, Role, Tool};
+use keepline_filter::transcript::turns::turns;
+use keepline_filter::window::select::{Limits, Window, window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

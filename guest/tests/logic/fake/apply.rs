@@ -1,6 +1,6 @@
 //! What each operation does to a bucket, and answers.
 
-use keepline_filter::store::*;
+use keepline_filter::contract::*;
 
 use super::{Bucket, Fake};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use keepline_filter::store::*;
+use keepline_filter::contract::*;
 
 /// How many of the newest positions a match looks at, and bytes it answers, at most.
 const MAX_NEWEST: u64 = 131_072;

@@ -8,7 +8,7 @@ mod rules;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 
-use keepline_filter::store::{Bucket as BucketId, *};
+use keepline_filter::contract::{Bucket as BucketId, *};
 
 use self::indexes::Index;
 use self::rules::assert_allowed;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use keepline_filter::store::*;
+use keepline_filter::contract::*;
 
 use super::{Bucket, Fake, apply::extent};
 

@@ -1,6 +1,7 @@
 //! What is stored of an answer: up to which limits, and what of it when something is broken or fails.
 
-use keepline_filter::{Effect, store::FailureCode};
+use keepline_filter::Effect;
+use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::fake::Fake;

@@ -1,6 +1,7 @@
 //! What is attached to a question: up to which limits, and what of it when something is broken.
 
-use keepline_filter::{Effect, store::FailureCode};
+use keepline_filter::Effect;
+use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, filter};

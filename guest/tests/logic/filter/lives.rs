@@ -1,6 +1,7 @@
 //! In which life of which session an answer lands.
 
-use keepline_filter::{Effect, store::FailureCode};
+use keepline_filter::Effect;
+use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::fake::Fake;

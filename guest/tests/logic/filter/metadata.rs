@@ -1,6 +1,7 @@
 //! What the metadata of an entry say, and what of it nobody can forge.
 
-use keepline_filter::{Effect, store::FailureCode};
+use keepline_filter::Effect;
+use keepline_filter::contract::FailureCode;
 
 use super::{S, filter};
 use crate::fake::Fake;

@@ -1,6 +1,7 @@
 //! History is summarised, and its counts add up.
 
-use keepline_filter::{Effect, store::FailureCode};
+use keepline_filter::Effect;
+use keepline_filter::contract::FailureCode;
 use serde_json::{Value, json};
 
 use super::{S, counts, filter, told};

@@ -1,14 +1,15 @@
 //! History as an operator reads it, page by page.
 
 use super::*;
+use keepline_filter::admin;
 
 /// All pages of the history, the newest record last.
-fn pages(sessions: &Sessions<&Fake>, limit: u32) -> Vec<String> {
-    let mut page = sessions.history("s", None, limit).unwrap();
+fn pages(sessions: &Context<&Fake>, limit: u32) -> Vec<String> {
+    let mut page = admin::history(sessions, "s", None, limit).unwrap();
     let mut newest_first: Vec<_> = page.entries.drain(..).rev().collect();
     while page.first > page.oldest {
         let before = page.first;
-        page = sessions.history("s", Some(before), limit).unwrap();
+        page = admin::history(sessions, "s", Some(before), limit).unwrap();
         assert_eq!(page.first + page.entries.len() as u64, before.max(page.oldest));
         newest_first.extend(page.entries.drain(..).rev());
     }
@@ -20,29 +21,29 @@ fn pages(sessions: &Sessions<&Fake>, limit: u32) -> Vec<String> {
 fn history_is_read_page_by_page_in_order_and_without_a_gap() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
+    admin::create(&sessions, "s").unwrap();
     let empty = HistoryPage { entries: vec![], first: 0, oldest: 0, next: 0 };
     for before in [None, Some(0), Some(7), Some(u64::MAX)] {
-        assert_eq!(sessions.history("s", before, 0).unwrap(), empty);
+        assert_eq!(admin::history(&sessions, "s", before, 0).unwrap(), empty);
     }
-    sessions.increment("s", "first", 1).unwrap();
+    admin::increment(&sessions, "s", "first", 1).unwrap();
     for n in 0..25_000 {
         fake.push("s", &n.to_string());
     }
     fake.rewrite("s", |first, _| *first = 100);
     let all = fake.history("s");
     let before = fake.transactions.get();
-    let page = sessions.history("s", None, 0).unwrap();
+    let page = admin::history(&sessions, "s", None, 0).unwrap();
     assert_eq!((page.first, page.oldest, page.next), (15_101, 100, 25_101));
     assert_eq!(page.entries, all[15_001..]);
-    assert_eq!(sessions.history("s", Some(25_101), 3).unwrap().entries, all[24_998..]);
-    assert_eq!(sessions.history("s", Some(102), 3).unwrap().entries, all[..2]);
+    assert_eq!(admin::history(&sessions, "s", Some(25_101), 3).unwrap().entries, all[24_998..]);
+    assert_eq!(admin::history(&sessions, "s", Some(102), 3).unwrap().entries, all[..2]);
     // One transaction a page.
     assert_eq!(fake.transactions.get() - before, 3);
     // What is still to come is no place to end at.
-    assert_eq!(sessions.history("s", Some(25_105), 3).unwrap().entries, all[24_998..]);
+    assert_eq!(admin::history(&sessions, "s", Some(25_105), 3).unwrap().entries, all[24_998..]);
     for before in [0, 7, 100] {
-        let page = sessions.history("s", Some(before), 3).unwrap();
+        let page = admin::history(&sessions, "s", Some(before), 3).unwrap();
         assert_eq!((page.entries.len(), page.first, page.oldest), (0, before, 100));
     }
     for limit in [0, 999, 9999] {
@@ -54,30 +55,30 @@ fn history_is_read_page_by_page_in_order_and_without_a_gap() {
 fn a_page_of_huge_records_is_cut_at_its_oldest_end() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    sessions.increment("s", "first", 1).unwrap();
+    admin::create(&sessions, "s").unwrap();
+    admin::increment(&sessions, "s", "first", 1).unwrap();
     for n in 0..40 {
         fake.push("s", &format!("{n:02}{}", "x".repeat(1_000_000)));
     }
-    let page = sessions.history("s", None, 0).unwrap();
+    let page = admin::history(&sessions, "s", None, 0).unwrap();
     assert_eq!((page.entries.len(), page.first), (8, 33));
     let before = fake.transactions.get();
-    let page = sessions.history("s", Some(33), 0).unwrap();
+    let page = admin::history(&sessions, "s", Some(33), 0).unwrap();
     assert!(page.entries.len() >= 4 && page.entries.last().unwrap().starts_with("31"), "{}", page.entries.len());
     assert!(fake.transactions.get() - before <= 6);
     assert!(pages(&sessions, 0) == fake.history("s"));
     // One alone may be of any size.
     fake.push("s", &"x".repeat(17_000_000));
-    assert_eq!(sessions.history("s", None, 0).unwrap().entries.len(), 1);
-    assert_eq!(sessions.history("s", Some(42), 0).unwrap().entries.len(), 1);
+    assert_eq!(admin::history(&sessions, "s", None, 0).unwrap().entries.len(), 1);
+    assert_eq!(admin::history(&sessions, "s", Some(42), 0).unwrap().entries.len(), 1);
 }
 
 #[test]
 fn history_is_told_without_a_gap_while_others_write_and_summarise() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
-    sessions.create("s").unwrap();
-    sessions.increment("s", "first", 1).unwrap();
+    admin::create(&sessions, "s").unwrap();
+    admin::increment(&sessions, "s", "first", 1).unwrap();
     for _ in 0..12_000 {
         fake.push("s", r#"{"op": "put", "key": "k"}"#);
     }

@@ -1,6 +1,7 @@
 //! Recall: what is attached of what was found, and in which words.
 
-use keepline_filter::{Config, Sessions};
+use keepline_filter::admin;
+use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
 use super::super::upkeep::Work;
@@ -124,7 +125,7 @@ fn an_edited_question_stands_before_its_answer() {
             keep(&filter, &reply(&filter, text, &format!("Well, {text}"), &asked.turn).due);
         }
         let config = Config::parse(&format!("{{\"conversation\": true, {options}}}")).unwrap();
-        Sessions::new(&fake, config).rewrite(&S, 0, Some("Our dog is called Rex.")).unwrap();
+        admin::rewrite(&Context::new(&fake, config), &S, 0, Some("Our dog is called Rex.")).unwrap();
         let asked = ask(&filter, "And?", &asking);
         keep(&filter, &reply(&filter, "And?", "No.", &asked.turn).due);
         asking["memory"] = json!({"window": false});

@@ -1,6 +1,7 @@
 //! Recall: corrections that are larger than one call of a store.
 
-use keepline_filter::conversation::desk::Transcript;
+use keepline_filter::admin;
+use keepline_filter::transcript::address::Transcript;
 use serde_json::json;
 
 use super::super::upkeep::Work;
@@ -27,10 +28,13 @@ fn a_branch_of_many_scattered_messages_is_removed_whole() {
         }
     }
     assert!(documents(&fake) > 0);
-    let first = sessions(&fake)
-        .messages(&S, &keepline_filter::conversation::messages::MessageQuery { id: Some("qa0"), ..Default::default() });
+    let first = admin::messages(
+        &sessions(&fake),
+        &S,
+        &keepline_filter::admin::messages::MessageQuery { id: Some("qa0"), ..Default::default() },
+    );
     let first = first.unwrap().messages[0].0;
-    assert_eq!(sessions(&fake).clear_messages(&S, Some(first)).unwrap(), 120);
+    assert_eq!(admin::clear_messages(&sessions(&fake), &S, Some(first)).unwrap(), 120);
     let left = everything(&fake);
     assert!(!left.contains("zebra"), "{left}");
     assert!(left.contains("tiger number 59"));
@@ -56,7 +60,7 @@ fn terms_that_nobody_has_folded_are_found_however_many() {
     let waiting = fake.buckets.borrow()["s"].logs["terms"].1.len();
     assert!(waiting > 2000, "{waiting}");
     let all = Transcript { session: "s", ..Transcript::default() };
-    sessions(&fake).rewrite(&all, 0, None).unwrap();
+    admin::rewrite(&sessions(&fake), &all, 0, None).unwrap();
     assert!(!everything(&fake).contains("zebra"));
 }
 

@@ -4,8 +4,11 @@
 mod forgotten;
 mod within;
 
-use keepline_filter::conversation::{desk::Transcript, upkeep::Step};
-use keepline_filter::{Config, Filter, Host, Sessions, store::FailureCode};
+use keepline_filter::admin;
+use keepline_filter::contract::FailureCode;
+use keepline_filter::tasks::job::Step;
+use keepline_filter::transcript::address::Transcript;
+use keepline_filter::{Config, Context, Filter, Host};
 use serde_json::{Value, json};
 
 use super::super::upkeep::Work;
@@ -46,8 +49,8 @@ fn recalled(filter: &Filter<impl Host>, metadata: &Value, question: &str) -> Vec
     passages.iter().map(|passage| passage["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn sessions(fake: &Fake) -> Sessions<&Fake> {
-    Sessions::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
+fn sessions(fake: &Fake) -> Context<&Fake> {
+    Context::new(fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap())
 }
 
 fn transcript(session: &str) -> Transcript<'_> {
@@ -130,13 +133,13 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
             let due = reply(&filter, "Our dog is called Bello.", "Well.", &asked.turn).due;
             if is_second {
                 finish(&filter, &mut Work::of(&due, "recall"));
-                sessions(&fake).rewrite(&transcript("one"), 0, None).unwrap();
+                admin::rewrite(&sessions(&fake), &transcript("one"), 0, None).unwrap();
             }
             let begin = fake.transactions.get();
             fake.before_each(move |fake, count| {
                 if count == begin + call {
                     let text = is_kept.then_some("Our dog is called Rex.");
-                    sessions(fake).rewrite(&transcript("one"), 2, text).unwrap();
+                    admin::rewrite(&sessions(fake), &transcript("one"), 2, text).unwrap();
                     let theirs = format!("{:?}", fake.buckets.borrow()["User/anna"].logs);
                     assert!(!theirs.contains("Bello"), "{theirs}");
                 }
@@ -147,7 +150,7 @@ fn whatever_is_corrected_when_is_nowhere_after_that() {
             let was_late = fake.transactions.get() < begin + call;
             *fake.hook.borrow_mut() = None;
             if was_late {
-                sessions(&fake).rewrite(&transcript("one"), 2, None).unwrap();
+                admin::rewrite(&sessions(&fake), &transcript("one"), 2, None).unwrap();
             }
             finish(&filter, &mut work("one", "recall"));
             let all = everything(&fake);
@@ -173,7 +176,7 @@ fn a_correction_that_is_interrupted_anywhere_is_none_or_is_one() {
                 fake.fail(FailureCode::Unavailable);
             }
         });
-        let done = sessions(&fake).rewrite(&transcript("one"), 0, None);
+        let done = admin::rewrite(&sessions(&fake), &transcript("one"), 0, None);
         *fake.hook.borrow_mut() = None;
         fake.works();
         for _ in 0..3 {
@@ -217,10 +220,10 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
             let sessions = sessions(&fake);
             let message = r#"{"role": "user", "content": "A parrot."}"#.to_owned();
             match what {
-                "remove" => drop(sessions.rewrite(&transcript("one"), 0, None).unwrap()),
-                "clear" => drop(sessions.clear_messages(&transcript("one"), None).unwrap()),
-                "set" => drop(sessions.set_messages(&transcript("one"), &[message], None).unwrap()),
-                _ => drop(sessions.delete("one").unwrap()),
+                "remove" => drop(admin::rewrite(&sessions, &transcript("one"), 0, None).unwrap()),
+                "clear" => drop(admin::clear_messages(&sessions, &transcript("one"), None).unwrap()),
+                "set" => drop(admin::set_messages(&sessions, &transcript("one"), &[message], None).unwrap()),
+                _ => drop(admin::delete(&sessions, "one").unwrap()),
             }
             *fake.hook.borrow_mut() = None;
             assert!(!everything(&fake).contains("Bello"), "{what} {call} {}", everything(&fake));
@@ -243,7 +246,7 @@ fn who_read_a_session_before_it_was_deleted_brings_nothing_back() {
     fake.before_each(move |fake, count| {
         // What it needs is read: of the session, then of the user.
         if count == begin + 3 {
-            sessions(fake).delete("one").unwrap();
+            admin::delete(&sessions(fake), "one").unwrap();
         }
     });
     assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Taken);
@@ -266,10 +269,10 @@ fn what_a_session_has_said_outlives_its_end_but_not_its_deletion() {
     assert_eq!(recalled(&filter, &asked, "cat?")[0], "Our cat is called Mia.");
     // To the session of that name, too: it is another one.
     assert_eq!(recalled(&filter, &of("anna", "one"), "dog?")[0], "Our dog is called Bello.");
-    sessions(&fake).rewrite(&transcript("one"), 0, None).unwrap();
+    admin::rewrite(&sessions(&fake), &transcript("one"), 0, None).unwrap();
     assert_eq!(recalled(&filter, &asked, "dog?")[0], "Our dog is called Bello.");
     assert!(!everything(&fake).contains("Mia"));
-    sessions(&fake).delete("one").unwrap();
+    admin::delete(&sessions(&fake), "one").unwrap();
     assert!(!everything(&fake).contains("Bello"));
     assert_eq!(recalled(&filter, &asked, "dog?"), [""; 0]);
 }
@@ -306,7 +309,7 @@ fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
     let begin = fake.transactions.get();
     fake.before_each(move |fake, count| {
         if count == begin + 3 {
-            assert_eq!(sessions(fake).forget_user("anna").unwrap().remaining, 0);
+            assert_eq!(admin::forget_user(&sessions(fake), "anna").unwrap().remaining, 0);
         }
     });
     assert_eq!(work("one", "recall").step(&filter, "h", None).step, Step::Ended);
@@ -401,7 +404,7 @@ fn a_session_is_deleted_whole_also_where_no_conversations_are_kept() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
-    Sessions::new(&fake, Config::parse("{}").unwrap()).delete("one").unwrap();
+    admin::delete(&Context::new(&fake, Config::parse("{}").unwrap()), "one").unwrap();
     assert_eq!(recalled(&filter, &of("anna", "two"), "dog?"), [""; 0]);
     assert!(!everything(&fake).contains("Bello"));
 }

@@ -1,6 +1,7 @@
 //! Embeddings with recall over all of a user's sessions, where the work takes both buckets.
 
 use super::*;
+use keepline_filter::admin;
 
 const OPTIONS: &str = r#""recall": "user", "summaries": false, "recall_vectors": true"#;
 
@@ -58,15 +59,15 @@ fn what_shares_no_word_is_found_in_another_session_and_goes_with_its_message() {
     talk(&filter, "two", "one thing more", "n");
     assert_eq!(recalled(&filter, PARAPHRASE, "n")["passages"][0]["text"], "Our dog is called Bello.");
 
-    let sessions = Sessions::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    let sessions = Context::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
     let before = stored(&fake);
     let one = Transcript { session: "one", ..Transcript::default() };
-    sessions.rewrite(&one, 0, None).unwrap();
+    admin::rewrite(&sessions, &one, 0, None).unwrap();
     assert_eq!(stored(&fake), before - 1);
     assert_eq!(recalled(&filter, PARAPHRASE, "n"), Value::Null);
-    sessions.delete("two").unwrap();
+    admin::delete(&sessions, "two").unwrap();
     assert_eq!(stored(&fake), 1);
-    while sessions.forget_user("anna").unwrap().remaining > 0 {}
+    while admin::forget_user(&sessions, "anna").unwrap().remaining > 0 {}
     assert_eq!(stored(&fake), 0);
 }
 
@@ -80,8 +81,8 @@ fn a_vector_of_what_is_removed_meanwhile_is_not_kept() {
     // It cuts what nobody has cut before.
     let asked = begin(&filter, &mut work);
     assert_eq!(texts(&asked), ["Our dog is called Bello.", "Well."]);
-    let sessions = Sessions::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
-    sessions.rewrite(&Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
+    let sessions = Context::new(&fake, Config::parse(&format!("{{\"conversation\": true, {OPTIONS}}}")).unwrap());
+    admin::rewrite(&sessions, &Transcript { session: "one", ..Transcript::default() }, 0, None).unwrap();
     let late = work.go_on(&filter, "h", Some(vectors("m", &texts(&asked))));
     assert_eq!((late.step, stored(&fake)), (Step::Again, 0));
     assert!(fake.buckets.borrow().values().all(|bucket| bucket.leases.is_empty()));

@@ -1,6 +1,7 @@
 //! A user who is forgotten while others are at work: nothing is recalled of what is deleted.
 
 use super::*;
+use keepline_filter::admin;
 
 const DOG: &str = "Our dog is called Bello.";
 const CAT: &str = "Our cat is called Mia.";
@@ -44,7 +45,7 @@ fn who_copies_before_any_call_leaves_nothing_of_what_is_deleted_even_if_they_com
                     talk(&super::super::super::filter(fake, OPTIONS), "anna", "back", "Our bird is called Bo.");
                 }
             });
-            let done = sessions(&fake).forget_user("anna").unwrap();
+            let done = admin::forget_user(&sessions(&fake), "anna").unwrap();
             *fake.hook.borrow_mut() = None;
             assert!(fake.transactions.get() > begin);
             let is_there = |session: &str| fake.buckets.borrow().contains_key(session);
@@ -55,7 +56,7 @@ fn who_copies_before_any_call_leaves_nothing_of_what_is_deleted_even_if_they_com
                 finish(&filter(&fake, OPTIONS), &mut work("back", "recall"));
                 assert_eq!(recalled(&filter(&fake, OPTIONS), &of("anna", "new"), "bird?")[0], "Our bird is called Bo.");
             }
-            while sessions(&fake).forget_user("anna").unwrap().remaining > 0 {}
+            while admin::forget_user(&sessions(&fake), "anna").unwrap().remaining > 0 {}
             assert_eq!(fake.buckets.borrow()["User/anna"].maps["user"].len(), 2);
         }
     }
@@ -69,7 +70,7 @@ fn who_is_at_work_when_they_are_forgotten_brings_nothing_back() {
         let begin = fake.transactions.get();
         fake.before_each(move |fake, count| {
             if count == begin + call {
-                while sessions(fake).forget_user("anna").unwrap().remaining > 0 {}
+                while admin::forget_user(&sessions(fake), "anna").unwrap().remaining > 0 {}
             }
         });
         copy(&fake);

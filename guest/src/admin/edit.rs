@@ -1,0 +1,277 @@
+//! Rewrites or removes messages of a transcript, and clears whole branches.
+//!
+//! Promises that threads stay connected and that recall, the summary and a title made from the old words go with them. A rewritten
+//! message keeps its position.
+
+use crate::admin::sessions::read_bucket;
+use crate::answer::turn_records;
+use crate::context::Context;
+use crate::contract::{Expectation, Host, Opening, Operation, Span, Status, Transaction};
+use crate::entry::session_problem::{
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
+};
+use crate::options::conversation::Options;
+use crate::recall::invalidate::{Fate, remove_copies, remove_passages};
+use crate::recall::{invalidate, remove};
+use crate::store;
+use crate::store::{Found, Outcomes};
+use crate::tasks::checkpoint::unchanged;
+use crate::text::quoting::repr;
+use crate::transcript::address::{TRANSCRIPT_EXTENT, Transcript, TranscriptAddress};
+use crate::transcript::record::{Kind, Record};
+use crate::transcript::schema::{
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
+    UNTITLED, number,
+};
+use crate::transcript::skip_counters::COUNTERS;
+use crate::transcript::summary::Summary;
+use crate::transcript::thread::Branches;
+use crate::transcript::{sanitize, title};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+
+/// Records of a branch that are looked for, and changed, at a time.
+const READ_RECORDS: u32 = 1000;
+
+const CHANGED_RECORDS: usize = 100;
+
+const READ_BYTES: u64 = 8 << 20;
+
+/// What there is once, the summary among it.
+const SESSION_BYTES: u64 = 1 << 20;
+
+/// Put other words in a message's place; none: remove it. How many were changed: one, or none that is removed already.
+pub fn rewrite(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    position: u64,
+    content: Option<&str>,
+) -> SessionResult<u64> {
+    let at = transcript.address()?;
+    match edit_messages(context, &at, &[position], content)? {
+        Edit { looked: 0, .. } => Err(at.no_message(position)),
+        Edit { changed: 0, .. } if content.is_some() => Err(at.no_message(position)),
+        Edit { changed, .. } => Ok(changed),
+    }
+}
+
+/// Remove all messages, or a branch: those from a position on that go on from there. How many.
+pub fn clear_messages(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    branch: Option<u64>,
+) -> SessionResult<u64> {
+    let at = transcript.address()?;
+    let Some(from) = branch else { return clear_transcript(context, &at) };
+    let mut members = clear_branch(context, &at, from)?;
+    if members.is_empty() {
+        return Err(at.no_message(from));
+    }
+    let mut count = 0;
+    while !members.is_empty() {
+        let newest = members.split_off(members.len().saturating_sub(CHANGED_RECORDS));
+        let mut rest = &*newest;
+        while let Some((last, _)) = rest.split_last() {
+            let done = edit_messages(context, &at, rest, None)?;
+            count += done.changed;
+            // Retention may have taken the rest.
+            let looked = if done.looked == 0 { rest.len() } else { done.looked };
+            rest = rest.get(..rest.len().saturating_sub(looked)).unwrap_or_default();
+            let _ = last;
+        }
+    }
+    Ok(count)
+}
+
+fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<u64> {
+    for _ in 0..TRIES {
+        let once = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }];
+        let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
+        let mut once = store_result(at.session, outcomes.once())?;
+        let (owner, revision) = (once.take(OWNER), once.take(REVISION));
+        let revision = revision.as_deref();
+        remove_copies(context, at.session, &life, owner.as_deref(), number(revision), Fate::Replaced)?;
+        let gone = [HEAD, TOTAL, BYTES, SUMMARY, TITLE, TITLE_OF, UNTITLED, invalidate::ONCE];
+        let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
+        let mut operations = vec![
+            TRANSCRIPT_EXTENT,
+            Operation::ResetLog { log: TRANSCRIPT, records: &[] },
+            Operation::ResetMap { map: MESSAGES, entries: &[] },
+            Operation::ResetMap { map: BRANCHES, entries: &[] },
+            Operation::ResetMap { map: RESULTS, entries: &[] },
+            Operation::Remove { map: SESSION, keys: &gone },
+            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+        ];
+        operations.extend(remove::RESET_PASSAGES);
+        let (bucket, opening) = (at.bucket(), Opening::life(&life));
+        let expectations = [unchanged(REVISION, revision)];
+        let cleared = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let receipt = store_result(at.session, store::transact(&context.host, &cleared))?;
+        if receipt.status == Status::Unmet {
+            continue;
+        }
+        check_status(at.session, receipt.status)?;
+        let count = store_result(at.session, Outcomes::of(receipt).records())?.extent.length;
+        store_result(at.session, remove::drop_orphans(&context.host, bucket))?;
+        return Ok(count);
+    }
+    Err(conflict(at.session))
+}
+
+/// The positions of a message and of all that goes on from it, ascending. None: there is no such message.
+fn clear_branch(context: &Context<impl Host>, at: &TranscriptAddress<'_>, from: u64) -> SessionResult<Vec<u64>> {
+    let mut members: Vec<u64> = Vec::new();
+    let (mut position, mut life) = (from, String::new());
+    loop {
+        let operations = [
+            Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
+            Operation::ReadAt { log: TRANSCRIPT, position, count: READ_RECORDS, max_bytes: READ_BYTES },
+        ];
+        let opening = if life.is_empty() { Opening::ANY } else { Opening::life(&life) };
+        let (incarnation, mut outcomes) = read_bucket(context, at.session, at.bucket(), opening, &operations)?;
+        if life.is_empty() {
+            life = incarnation;
+        }
+        let branches = Branches::of(&store_result(at.session, outcomes.readable())?);
+        let run = store_result(at.session, outcomes.records())?;
+        if run.records.is_empty() || (position == from && run.first != from) {
+            return Ok(members);
+        }
+        for (here, text) in (run.first..).zip(&run.records) {
+            let after = Record::parse(text).and_then(|record| record.after).or_else(|| branches.after(here));
+            let before = after.or(here.checked_sub(1));
+            let is_one = here == from || before.is_some_and(|before| members.binary_search(&before).is_ok());
+            if is_one {
+                members.push(here);
+            }
+        }
+        position = run.first + run.records.len() as u64;
+        if position >= run.extent.next() {
+            return Ok(members);
+        }
+    }
+}
+
+/// Change some messages, as many of the newest of them as can be read at once.
+fn edit_messages(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    positions: &[u64],
+    content: Option<&str>,
+) -> SessionResult<Edit> {
+    let spans: Vec<Span> = positions.iter().rev().map(|&position| Span { position, count: 1 }).collect();
+    for _ in 0..TRIES {
+        let operations = [
+            TRANSCRIPT_EXTENT,
+            Operation::GetSome {
+                map: SESSION,
+                keys: &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::ONCE],
+                max_bytes: SESSION_BYTES,
+            },
+            Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: READ_BYTES },
+        ];
+        let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
+        let extent = store_result(at.session, outcomes.records())?.extent;
+        let once = match store_result(at.session, outcomes.entries())? {
+            Found::Entries(found) => found.entries,
+            Found::Oversize { .. } => return Err(conflict(at.session)),
+        };
+        let runs = store_result(at.session, outcomes.spans())?;
+        let of = |key: &str| once.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
+        let (summary, title, revision) = (of(SUMMARY), of(TITLE), of(REVISION));
+        let origin = title::Origin::of(of(TITLE_OF), title.unwrap_or_default());
+        let is_settled = of(UNTITLED) == Some(title::SETTLED);
+
+        let options = context.config.conversation.as_deref();
+        let default = Options::default();
+        let options = options.unwrap_or(&default);
+        let (mut texts, mut results, mut is_title) = (Vec::new(), Vec::new(), false);
+        let (mut before, mut after, mut lowest) = (0, 0, u64::MAX);
+        for (position, text) in runs.iter().filter_map(|run| Some((run.first, run.records.first()?))) {
+            let Some(mut record) = Record::parse(text) else {
+                let message = format!("Message at position {position} of session {} can't be read", repr(at.session));
+                return Err(SessionProblem::new(Code::InvalidValue, message));
+            };
+            if record.is_removed() {
+                continue;
+            }
+            results.extend(record.tool.as_ref().and_then(|tool| tool.whole.as_deref()).map(ToOwned::to_owned));
+            is_title |= title.is_some_and(|title| origin.is_of(title, &record, is_settled));
+            match content {
+                Some(content) => edit(options, &mut record, content),
+                None => record.remove(),
+            }
+            let new = record.write();
+            before += text.len();
+            after += new.len();
+            lowest = lowest.min(position);
+            texts.push((position, new));
+        }
+        let done = Edit { looked: runs.len(), changed: texts.len() as u64 };
+        if texts.is_empty() {
+            return Ok(done);
+        }
+        let records: Vec<(u64, &str)> = texts.iter().map(|(position, text)| (*position, &**text)).collect();
+        let results: Vec<&str> = results.iter().map(String::as_str).collect();
+        let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
+        let reach = summary.and_then(|entry| Summary::all(entry).iter().map(|summary| summary.to).max());
+        let is_covered = reach.is_some_and(|to| to >= lowest) || (summary.is_some() && reach.is_none());
+        let gone = [(is_covered, SUMMARY), (is_title, TITLE), (is_title, TITLE_OF), (is_title, UNTITLED)];
+        let gone: Vec<&str> = gone.into_iter().filter(|(is_gone, _)| *is_gone).map(|(_, key)| key).collect();
+        let changed: Vec<u64> = texts.iter().map(|(position, _)| *position).collect();
+        let owner = of(OWNER).filter(|_| at.node.is_none());
+        remove_copies(context, at.session, &life, owner, number(revision), Fate::Changed(&changed))?;
+        let recalled = remove_passages(context, at, &life, of(invalidate::ONCE), &changed)?;
+        let operations = [
+            Operation::Rewrite { log: TRANSCRIPT, records: &records },
+            Operation::Remove { map: RESULTS, keys: &results },
+            Operation::Remove { map: SESSION, keys: &gone },
+            Operation::Increment { map: SESSION, key: BYTES, amount },
+            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+        ];
+        let expectations = [
+            unchanged(REVISION, revision),
+            unchanged(invalidate::ONCE, recalled.as_deref()),
+            unchanged(SUMMARY, summary),
+            unchanged(TITLE, title),
+            Expectation::Log { log: TRANSCRIPT, first: Some(extent.first), next: None },
+        ];
+        let (bucket, opening) = (at.bucket(), Opening::life(&life));
+        let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+        let receipt = store::transact(&context.host, &transaction);
+        match receipt.map_err(|failure| store_problem(at.session, &failure))?.status {
+            Status::Unmet => {}
+            status => return check_status(at.session, status).map(|()| done),
+        }
+    }
+    Err(conflict(at.session))
+}
+
+struct Edit {
+    /// How many of the newest positions were read.
+    looked: usize,
+    changed: u64,
+}
+
+/// Other words in a record, by the rules of those that are stored. What else tells of the old ones goes.
+fn edit(options: &Options, record: &mut Record<'_>, content: &str) {
+    let is_answer = record.role != crate::transcript::record::Role::User;
+    let taken = sanitize::clean_text(options, content, is_answer);
+    let mut new = record.clone();
+    (new.raw, new.metadata, new.parts, new.tokens, new.truncated) = (None, None, None, None, taken.is_cut);
+    if let Some(tool) = &mut new.tool {
+        (tool.whole, tool.error) = (None, None);
+    }
+    let text = taken.text.into_owned();
+    match &mut new.tool {
+        Some(tool) if record.kind == Kind::ToolCall => tool.arguments = Some(text.into()),
+        _ => (new.content, new.parts) = (text.into(), taken.parts.map(Into::into)),
+    }
+    // The weight is for ever: where the window begins depends on it. What fits is told by the tokens.
+    let weight = new.weight;
+    let mut weighed = turn_records::weigh(new);
+    weighed.tokens = Some(weighed.weight).filter(|tokens| *tokens != weight).map(|all| all - weighed.attached());
+    weighed.weight = weight;
+    *record = weighed;
+}

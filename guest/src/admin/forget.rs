@@ -1,0 +1,299 @@
+//! Forgets a user: deletes their sessions, nodes, values and copies, a batch per call.
+//!
+//! Promises that an answer in flight stores nothing for a user forgotten meanwhile: the tombstone is written first, and each
+//! registration expects the tombstone that its question saw. A user who comes back during the call is kept for the next one.
+
+use crate::admin::delete::remove_bucket;
+use crate::context::Context;
+use crate::contract::{
+    Bucket, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, Receipt, Status,
+    Transaction, VALUES,
+};
+use crate::entry::session_problem::{SessionResult, store_problem};
+use crate::options::config::{KEYS_BYTES, MAX_KEYS};
+use crate::recall::{copies, remove};
+use crate::store;
+use crate::store::{Found, Outcomes};
+use crate::text::ids::is_session;
+use crate::text::timestamp;
+use crate::transcript::schema::{OWNER, SESSION};
+use crate::users::registry::{ACTIVITY, FORGOTTEN, NODES, SESSIONS, USER, valid_user};
+use crate::users::{activity_log, registry};
+
+/// What one call deletes: sessions, and nodes.
+const BATCH: usize = 32;
+
+/// Of the map of what there is once of a user: when nothing of them was left.
+const ERASED: &str = "erased";
+
+/// How often to look again at what was registered meanwhile, and at how many of that.
+const TRIES: u32 = 8;
+
+const ANEW: u64 = 1000;
+
+const ANEW_BYTES: u64 = 1 << 20;
+
+/// How far a user is forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserForgotten {
+    /// Deleted by this call.
+    pub sessions: u64,
+    /// Deleted by this call.
+    pub nodes: u64,
+    /// Entries that are left in the user's lists.
+    pub remaining: u64,
+}
+
+/// What leaves the user's lists.
+struct Gone {
+    sessions: Vec<Entry>,
+    nodes: Vec<Entry>,
+}
+
+/// Forget a user, a batch of sessions and nodes at a time.
+pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<UserForgotten> {
+    let name = valid_user(user)?;
+    forget_batch(context, &name).map_err(|failure| store_problem(&name, &failure))
+}
+
+fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
+    let (stamp, before) = next_stamp(context, name)?;
+    let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
+    // What the index has of them are numbers, which go in the end.
+    let [passages, terms, vectors] = remove::RESET_PASSAGES;
+    let operations = [
+        Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
+        Operation::ResetMap { map: VALUES, entries: &[] },
+        Operation::ResetLog { log: ACTIVITY, records: &[] },
+        passages,
+        terms,
+        vectors,
+        page(NODES),
+        page(SESSIONS),
+    ];
+    let expectations = [registry::unforgotten(before.as_deref())];
+    let receipt = of_bucket(context, name, Opening::Create { time_to_live: None }, &expectations, &operations)?;
+    if receipt.status == Status::Unmet {
+        // Somebody else has just begun: this one is called again.
+        return Ok(UserForgotten { remaining: 1, ..UserForgotten::default() });
+    }
+    let mut outcomes = applied(receipt)?;
+    for _ in 0..2 {
+        outcomes.changed()?;
+    }
+    // Whatever is registered or noted from here on moves it.
+    let mut next = outcomes.extent()?.next();
+    for _ in 0..2 {
+        outcomes.extent()?;
+    }
+    outcomes.changed()?;
+    let (mut nodes, mut sessions) = (outcomes.keys()?.keys, outcomes.keys()?.keys);
+    // Stores give about as many as they are asked for.
+    nodes.truncate(BATCH);
+    sessions.truncate(BATCH);
+    let mut done = UserForgotten::default();
+    let get = |map, keys| Operation::GetSome { map, keys, max_bytes: KEYS_BYTES };
+    let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
+    let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
+    let mut outcomes = applied(of_bucket(context, name, Opening::LOOK, &[], &operations)?)?;
+    let (Found::Entries(nodes), Found::Entries(sessions)) = (outcomes.entries()?, outcomes.entries()?) else {
+        return Err(Failure::out_of_turn());
+    };
+    let mut gone = Gone { sessions: Vec::new(), nodes: Vec::new() };
+    let mut broken = None;
+    // One that can't be read keeps no other: it stays in the lists, and is told in the end.
+    let mut is_gone = |name: &str, looked: Result<(), Failure>| match looked {
+        Err(failure) if failure.code == FailureCode::WrongType => {
+            broken.get_or_insert_with(|| (name.to_owned(), failure));
+            Ok(false)
+        }
+        looked => looked.map(|()| true),
+    };
+    // Nodes first: whose they are, their session may know.
+    for node in nodes.entries {
+        if is_gone(&node.text, forget_node(context, name, &node, &mut done))? {
+            gone.nodes.push(node);
+        }
+    }
+    for session in sessions.entries {
+        if is_gone(&session.key, forget_session(context, name, &session, &mut done))? {
+            gone.sessions.push(session);
+        }
+    }
+    for _ in 0..TRIES {
+        if let Some(remaining) = unlist(context, name, &gone, &expected(&stamp, next))? {
+            done.remaining = remaining;
+            break;
+        }
+        // They came back: that stays in the lists, for the next call. Or somebody else forgets them.
+        done.remaining = 1;
+        next = keep_what_came_back(context, name, &mut gone, next)?;
+    }
+    if let Some((session, failure)) = broken {
+        let message = format!(
+            "Session {session} can't be read (its {} has the wrong type), so nobody knows whose it is. Delete it, then \
+                 forget the user again; their other sessions were dealt with",
+            failure.subject
+        );
+        return Err(Failure { message, ..failure });
+    }
+    if done.remaining == 0 {
+        let operations = [
+            Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
+            Operation::Put { map: USER, key: ERASED, text: &stamp },
+        ];
+        // Unless somebody forgets them anew, or they came back: that is for the next call.
+        let receipt = of_bucket(context, name, Opening::Replace, &expected(&stamp, next), &operations)?;
+        done.remaining = u64::from(receipt.status == Status::Unmet);
+    }
+    Ok(done)
+}
+
+/// When they are forgotten: later than whoever did that before, whatever the clocks say, for what is expected of a
+/// tombstone depends on no two being the same. And what the one before says.
+fn next_stamp(context: &Context<impl Host>, name: &str) -> Result<(String, Option<String>), Failure> {
+    let before = store::text_of(&context.host, registry::user_bucket(name), USER, FORGOTTEN)?;
+    let after = before.as_deref().and_then(timestamp::micros_of).map_or(0, |before| before.saturating_add(1));
+    Ok((timestamp::timestamp(context.host.now_micros().max(after)), before))
+}
+
+/// Take what is gone from the user's lists, and count what is left. None: it is not as expected.
+fn unlist<'g>(
+    context: &Context<impl Host>,
+    name: &str,
+    gone: &'g Gone,
+    expectations: &[Expectation<'_>],
+) -> Result<Option<u64>, Failure> {
+    let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
+    let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
+    let count = |map| Operation::PageKeys { map, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+    // What was copied since the tombstone is of what is gone, too.
+    let [passages, terms, vectors] = remove::RESET_PASSAGES;
+    let operations = [
+        Operation::Remove { map: NODES, keys: &nodes },
+        Operation::Remove { map: SESSIONS, keys: &sessions },
+        count(NODES),
+        count(SESSIONS),
+        count(VALUES),
+        copies::RAISE_REVISION,
+        copies::RESET_COPY_STATES,
+        passages,
+        terms,
+        vectors,
+    ];
+    let receipt = of_bucket(context, name, Opening::LOOK, expectations, &operations)?;
+    if receipt.status == Status::Unmet {
+        return Ok(None);
+    }
+    let mut outcomes = applied(receipt)?;
+    for _ in 0..2 {
+        outcomes.changed()?;
+    }
+    let mut remaining = 0;
+    for _ in 0..3 {
+        let page = outcomes.keys()?;
+        remaining += page.keys.len() as u64 + u64::from(!page.cursor.is_empty());
+    }
+    Ok(Some(remaining))
+}
+
+/// Whatever was registered since a position is not gone; where the list stands now.
+fn keep_what_came_back(context: &Context<impl Host>, name: &str, gone: &mut Gone, since: u64) -> Result<u64, Failure> {
+    let (log, end) = (ACTIVITY, LogEnd::Newest);
+    let read = [Operation::Read { log, end, max_records: ANEW, max_bytes: ANEW_BYTES }];
+    let run = applied(of_bucket(context, name, Opening::LOOK, &[], &read)?)?.records()?;
+    let back: Vec<String> = run.records.iter().filter_map(|record| activity_log::session_of(record)).collect();
+    let is_known = run.first <= since.max(run.extent.first) && back.len() == run.records.len();
+    gone.sessions.retain(|entry| is_known && !back.contains(&entry.key));
+    gone.nodes.retain(|entry| is_known && !back.contains(&entry.text));
+    Ok(run.extent.next())
+}
+
+/// Delete a node if it is this user's: by its own owner or, without one, by that of its session, if that is there.
+fn forget_node(
+    context: &Context<impl Host>,
+    user: &str,
+    Entry { key: node, text: session }: &Entry,
+    done: &mut UserForgotten,
+) -> Result<(), Failure> {
+    if !is_session(node) || !is_session(session) {
+        return Ok(());
+    }
+    let own = owner_of(context, Bucket { kind: BucketKind::Node, name: node })?;
+    let owner = if own.is_some() { own } else { owner_of(context, Bucket::session(session))? };
+    if owner.is_none_or(|owner| owner == user) {
+        done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
+    }
+    Ok(())
+}
+
+/// Delete a session, and its nodes, if it is this user's, or about to be.
+fn forget_session(
+    context: &Context<impl Host>,
+    user: &str,
+    Entry { key: session, text: entry }: &Entry,
+    done: &mut UserForgotten,
+) -> Result<(), Failure> {
+    if !is_session(session) {
+        return Ok(());
+    }
+    let operations = [
+        Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 },
+        Operation::PageKeys { map: NODES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES },
+    ];
+    let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
+    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+    let mut receipt = store::transact(&context.host, &look)?;
+    if !receipt.is_applied() {
+        return Ok(());
+    }
+    let life = std::mem::take(&mut receipt.incarnation);
+    let mut outcomes = Outcomes::of(receipt);
+    let Found::Entries(owner) = outcomes.entries()? else { return Ok(()) };
+    let is_theirs = match owner.entries.first() {
+        Some(owner) => owner.text == user,
+        None => owner.unreadable.is_empty() && activity_log::is_about(entry, &life),
+    };
+    if !is_theirs {
+        return Ok(());
+    }
+    for node in outcomes.keys()?.keys.iter().filter(|node| is_session(node)) {
+        done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
+    }
+    let life = Some(&*life).filter(|life| !life.is_empty());
+    done.sessions += u64::from(remove_bucket(context, BucketKind::Session, session, life)?);
+    Ok(())
+}
+
+fn owner_of(context: &Context<impl Host>, bucket: Bucket<'_>) -> Result<Option<String>, Failure> {
+    store::text_of(&context.host, bucket, SESSION, OWNER)
+}
+
+fn of_bucket(
+    context: &Context<impl Host>,
+    name: &str,
+    opening: Opening<'_>,
+    expectations: &[Expectation<'_>],
+    operations: &[Operation<'_>],
+) -> Result<Receipt, Failure> {
+    store::transact(
+        &context.host,
+        &Transaction { bucket: registry::user_bucket(name), opening, expectations, operations },
+    )
+}
+
+fn borrowed(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {
+    if receipt.is_applied() { Ok(Outcomes::of(receipt)) } else { Err(Failure::out_of_turn()) }
+}
+
+/// Nobody has begun to forget them since, and nothing was registered or noted.
+fn expected(stamp: &str, next: u64) -> [Expectation<'_>; 2] {
+    [
+        Expectation::Equal { map: USER, key: FORGOTTEN, text: stamp },
+        Expectation::Log { log: ACTIVITY, first: None, next: Some(next) },
+    ]
+}

@@ -1,0 +1,195 @@
+//! Finds the lines of a message that contain a text, with lines around them.
+
+use crate::admin::messages::{CONTAINS_MAX, place, whole_text};
+use crate::context::Context;
+use crate::contract::Host;
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::text::truncate::up_to;
+use crate::transcript::address::Transcript;
+
+/// Lines that hold the text.
+const LIMIT: u32 = 100;
+
+const LIMIT_MAX: u32 = 1000;
+
+const CONTEXT_MAX: u32 = 20;
+
+/// Bytes of a line that are shown, and how many of them stand before the text.
+const LINE_BYTES: usize = 2000;
+
+const BEFORE_BYTES: usize = 500;
+
+/// Bytes of all lines: more than one of them comes to with all its context.
+const PAGE_BYTES: usize = 256 << 10;
+
+/// Which lines are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineQuery<'a> {
+    /// With this in them.
+    pub text: &'a str,
+    /// Whether ASCII letters match in either case.
+    pub ignore_case: bool,
+    /// So many lines before and after each; no more than 20.
+    pub context: u32,
+    /// From this line on; 0 and 1: the first.
+    pub from: u64,
+    /// At most so many that hold the text; 0: 100.
+    pub limit: u32,
+}
+
+/// A line of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// From 1.
+    pub number: u64,
+    /// Whether it holds the text.
+    pub is_match: bool,
+    /// Of a long one the part around the text.
+    pub text: String,
+    /// Where in the message that begins, in characters.
+    pub offset: u64,
+    /// Whether there is more of the line.
+    pub is_cut: bool,
+}
+
+/// Lines in the order of the message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundLines {
+    /// Each once.
+    pub lines: Vec<Line>,
+    /// Where to go on, as `from`; none: there are no more.
+    pub next: Option<u64>,
+}
+
+/// The lines of a message that hold a text.
+pub fn find_lines(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    position: u64,
+    query: &LineQuery<'_>,
+) -> SessionResult<FoundLines> {
+    if !(1..=CONTAINS_MAX).contains(&query.text.len()) || query.text.contains(['\n', '\r']) {
+        let message = format!("What is searched for must be a text of 1 to {CONTAINS_MAX} bytes on one line");
+        return Err(SessionProblem::new(Code::InvalidValue, message));
+    }
+    Ok(query.find(&whole_text(context, &transcript.address()?, position)?))
+}
+
+impl LineQuery<'_> {
+    fn find(&self, text: &str) -> FoundLines {
+        let limit = if self.limit == 0 { LIMIT } else { self.limit.min(LIMIT_MAX) };
+        let context = self.context.min(CONTEXT_MAX);
+        let mut found = FoundLines::default();
+        let (mut count, mut after, mut bytes) = (0, 0, 0);
+        // Lines that are shown if the text comes soon enough.
+        let mut before: Vec<Line> = Vec::new();
+        let mut offset = 0;
+        for (number, raw) in (1..).zip(text.split_inclusive('\n')) {
+            let begins = offset;
+            offset += raw.chars().count() as u64;
+            if number < self.from {
+                continue;
+            }
+            let raw = raw.strip_suffix('\n').unwrap_or(raw);
+            let at = place(raw, self.text, self.ignore_case);
+            let line = shown(number, raw.strip_suffix('\r').unwrap_or(raw), at, begins);
+            if at.is_none() && after == 0 {
+                if before.len() >= context as usize && !before.is_empty() {
+                    before.remove(0);
+                }
+                if context > 0 {
+                    before.push(line);
+                }
+                continue;
+            }
+            before.push(line);
+            let more: usize = before.iter().map(|line| line.text.len()).sum();
+            if (at.is_some() && count == limit) || (bytes + more > PAGE_BYTES && count > 0) {
+                // With the lines before it, which were not shown.
+                found.next = before.first().map(|line| line.number);
+                break;
+            }
+            bytes += more;
+            found.lines.append(&mut before);
+            (count, after) = if at.is_some() { (count + 1, context) } else { (count, after - 1) };
+        }
+        found
+    }
+}
+
+/// A line as it is shown: `at` is where the text stands in it.
+fn shown(number: u64, line: &str, at: Option<usize>, offset: u64) -> Line {
+    let mut start = at.filter(|_| line.len() > LINE_BYTES).map_or(0, |at| at.saturating_sub(BEFORE_BYTES));
+    while !line.is_char_boundary(start) {
+        start -= 1;
+    }
+    let (skipped, rest) = line.split_at_checked(start).unwrap_or_default();
+    let text = up_to(rest, LINE_BYTES, usize::MAX);
+    Line {
+        number,
+        is_match: at.is_some(),
+        text: text.to_owned(),
+        offset: offset + skipped.chars().count() as u64,
+        is_cut: text.len() < line.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(found: &FoundLines) -> Vec<(u64, bool)> {
+        found.lines.iter().map(|line| (line.number, line.is_match)).collect()
+    }
+
+    #[test]
+    fn lines_come_once_with_what_is_around_them() {
+        let text = "a\nb\nX1\r\nc\nX2\nd\ne\nf\nx3";
+        let query = LineQuery { text: "X", context: 1, ..LineQuery::default() };
+        let found = query.find(text);
+        assert_eq!(numbers(&found), [(2, false), (3, true), (4, false), (5, true), (6, false)]);
+        assert_eq!((&*found.lines[1].text, found.lines[1].offset, found.next), ("X1", 4, None));
+        let either = LineQuery { ignore_case: true, context: 0, ..query }.find(text);
+        assert_eq!(numbers(&either), [(3, true), (5, true), (9, true)]);
+        for (empty, from) in [("", 0), ("\n\n", 0), (text, 6), (text, u64::MAX)] {
+            assert_eq!(LineQuery { from, ..query }.find(empty), FoundLines::default());
+        }
+    }
+
+    #[test]
+    fn pages_go_on_where_they_ended_and_no_match_is_missed() {
+        let text: String =
+            (1..=400).map(|number| format!("{}{number}\n", ["-", "é"][usize::from(number % 7 == 0)])).collect();
+        let long: String = (1..=400).map(|_| ["é".repeat(999), "\n".into()].concat()).collect();
+        for (text, wanted) in [(&text, 400 / 7), (&long, 400)] {
+            for (limit, context) in [(1, 0), (3, 2), (1000, 20), (0, 3)] {
+                let mut query = LineQuery { text: "é", limit, context, ..LineQuery::default() };
+                let (mut found, mut pages) = (Vec::new(), 0);
+                loop {
+                    let page = query.find(text);
+                    assert!(page.lines.iter().map(|line| line.text.len()).sum::<usize>() <= PAGE_BYTES);
+                    found.extend(page.lines.iter().filter(|line| line.is_match).map(|line| line.number));
+                    pages += 1;
+                    let Some(next) = page.next else { break };
+                    assert!(next > query.from);
+                    query.from = next;
+                }
+                assert!(pages > 1 || limit == 1000 || limit == 0, "{pages}");
+                assert_eq!(found.len(), wanted, "limit {limit}, context {context}");
+                assert!(found.is_sorted_by(|one, other| one < other));
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_long_line_there_is_the_part_with_the_text() {
+        let line = ["é".repeat(5000), "needle".into(), "ü".repeat(5000)].concat();
+        let text = ["first\n", &line].concat();
+        let found = LineQuery { text: "needle", ..LineQuery::default() }.find(&text);
+        let line = &found.lines[0];
+        assert!(line.is_cut && line.text.len() <= LINE_BYTES && line.text.contains("éneedleü"));
+        let part: String =
+            text.chars().skip(usize::try_from(line.offset).unwrap()).take(line.text.chars().count()).collect();
+        assert_eq!(part, line.text);
+    }
+}

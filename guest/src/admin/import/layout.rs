@@ -1,0 +1,329 @@
+//! Lays imported messages out as records: turns, branches, ids, and results paired with their calls.
+
+use keepline_json as json;
+use std::collections::HashSet;
+
+use crate::admin::import::chat_form::Converter;
+use crate::admin::import::sanitize::take_in;
+use crate::answer::turn_records;
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::options::conversation::Options;
+use crate::text::ids::token;
+use crate::text::json_values::integer;
+use crate::text::quoting::repr;
+use crate::text::timestamp;
+use crate::transcript::record::{Kind, Record, Role, is_asked};
+use crate::transcript::thread::Branches;
+use crate::transcript::turn_id::{own_key, turn_id};
+
+/// Of the name of a source.
+const SOURCE_BYTES: usize = 64;
+
+/// Of a record, in JSON.
+const RECORD_BYTES: usize = 2 << 20;
+
+/// What a position and a time begin with.
+#[derive(Clone, Copy)]
+pub(crate) struct ImportBase {
+    /// The position that the first message gets.
+    pub next: u64,
+    pub micros: u64,
+}
+
+/// What a message comes after: its position, what its thread weighs, and its turn, if that is known.
+pub(crate) struct Follows {
+    pub after: u64,
+    pub total: u64,
+    pub turn: String,
+}
+
+/// A message as it was handed in.
+pub(crate) struct GivenRecord {
+    /// As a record of this schema.
+    text: String,
+    pub number: u64,
+    pub role: Role,
+    has_turn: bool,
+    /// The key of the message that it is said to follow.
+    pub parent: Option<String>,
+}
+
+impl GivenRecord {
+    /// A message becomes one record or several, or none. Their ids, and which they are, go into `ids`.
+    pub(crate) fn add(
+        given: &mut Vec<Self>,
+        converter: &mut Converter,
+        number: u64,
+        text: &str,
+        ids: &mut Vec<(String, usize)>,
+    ) -> SessionResult<()> {
+        let number = numbered(text).unwrap_or(number);
+        let unknown = || bad(number, "it is not a JSON object");
+        let text = json::mended(text).ok_or_else(unknown)?;
+        for record in converter.records(&text, number).ok_or_else(unknown)? {
+            given.push(Self::of(given.len(), number, &record, ids)?);
+        }
+        Ok(())
+    }
+
+    fn of(index: usize, number: u64, text: &str, ids: &mut Vec<(String, usize)>) -> SessionResult<Self> {
+        let (mut role, mut has_turn, mut id, mut parent, mut is_text) = (None, false, None, None, true);
+        let string = |raw| json::string(raw).filter(|text| !text.is_empty());
+        let is_read = json::members(text, |key, raw| match json::string(key).as_deref() {
+            Some("role") => role = json::string(raw),
+            Some("turn") => has_turn = string(raw).is_some(),
+            Some("id") => id = string(raw),
+            Some("parent") => parent = string(raw),
+            Some("content") => is_text = raw.starts_with(['"', '[']) || raw == "null",
+            _ => {}
+        });
+        let parent = parent.map(|id| token(&id).into_owned());
+        let mut given = Self { text: String::new(), number, role: Role::User, has_turn, parent };
+        let body = text.trim_end().strip_suffix('}').filter(|_| is_read.is_some());
+        let Some(body) = body else { return Err(given.bad("it is not a JSON object")) };
+        given.role = match role.as_deref() {
+            Some("user") => Role::User,
+            Some("assistant") => Role::Assistant,
+            Some("tool") => Role::Tool,
+            Some("system") => Role::System,
+            Some("developer") => Role::Developer,
+            Some(other) => {
+                let what = ["its role is ", &repr(other), ", not user, assistant, tool, system or developer"].concat();
+                return Err(given.bad(&what));
+            }
+            None => return Err(given.bad("it has no role")),
+        };
+        if !is_text {
+            return Err(given.bad("its content is neither a string nor an array"));
+        }
+        if let Some(id) = id {
+            ids.push((token(&id).into_owned(), index));
+        }
+        // What comes last counts.
+        given.text = [body, ",\"v\":1,\"weight\":0", if has_turn { "}" } else { ",\"turn\":\"-\"}" }].concat();
+        Ok(given)
+    }
+
+    pub(crate) fn bad(&self, what: &str) -> SessionProblem {
+        bad(self.number, what)
+    }
+}
+
+fn bad(number: u64, what: &str) -> SessionProblem {
+    SessionProblem::new(Code::InvalidValue, ["Message ", &*number.to_string(), ": ", what].concat())
+}
+
+/// What a message is called in errors and reports, if it says so: its place in a file, which can have others before it.
+fn numbered(text: &str) -> Option<u64> {
+    let mut number = None;
+    json::members(text, |key, raw| {
+        if json::key_is(key, "line") {
+            number = integer(raw);
+        }
+    })?;
+    number
+}
+
+/// Messages as they are to be stored.
+#[derive(Default)]
+pub(crate) struct Layout<'a> {
+    pub records: Vec<String>,
+    pub spots: Vec<Spot>,
+    /// Ids of all messages, sorted, and which they are.
+    pub ids: &'a [(String, usize)],
+    /// Keys of the messages placed so far, and which they are.
+    pub keys: Vec<(String, usize)>,
+    /// Positions where branches begin.
+    pub branches: Vec<(String, String)>,
+    /// Whole results.
+    pub results: Vec<(String, String)>,
+    /// Calls that were made, of an earlier piece those of its end as well.
+    pub calls: Vec<Call>,
+    /// Results of calls that nobody made, or that have one already.
+    pub unpaired: Vec<u64>,
+    /// Turns that have begun.
+    pub turns: HashSet<String>,
+    /// The messages come after those that there are.
+    pub is_added_to: bool,
+    /// The newest is an answer.
+    pub is_answered: bool,
+    /// What a user said first, and which message it is.
+    pub first: Option<(usize, String)>,
+    /// The key of the newest.
+    pub head: Option<String>,
+}
+
+/// A call of a tool.
+pub(crate) struct Call {
+    pub turn: String,
+    pub id: String,
+    pub has_result: bool,
+}
+
+impl Call {
+    pub(crate) fn of(turn: &str, id: &str) -> Self {
+        Self { turn: turn.to_owned(), id: id.to_owned(), has_result: false }
+    }
+}
+
+/// What is known of a message that is placed.
+pub(crate) struct Spot {
+    /// What the thread weighs that ends with it.
+    pub total: u64,
+    turn: String,
+    /// The message that its key leads to: of a question the end of its turn, as long as nothing in that has an id.
+    pub end: usize,
+    /// The one whose key leads to the end of its turn.
+    question: Option<usize>,
+}
+
+impl Spot {
+    pub(crate) fn follows(&self, after: u64) -> Follows {
+        Follows { after, total: self.total, turn: self.turn.clone() }
+    }
+}
+
+impl Layout<'_> {
+    pub(crate) fn add(
+        &mut self,
+        options: &Options,
+        base: ImportBase,
+        given: &GivenRecord,
+        follows: Option<Follows>,
+    ) -> SessionResult<()> {
+        let Some(mut record) = Record::parse(&given.text) else { return Err(given.bad("it is not a message")) };
+        record.role = given.role;
+        record.kind = match (record.role, &record.tool, record.kind) {
+            (Role::Tool, _, _) => Kind::ToolResult,
+            (Role::System | Role::Developer, _, _) => Kind::Instruction,
+            (Role::Assistant, Some(tool), _) if tool.arguments.is_some() => Kind::ToolCall,
+            (_, _, Kind::Other) => Kind::Other,
+            _ => Kind::Message,
+        };
+        let index = self.spots.len();
+        let position = base.next + index as u64;
+        let before = follows.as_ref().map_or(0, |follows| follows.total);
+        // The first of a branch.
+        record.after = follows.as_ref().map(|follows| follows.after).filter(|after| after + 1 != position);
+        if let Some(after) = record.after {
+            self.branches.push((position.to_string(), Branches::entry(after, before)));
+        }
+
+        // A turn begins with what a user says, or where the message says so. A result belongs to the turn of its call, and an
+        // instruction that follows an answer to none before it.
+        let of_other = follows.map(|follows| follows.turn).filter(|turn| !turn.is_empty());
+        let of_call = self.pair(given, &record, of_other.as_deref())?;
+        let begins = is_asked(&record) || (record.kind == Kind::Instruction && self.is_answered);
+        let turn = match (&of_other, of_call) {
+            _ if given.has_turn => token(&record.turn).into_owned(),
+            (_, Some(turn)) => turn,
+            (Some(turn), None) if !begins => turn.clone(),
+            _ => turn_id(base.micros, position, &record.content),
+        };
+        record.is_apart &= self.is_answered && record.kind == Kind::ToolCall;
+        self.is_answered = record.role == Role::Assistant && record.kind == Kind::Message;
+        if record.kind == Kind::ToolCall {
+            let id = record.tool.as_ref().map(|tool| tool.call_id.to_string()).unwrap_or_default();
+            self.calls.push(Call::of(&turn, &id));
+        }
+        record.begins = of_other.as_ref() != Some(&turn) && !self.turns.contains(&turn);
+        self.turns.insert(turn.clone());
+        record.total = record.begins.then_some(before);
+        record.turn = turn.clone().into();
+        record.parent = given.parent.as_deref().map(Into::into);
+        let source = record.source.take().filter(|source| !source.is_empty()).unwrap_or("import".into());
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if source.len() > SOURCE_BYTES || !source.bytes().all(is_name) {
+            return Err(given.bad("its source is not 1 to 64 letters, digits, hyphens, underscores and dots"));
+        }
+        let is_low = source == "import" || record.trust.as_deref() == Some("low");
+        record.trust = is_low.then_some("low".into());
+        record.source = Some(source);
+        if record.at == "0" {
+            record.at = timestamp::timestamp(base.micros).into();
+        }
+        if let Some(whole) = take_in(options, &mut record).map_err(|what| given.bad(what))? {
+            let key = token(&[&*turn, "/", &*position.to_string()].concat()).into_owned();
+            if let Some(tool) = &mut record.tool {
+                tool.whole = Some(key.clone().into());
+            }
+            self.results.push((key, whole));
+        }
+        if self.first.is_none() && is_asked(&record) {
+            self.first = Some((index, record.content.to_string()));
+        }
+        let question = self.name(&mut record, index, position);
+        let record = turn_records::weigh(record);
+        let total = before.saturating_add(record.weight);
+        self.spots.push(Spot { total, turn, end: index, question });
+        let text = record.write();
+        if text.len() > RECORD_BYTES {
+            return Err(given.bad("it is longer than 2 MiB"));
+        }
+        self.records.push(text);
+        Ok(())
+    }
+
+    /// Notes where the message is found. The one whose key leads to the end of its turn, so far.
+    fn name(&mut self, record: &mut Record<'_>, index: usize, position: u64) -> Option<usize> {
+        let own = record.id.take().filter(|id| !id.is_empty()).map(|id| token(&id).into_owned());
+        let last = self.spots.last().filter(|spot| record.after.is_none() && spot.turn == record.turn);
+        let question = last.and_then(|spot| spot.question);
+        let is_question = record.begins && (is_asked(record) || own.is_none());
+        let has_id = own.is_some();
+        let key = match (own, question) {
+            (Some(id), _) => id,
+            (None, _) if is_question => own_key(&record.turn),
+            (None, Some(question)) => {
+                if let Some(spot) = self.spots.get_mut(question) {
+                    spot.end = index;
+                }
+                return Some(question);
+            }
+            // One more branch of a turn, and nobody can name it.
+            (None, None) => [&*own_key(&record.turn), "-", &*position.to_string()].concat(),
+        };
+        // With an answer that has an id, a question is found where it stands.
+        if let (false, Some(question)) = (is_question, question)
+            && let Some(spot) = self.spots.get_mut(question)
+        {
+            spot.end = question;
+        }
+        if has_id || is_asked(record) {
+            record.id = Some(key.clone().into());
+        }
+        self.head = Some(key.clone());
+        self.keys.push((key, index));
+        is_question.then_some(index)
+    }
+
+    /// The turn of the call whose result it is: the oldest call of that id in this turn that has none, or the newest one
+    /// of an earlier turn.
+    fn pair(&mut self, given: &GivenRecord, record: &Record<'_>, turn: Option<&str>) -> SessionResult<Option<String>> {
+        if !matches!(record.kind, Kind::ToolCall | Kind::ToolResult) {
+            return Ok(None);
+        }
+        let call = record.tool.as_ref().map(|tool| &*tool.call_id).filter(|call| !call.is_empty());
+        let Some(id) = call else { return Err(given.bad("it has no tool.call_id")) };
+        if record.kind == Kind::ToolCall {
+            return Ok(None);
+        }
+        let is_open = |call: &Call| call.id == id && !call.has_result;
+        let own = given.has_turn.then_some(&*record.turn).or(turn);
+        let found = self.calls.iter().position(|call| is_open(call) && own == Some(&*call.turn));
+        let found = found.or_else(|| self.calls.iter().rposition(is_open));
+        match found.and_then(|index| self.calls.get_mut(index)) {
+            Some(call) => {
+                call.has_result = true;
+                Ok(Some(call.turn.clone()))
+            }
+            None => {
+                // Of an earlier piece, only the newest calls are known.
+                if !self.is_added_to {
+                    self.unpaired.push(given.number);
+                }
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Replaces a transcript's messages, or appends to them: imports from files and other systems.
+//!
+//! Promises that readers see the old transcript or the new one. A large import comes in pieces, each of which expects the
+//! position where the previous one ended.
+
+pub(crate) mod chat_form;
+pub(crate) mod layout;
+pub(crate) mod sanitize;
+
+use crate::admin::import::chat_form::Converter;
+use crate::admin::import::layout::{Call, Follows, GivenRecord, ImportBase, Layout};
+use crate::admin::sessions::limit_problem;
+use crate::answer::insertion_point::LocatedMessage;
+use crate::context::Context;
+use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, Status, Transaction};
+use crate::entry::directives;
+use crate::entry::session_problem::{
+    SessionProblem, SessionResult, check_status, conflict, store_problem, store_result,
+};
+use crate::options::conversation::Options;
+use crate::recall::invalidate::{Fate, remove_copies};
+use crate::recall::{invalidate, remove};
+use crate::store::Outcomes;
+use crate::tasks::checkpoint::unchanged;
+use crate::text::json_values::integer;
+use crate::text::quoting::repr;
+use crate::transcript::address::{TRANSCRIPT_EXTENT, Transcript, TranscriptAddress};
+use crate::transcript::record::{Kind, Record, Role, is_asked};
+use crate::transcript::schema::{
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, REVISION, SESSION, SUMMARY, TITLE, TITLE_OF, TOTAL, TRANSCRIPT,
+    UNTITLED, number,
+};
+use crate::transcript::skip_counters::COUNTERS;
+use crate::transcript::title;
+use crate::{log, store};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+
+/// Messages of a call; with ids, branches and whole results, pieces of its transaction, and bytes of it.
+const MESSAGES_MAX: usize = 10_000;
+
+const PIECES_MAX: usize = 19_900;
+
+const BYTES_MAX: usize = 16 << 20;
+
+/// What each piece counts beside its bytes.
+const PIECE_BYTES: usize = 96;
+
+/// What is read of an old transcript to find the message that its title was made of.
+const FIRST_BYTES: u64 = 2 << 20;
+
+const SESSION_BYTES: u64 = 1 << 20;
+
+/// Put messages in the place of all that there are, or after them, where the transcript has to stand at `next`. How
+/// many.
+pub fn set_messages(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    messages: &[String],
+    next: Option<u64>,
+) -> SessionResult<u64> {
+    let at = transcript.address()?;
+    if messages.len() > MESSAGES_MAX {
+        return Err(too_many(context, messages.len()));
+    }
+    let options = context.config.conversation.as_deref();
+    let default = Options::default();
+    let options = options.unwrap_or(&default);
+    let (mut given, mut ids) = (Vec::with_capacity(messages.len()), Vec::new());
+    let mut converter = Converter::default();
+    for (number, text) in (1..).zip(messages) {
+        GivenRecord::add(&mut given, &mut converter, number, text, &mut ids)?;
+    }
+    let ids = store::sorted(ids);
+    for pair in ids.windows(2) {
+        if let [(first, _), (second, index)] = pair
+            && first == second
+            && let Some(given) = given.get(*index)
+        {
+            return Err(given.bad(&["an earlier message has its id ", &repr(first), ", too"].concat()));
+        }
+    }
+    for _ in 0..TRIES {
+        let basis = import_basis(context, &at, next)?;
+        let base = ImportBase { next: basis.next, micros: context.host.now_micros() };
+        let mut placed = Layout { ids: &ids, is_added_to: basis.is_added_to, ..Layout::default() };
+        placed.calls.extend(basis.calls.iter().map(|(turn, id)| Call::of(turn, id)));
+        placed.turns.extend(basis.turns.iter().cloned());
+        placed.is_answered = basis.is_answered;
+        for given in &given {
+            let follows = follow(context, &at, &placed, &basis, given)?;
+            placed.add(options, base, given, follows)?;
+        }
+        match write_messages(context, &at, options, &placed, &basis, next.is_some())? {
+            Status::Unmet if next.is_some() => break,
+            Status::Unmet => {}
+            status => {
+                check_status(at.session, status)?;
+                if next.is_none() {
+                    store_result(at.session, remove::drop_orphans(&context.host, at.bucket()))?;
+                }
+                for number in &placed.unpaired {
+                    converter.notes.add("results that no call waits for are stored, but not shown to models", *number);
+                }
+                if let Some(told) = converter.notes.told() {
+                    log::warn(&context.host, log::MESSAGES, &["Session ", &repr(at.session), ": ", &told]);
+                }
+                return Ok(given.len() as u64);
+            }
+        }
+    }
+    Err(conflict(at.session))
+}
+
+fn too_many(context: &Context<impl Host>, count: usize) -> SessionProblem {
+    limit_problem(
+        context,
+        format!(
+            "{count} messages are too many for one call: it takes {MESSAGES_MAX}, and 16 MiB of them. Set the first, and \
+             add the others with `next`; or import them from a file"
+        ),
+    )
+}
+
+fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: Option<u64>) -> SessionResult<Basis> {
+    let operations = [
+        TRANSCRIPT_EXTENT,
+        Operation::GetSome {
+            map: SESSION,
+            keys: &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER],
+            max_bytes: SESSION_BYTES,
+        },
+        // What a title was made of; where messages are added, the calls that may still have no result.
+        match next {
+            None => Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES },
+            Some(_) => {
+                Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 2048, max_bytes: FIRST_BYTES }
+            }
+        },
+    ];
+    let (bucket, opening) = (at.bucket(), Opening::LOOK);
+    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+    let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(at.session, &failure))?;
+    let mut basis = Basis::default();
+    if receipt.is_applied() {
+        basis.life.clone_from(&receipt.incarnation);
+        let mut outcomes = Outcomes::of(receipt);
+        basis.next = store_result(at.session, outcomes.records())?.extent.next();
+        let mut once = store_result(at.session, outcomes.once())?;
+        (basis.head, basis.title, basis.revision) = (once.take(HEAD), once.take(TITLE), once.take(REVISION));
+        let (of, is_settled) = (once.take(TITLE_OF), once.take(UNTITLED).as_deref() == Some(title::SETTLED));
+        basis.owner = once.take(OWNER).filter(|_| at.node.is_none());
+        basis.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
+        let read = store_result(at.session, outcomes.records())?.records;
+        if next.is_some() {
+            basis.read_open(&read);
+        }
+        let mut said = read.iter().filter_map(|text| Record::parse(text)).filter(is_asked);
+        let first = said.next();
+        basis.has_title_of_its_own = basis.title.as_deref().is_some_and(|title| {
+            let origin = title::Origin::of(of.as_deref(), title);
+            let is_of = |record: &Record<'_>| origin.is_of(title, record, is_settled);
+            !matches!(origin, title::Origin::Message(_)) && !first.as_ref().is_some_and(is_of)
+        });
+    } else if bucket.kind == BucketKind::Session || next.is_some() {
+        // A node's transcript is made by what is written to it.
+        check_status(at.session, receipt.status)?;
+    }
+    basis.is_added_to = next.is_some();
+    match next {
+        Some(next) if next != basis.next => Err(conflict(at.session)),
+        _ => Ok(basis),
+    }
+}
+
+/// What another message comes after; none: it is the first.
+fn follow(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    placed: &Layout<'_>,
+    basis: &Basis,
+    given: &GivenRecord,
+) -> SessionResult<Option<Follows>> {
+    let here = placed.spots.len();
+    let newest = match placed.spots.last() {
+        Some(spot) => Some(spot.follows(basis.next + here as u64 - 1)),
+        None if basis.is_added_to && basis.next > 0 => {
+            let turn = basis.turns.last().cloned().unwrap_or_default();
+            Some(Follows { after: basis.next - 1, total: basis.total, turn })
+        }
+        None => None,
+    };
+    let Some(parent) = given.parent.as_deref() else { return Ok(newest) };
+    if let Ok(found) = placed.ids.binary_search_by(|(id, _)| (**id).cmp(parent)) {
+        let index = placed.ids.get(found).map_or(here, |(_, index)| *index);
+        // Who asks next follows the whole turn.
+        let end = placed.spots.get(index).map(|spot| if given.role == Role::User { spot.end } else { index });
+        if let Some((end, spot)) = end.and_then(|end| Some((end, placed.spots.get(end)?))) {
+            return Ok(Some(spot.follows(basis.next + end as u64)));
+        }
+    } else if basis.is_added_to {
+        if here == 0 && basis.head.as_deref() == Some(parent) {
+            return Ok(newest);
+        }
+        let (bucket, opening) = (at.bucket(), Opening::LOOK);
+        let look = Transaction { bucket, opening, expectations: &[], operations: &[] };
+        let found = LocatedMessage::find(&context.host, &look, parent);
+        if let Some(found) = found.map_err(|failure| store_problem(at.session, &failure))? {
+            let turn = found.asked(None).map(|asked| asked.turn).unwrap_or_default();
+            return Ok(Some(Follows { after: found.position, total: found.total(), turn }));
+        }
+    }
+    Err(given.bad(&["its parent ", &repr(parent), " is not the id of an earlier message"].concat()))
+}
+
+fn write_messages(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    options: &Options,
+    placed: &Layout<'_>,
+    basis: &Basis,
+    is_added: bool,
+) -> SessionResult<Status> {
+    let records: Vec<&str> = placed.records.iter().map(String::as_str).collect();
+    let mut keys = Vec::with_capacity(placed.keys.len());
+    for (key, index) in &placed.keys {
+        let end = placed.spots.get(*index).map_or(*index, |spot| spot.end);
+        keys.push((key.clone(), (basis.next + end as u64).to_string()));
+    }
+    let entries = [(MESSAGES, pairs(&keys)), (BRANCHES, pairs(&placed.branches)), (RESULTS, pairs(&placed.results))];
+    let count: usize = entries.iter().map(|(_, entries)| entries.len()).sum();
+    let expected = if is_added { keys.len() } else { 0 };
+    let bytes: usize = records.iter().map(|text| text.len()).sum();
+    let texts = entries.iter().flat_map(|(_, entries)| entries);
+    let all = bytes + texts.map(|(key, text)| key.len() + text.len()).sum::<usize>();
+    let pieces = records.len() + count + expected;
+    if pieces > PIECES_MAX || all + (pieces + 64) * PIECE_BYTES > BYTES_MAX {
+        return Err(too_many(context, records.len()));
+    }
+
+    let fate = if is_added { Fate::Changed(&[]) } else { Fate::Replaced };
+    let owner = basis.owner.as_deref();
+    remove_copies(context, at.session, &basis.life, owner, number(basis.revision.as_deref()), fate)?;
+    let before = if is_added { basis.total } else { 0 };
+    let total = placed.spots.last().map_or(before, |spot| spot.total).to_string();
+    let stored = bytes.to_string();
+    let first = placed
+        .first
+        .as_ref()
+        .map(|(_, text)| &**text)
+        .filter(|_| options.auto_generate_titles && options.title_from_first_message);
+    let named = first.map(|text| title::of_message(text, options.title_max_length));
+    let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
+    let of = named.as_deref().zip(key).map(|(title, (key, _))| title::recorded(key, title));
+    let mut once = vec![(TOTAL, &*total)];
+    let mut gone = vec![SUMMARY];
+    match placed.head.as_deref() {
+        Some(head) => once.push((HEAD, head)),
+        None if !is_added => gone.push(HEAD),
+        None => {}
+    }
+    if !is_added {
+        gone.push(invalidate::ONCE);
+        gone.extend(COUNTERS);
+        once.push((BYTES, &stored));
+        match named.as_deref() {
+            Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
+            None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
+            _ => {}
+        }
+        match of.as_deref() {
+            _ if basis.has_title_of_its_own => {}
+            Some(of) => once.push((TITLE_OF, of)),
+            None => gone.push(TITLE_OF),
+        }
+    }
+    let mut operations = vec![
+        if is_added {
+            Operation::Append { log: TRANSCRIPT, records: &records, marks: &[] }
+        } else {
+            Operation::ResetLog { log: TRANSCRIPT, records: &records }
+        },
+        Operation::PutSome { map: SESSION, entries: &once },
+        Operation::Remove { map: SESSION, keys: &gone },
+        Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+    ];
+    operations.extend(entries.iter().map(|(map, entries)| match is_added {
+        true => Operation::PutSome { map, entries },
+        false => Operation::ResetMap { map, entries },
+    }));
+    if !is_added {
+        operations.extend(remove::RESET_PASSAGES);
+    }
+    if is_added {
+        let amount = i64::try_from(bytes).unwrap_or(0);
+        operations.push(Operation::Increment { map: SESSION, key: BYTES, amount });
+    }
+    let mut expectations = vec![
+        Expectation::Log { log: TRANSCRIPT, first: None, next: Some(basis.next) },
+        unchanged(REVISION, basis.revision.as_deref()),
+        unchanged(TITLE, basis.title.as_deref()),
+    ];
+    let new = keys.iter().filter(|_| is_added);
+    expectations.extend(new.map(|(key, _)| Expectation::Absent { map: MESSAGES, key }));
+    let bucket = at.bucket();
+    let opening = if bucket.kind == BucketKind::Node { directives::create_node(options) } else { Opening::ANY };
+    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let receipt = store::transact(&context.host, &transaction);
+    Ok(receipt.map_err(|failure| store_problem(at.session, &failure))?.status)
+}
+
+fn pairs(entries: &[(String, String)]) -> Vec<(&str, &str)> {
+    entries.iter().map(|(key, text)| (&**key, &**text)).collect()
+}
+
+/// The transcript as it is.
+#[derive(Default)]
+struct Basis {
+    next: u64,
+    total: u64,
+    head: Option<String>,
+    title: Option<String>,
+    /// It was not made of the first message.
+    has_title_of_its_own: bool,
+    revision: Option<String>,
+    owner: Option<String>,
+    life: String,
+    /// The messages come after those that there are.
+    is_added_to: bool,
+    /// Of the newest records: turns, and the calls without a result, with their turns.
+    turns: Vec<String>,
+    calls: Vec<(String, String)>,
+    /// The newest is an answer.
+    is_answered: bool,
+}
+
+impl Basis {
+    fn read_open(&mut self, records: &[String]) {
+        for record in records.iter().filter_map(|text| Record::parse(text)) {
+            if self.turns.last().is_none_or(|turn| *turn != record.turn) {
+                self.turns.push(record.turn.to_string());
+            }
+            self.is_answered = record.kind == Kind::Message && record.role == Role::Assistant;
+            let Some(tool) = &record.tool else { continue };
+            let found = self.calls.iter().position(|(turn, id)| *turn == record.turn && *id == tool.call_id);
+            match (record.kind, found) {
+                (Kind::ToolCall, _) => self.calls.push((record.turn.to_string(), tool.call_id.to_string())),
+                (Kind::ToolResult, Some(index)) => drop(self.calls.remove(index)),
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Reads messages of a transcript: by id, thread, role or text, and whole texts in parts.
+//!
+//! A page costs the same however long the transcript is; where little matches, it returns early with the position to continue
+//! from.
+
+use std::ops::RangeInclusive;
+
+use crate::admin::sessions::read_bucket;
+use crate::context::Context;
+use crate::contract::{Host, LogExtent, LogRecords, Opening, Operation, Span};
+use crate::entry::session_problem::{
+    SessionProblem, SessionProblemCode as Code, SessionResult, conflict, store_result,
+};
+use crate::text::ids::token;
+use crate::text::json_values::integer;
+use crate::text::quoting::repr;
+use crate::transcript::address::{Transcript, TranscriptAddress};
+use crate::transcript::record::{Kind, Record, role_name};
+use crate::transcript::schema::{BRANCHES, MESSAGES, RESULTS, TRANSCRIPT};
+use crate::transcript::thread::{Branches, ReadRecords, Thread};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+
+/// What one call looks at.
+const LOOK_RECORDS: u64 = 2048;
+
+const LOOK_BYTES: u64 = 4 << 20;
+
+const LIMIT: u32 = 100;
+
+const LIMIT_MAX: u32 = 1000;
+
+/// Longer ones are not searched for.
+pub(crate) const CONTAINS_MAX: usize = 256;
+
+/// Characters of a part of a message.
+const PART: u32 = 50_000;
+
+const PART_MAX: u32 = 200_000;
+
+/// Of a whole result: as many as a value has at most.
+const RESULT_BYTES: u64 = 16 << 20;
+
+/// Which messages are wanted. All that is said must hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MessageQuery<'a> {
+    /// With this id.
+    pub id: Option<&'a str>,
+    /// On the way to the message with this id.
+    pub thread: Option<&'a str>,
+    /// `user`, `assistant` or `tool`.
+    pub role: Option<&'a str>,
+    /// With this text in them.
+    pub contains: Option<&'a str>,
+    /// Below this position.
+    pub before: Option<u64>,
+    /// At most so many; 0: 100.
+    pub limit: u32,
+}
+
+/// Messages, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessagePage {
+    /// Position and record.
+    pub messages: Vec<(u64, String)>,
+    /// Where to go on, as `before`.
+    pub older: Option<u64>,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageContent {
+    /// What was asked for.
+    pub text: String,
+    /// Characters of the whole.
+    pub length: u64,
+}
+
+/// Find messages, the newest first to be looked at.
+pub fn messages(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    query: &MessageQuery<'_>,
+) -> SessionResult<MessagePage> {
+    let at = transcript.address()?;
+    let mut stood = None;
+    for _ in 0..TRIES {
+        if let Some(page) = message_page(context, &at, query, &mut stood)? {
+            return Ok(page);
+        }
+    }
+    Err(conflict(at.session))
+}
+
+/// None: what was to be read made room for others meanwhile, since the transcript does not stand where it `stood`.
+fn message_page(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    query: &MessageQuery<'_>,
+    stood: &mut Option<LogExtent>,
+) -> SessionResult<Option<MessagePage>> {
+    if query.contains.is_some_and(|text| text.len() > CONTAINS_MAX) {
+        let message = format!("A text of more than {CONTAINS_MAX} bytes can't be searched for");
+        return Err(SessionProblem::new(Code::InvalidValue, message));
+    }
+    let names: Vec<_> = [query.id, query.thread].into_iter().flatten().collect();
+    let tokens: Vec<_> = names.iter().map(|name| token(name)).collect();
+    let mut keys: Vec<&str> = tokens.iter().map(|key| &**key).collect();
+    keys.dedup();
+    let operations = [
+        crate::transcript::address::TRANSCRIPT_EXTENT,
+        Operation::GetSome { map: MESSAGES, keys: &keys, max_bytes: 1024 },
+        Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
+    ];
+    let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
+    let extent = store_result(at.session, outcomes.records())?.extent;
+    let known = store_result(at.session, outcomes.readable())?;
+    let branches = store_result(at.session, outcomes.readable())?;
+    let branches = if query.thread.is_some() { Branches::of(&branches) } else { Branches::default() };
+    let position = |name: &str| {
+        let key = token(name);
+        let found = known.iter().find(|entry| *entry.key == *key).and_then(|entry| integer(&entry.text));
+        found.filter(|at| (extent.first..extent.next()).contains(at)).ok_or_else(|| {
+            let message = format!("Session {} has no message {}", repr(at.session), repr(name));
+            SessionProblem::new(Code::NotFound, message)
+        })
+    };
+
+    // Also where there are no messages at all.
+    let named = query.id.map(position).transpose()?;
+    let newest = match query.thread {
+        Some(name) => Some(position(name)?),
+        None => extent.next().checked_sub(1),
+    };
+    let end = match query.before {
+        Some(before) => before
+            .checked_sub(1)
+            .filter(|end| newest.is_some_and(|newest| *end <= newest))
+            .or(newest.filter(|newest| before > *newest)),
+        None => newest,
+    };
+    let Some(end) = end.filter(|end| *end >= extent.first && extent.length > 0) else {
+        return Ok(Some(MessagePage::default()));
+    };
+    let spans = match named {
+        Some(at) => {
+            let is_there = at <= end && (query.thread.is_none() || branches.hold(end, at));
+            if !is_there {
+                return Ok(Some(MessagePage::default()));
+            }
+            vec![Span { position: at, count: 1 }]
+        }
+        None => branches.spans(end, extent.first, LOOK_RECORDS),
+    };
+    let runs = read_runs(context, at, &life, &spans)?;
+    if runs.is_empty() && stood.replace(extent) != Some(extent) {
+        return Ok(None);
+    }
+    let (candidates, mut rest) = match (query.id, query.thread) {
+        (None, Some(_)) => on_thread(&runs, &branches, end),
+        (None, None) => all(&runs, extent),
+        (Some(_), _) => (all(&runs, extent).0, None),
+    };
+    let mut kept: Vec<usize> = Vec::new();
+    for (index, (_, text)) in candidates.iter().enumerate() {
+        if Record::parse(text).is_some_and(|record| query.fits(&record)) {
+            kept.push(index);
+        }
+    }
+    let limit = if query.limit == 0 { LIMIT } else { query.limit.min(LIMIT_MAX) };
+    let surplus = kept.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    let kept = kept.get(surplus..).unwrap_or_default();
+    if surplus > 0 {
+        let next = kept.first().and_then(|first| candidates.get(first.checked_sub(1)?));
+        rest = next.map(|(position, _)| *position);
+    }
+    let found = kept.iter().filter_map(|index| candidates.get(*index));
+    let messages = found.map(|(position, text)| (*position, (*text).to_owned())).collect();
+    Ok(Some(MessagePage { messages, older: rest.map(|position| position + 1) }))
+}
+
+/// A message's text, or a part of it by characters.
+pub fn content(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    position: u64,
+    offset: u64,
+    limit: u32,
+) -> SessionResult<MessageContent> {
+    let text = whole_text(context, &transcript.address()?, position)?;
+    let limit = if limit == 0 { PART } else { limit.min(PART_MAX) };
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let part = text.chars().skip(offset).take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+    Ok(MessageContent { text: part, length: text.chars().count() as u64 })
+}
+
+/// All that a message says: of a tool's result that was cut, the whole.
+pub(crate) fn whole_text(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    position: u64,
+) -> SessionResult<String> {
+    let read = Operation::ReadAt { log: TRANSCRIPT, position, count: 1, max_bytes: LOOK_BYTES };
+    let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
+    let run = store_result(at.session, outcomes.records())?;
+    let record = run.records.first().and_then(|text| Record::parse(text));
+    let Some(record) = record.filter(|record| !record.is_removed()) else {
+        return Err(at.no_message(position));
+    };
+    if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
+        let get = [Operation::Get { map: RESULTS, key, max_bytes: RESULT_BYTES }];
+        let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(&life), &get)?;
+        if let Some(whole) = store_result(at.session, outcomes.text())? {
+            return Ok(whole);
+        }
+    }
+    Ok(said(&record).to_owned())
+}
+
+/// Read spans, the newest first, as far as they come whole.
+fn read_runs(
+    context: &Context<impl Host>,
+    at: &TranscriptAddress<'_>,
+    life: &str,
+    spans: &[Span],
+) -> SessionResult<Vec<LogRecords>> {
+    let read = |spans: &[Span]| {
+        let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: LOOK_BYTES }];
+        let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?;
+        let mut runs = store_result(at.session, outcomes.spans())?;
+        let mut asked = spans.iter();
+        let whole = runs.iter().take_while(|run| {
+            let end = run.first + run.records.len() as u64;
+            asked.any(|span| holds(span, run.first) && span.position + u64::from(span.count) == end)
+        });
+        let count = whole.count();
+        runs.truncate(count);
+        Ok(runs)
+    };
+    let runs = read(spans)?;
+    if !runs.is_empty() {
+        return Ok(runs);
+    }
+    // Their records are long: one by one, the newest first.
+    let Some(first) = spans.first() else { return Ok(runs) };
+    let single = (first.position..first.position + u64::from(first.count)).rev();
+    let single: Vec<Span> = single.map(|position| Span { position, count: 1 }).collect();
+    read(&single)
+}
+
+impl MessageQuery<'_> {
+    fn fits(&self, record: &Record<'_>) -> bool {
+        let has = |text: &str| self.contains.is_none_or(|wanted| place(text, wanted, true).is_some());
+        !record.is_removed()
+            && self.role.is_none_or(|role| role == role_name(record.role))
+            && (has(said(record)) || record.tool.as_ref().is_some_and(|tool| has(&tool.name)))
+    }
+}
+
+/// The text of a message, the arguments of a call, or content that is no text.
+fn said<'r>(record: &'r Record<'_>) -> &'r str {
+    let arguments = record.tool.as_ref().and_then(|tool| tool.arguments.as_deref());
+    match arguments.filter(|_| record.kind == Kind::ToolCall) {
+        Some(arguments) => arguments,
+        None => record.body(),
+    }
+}
+
+/// Where a text holds another one. ASCII letters may match in either case.
+pub(crate) fn place(text: &str, wanted: &str, ignore_case: bool) -> Option<usize> {
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    let is_same = |part: &[u8]| if ignore_case { part.eq_ignore_ascii_case(wanted) } else { part == wanted };
+    if wanted.is_empty() { Some(0) } else { text.windows(wanted.len()).position(is_same) }
+}
+
+fn holds(span: &Span, position: u64) -> bool {
+    let range: RangeInclusive<u64> = span.position..=span.position + u64::from(span.count).saturating_sub(1);
+    range.contains(&position)
+}
+
+type Candidates<'r> = (Vec<(u64, &'r str)>, Option<u64>);
+
+/// All that was read, and where it goes on.
+fn all(runs: &[LogRecords], extent: LogExtent) -> Candidates<'_> {
+    let lowest = runs.last().map(|run| run.first);
+    let runs = runs.iter().rev();
+    let found = runs.flat_map(|run| (run.first..).zip(run.records.iter().map(String::as_str)));
+    (found.collect(), lowest.filter(|lowest| *lowest > extent.first).map(|lowest| lowest - 1))
+}
+
+/// What of it is on the thread that ends there, and where it goes on.
+fn on_thread<'r>(runs: &'r [LogRecords], branches: &Branches, end: u64) -> Candidates<'r> {
+    let mut read = ReadRecords::default();
+    for run in runs {
+        read.add(run);
+    }
+    let thread = Thread::of(&read, branches, Some(end));
+    let found = thread.records().into_iter().filter_map(|(position, _)| Some((position, read.text(position)?)));
+    (found.collect(), thread.missing)
+}

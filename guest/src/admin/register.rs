@@ -1,0 +1,92 @@
+//! Lists sessions and nodes that came from elsewhere with their users, as if they had begun here.
+//!
+//! Promises that registering twice changes nothing, and that a user forgotten later loses the session as well. Refuses a session of
+//! another user.
+
+use crate::admin::sessions::read_bucket;
+use crate::context::Context;
+use crate::contract::{Bucket, Host, Opening, Operation, Status, Transaction};
+use crate::entry::session_problem::{
+    SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
+};
+use crate::entry::turn_token::TurnToken;
+use crate::store::Outcomes;
+use crate::tasks::copy_to_user;
+use crate::text::quoting::repr;
+use crate::text::timestamp;
+use crate::transcript::address::Transcript;
+use crate::transcript::schema::{OWNER, SESSION};
+use crate::users::registry;
+use crate::users::registry::{FORGOTTEN, Registered, SESSIONS, USER, listed, valid_user};
+use crate::{store, text};
+
+/// Note a session with its owner, and a node with its session. Of nobody's: it becomes this user's. The name of the
+/// owner's bucket.
+pub fn register(
+    context: &Context<impl Host>,
+    transcript: &Transcript<'_>,
+    user: Option<&str>,
+) -> SessionResult<Option<String>> {
+    let at = transcript.address()?;
+    let session = Bucket::session(at.session);
+    let get = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }];
+    let (life, mut outcomes) = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
+    let owner = store_result(at.session, outcomes.text())?;
+    let named = user.map(valid_user).transpose()?;
+    let foreign = || {
+        let message = format!("Session {} belongs to another user", repr(at.session));
+        SessionProblem::new(Code::AlreadyExists, message)
+    };
+    if let (Some(owner), Some(named)) = (&owner, &named)
+        && owner != named
+    {
+        return Err(foreign());
+    }
+    let name = owner.clone().or(named.map(std::borrow::Cow::into_owned));
+    let mut state = TurnToken {
+        session: at.session.into(),
+        node: at.node.as_deref().map(Into::into),
+        app_id: listed(transcript.app_id).map(Into::into),
+        node_id: listed(transcript.node_id).map(Into::into),
+        user: name.as_deref().map(Into::into),
+        ..TurnToken::default()
+    };
+    if let Some(name) = &name {
+        let operations = [
+            Operation::Get { map: SESSIONS, key: at.session, max_bytes: 256 },
+            Operation::Get { map: USER, key: FORGOTTEN, max_bytes: 64 },
+        ];
+        let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
+        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+        let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
+        if receipt.is_applied() {
+            let mut outcomes = Outcomes::of(receipt);
+            let is_of_life = |entry: String| !life.is_empty() && text::find(&entry, &life).is_some();
+            state.is_owned = store_result(name, outcomes.text())?.is_some_and(is_of_life);
+            state.forgotten = store_result(name, outcomes.text())?.map(Into::into);
+        }
+    }
+    let stamp = timestamp::timestamp(context.host.now_micros());
+    let done = registry::register(&context.host, &mut state, &life, &stamp, true);
+    match done.map_err(|failure| store_problem(at.session, &failure))? {
+        Registered::Done { .. } => {
+            if let (Some(name), None) = (&name, &at.node) {
+                let allowed = copy_to_user::allow_again(&context.host, name, at.session, &life);
+                allowed.map_err(|failure| store_problem(name, &failure))?;
+            }
+        }
+        Registered::Foreign => return Err(foreign()),
+        Registered::Ended => return Err(conflict(at.session)),
+    }
+    if let (Some(text), None, None) = (&name, &owner, &at.node) {
+        let (expectations, operations) =
+            ([registry::owned_by(text)], [Operation::Put { map: SESSION, key: OWNER, text }]);
+        let opening = Opening::life(&life);
+        let own = Transaction { bucket: session, opening, expectations: &expectations, operations: &operations };
+        match store::transact(&context.host, &own).map_err(|failure| store_problem(at.session, &failure))?.status {
+            Status::Unmet => return Err(foreign()),
+            status => check_status(at.session, status)?,
+        }
+    }
+    Ok(name)
+}

@@ -1,0 +1,538 @@
+//! Creates, lists, reads, writes and deletes sessions, their values and their history.
+//!
+//! Promises the lanes' rules for names, values, history and limits, and the original node's error messages. Only `create` creates a
+//! session.
+
+use keepline_json as json;
+
+use crate::admin::delete::remove_elsewhere;
+use crate::context::Context;
+use crate::contract::{
+    Bucket, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Status,
+    Transaction, VALUES,
+};
+use crate::entry::session_problem::{
+    MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, no_count,
+    out_of_turn, store_problem, valid_key, valid_session,
+};
+use crate::options::config::{KEYS_BYTES, MAX_KEYS};
+use crate::store::{Found, Outcomes};
+use crate::text::ids::{ANSWER_COUNT, SessionIds, check_session, is_hash, is_key, is_session};
+use crate::text::quoting::repr;
+use crate::text::timestamp;
+use crate::values::history;
+use crate::values::history::LOG;
+use crate::values::session_id::{is_plain, keep};
+use crate::{log, store};
+
+/// What a session looks like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionState {
+    /// Its creation stamp.
+    pub incarnation: String,
+    /// How many keys it has.
+    pub key_count: u64,
+    /// How many history records it has.
+    pub history_length: u64,
+    /// Milliseconds of life left; none: it does not expire.
+    pub expires_in: Option<u64>,
+}
+
+/// A page of session ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionPage {
+    /// Sorted.
+    pub sessions: Vec<String>,
+    /// Empty after the last page.
+    pub cursor: String,
+}
+
+/// Of a value that would make a question's line unreadable.
+const NOT_PORTABLE: &str =
+    "is refused by strict JSON parsers: allowed are 120 levels, numbers of 100 characters, and whole surrogate pairs";
+
+/// A deleted session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionDeleted {
+    /// How many values it had.
+    pub key_count: u64,
+    /// The first of their keys, sorted.
+    pub keys_cleared: Vec<String>,
+}
+
+/// How often to begin again when other writers come between two transactions.
+const TRIES: u32 = 8;
+
+/// What is said of a session that is deleted and can't be read.
+const NOT_FOUND: &str = ": it is deleted, but its nodes and what its user's memory has of it could not be found";
+
+/// Pages of keys that one reply may cost: of hosts that give a hundred keys at a time, and some slack.
+const KEY_PAGES: u32 = 120;
+
+/// A page when the caller does not say.
+const PAGE: u32 = 100;
+
+const PAGE_MAX: u32 = 10_000;
+
+/// Create a session that must not be there; its incarnation.
+pub fn create(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
+    valid_session(session)?;
+    let opening = Opening::CreateNew { time_to_live: context.config.time_to_live() };
+    transact_session(context, session, opening, &[]).map(|(incarnation, _)| incarnation)
+}
+
+/// Look at a session, which counts as a use of it.
+pub fn resume(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
+    valid_session(session)?;
+    let describe = Operation::Describe { parts: true };
+    let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, &[describe])?;
+    let found = outcomes.described().map_err(|failure| store_problem(session, &failure))?;
+    let history = found.logs.iter().find(|(log, _)| log == history::LOG);
+    Ok(SessionState {
+        incarnation,
+        key_count: found.values,
+        history_length: history.map_or(0, |(_, extent)| extent.length),
+        expires_in: found.expires_in,
+    })
+}
+
+/// A page of session ids, from the empty cursor on.
+pub fn list(context: &Context<impl Host>, cursor: &str, limit: u32) -> SessionResult<SessionPage> {
+    if !context.host.capabilities().listing {
+        let failure = Failure::new(FailureCode::Unsupported, "The store can't list sessions");
+        return Err(store_problem("", &failure));
+    }
+    let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
+    let page = context.host.list_sessions(cursor, limit);
+    let page = page.map_err(|failure| store_problem("", &failure))?;
+    let mut sessions = page.names;
+    sessions.retain(|name| is_session(name));
+    store::sort(&mut sessions);
+    Ok(SessionPage { sessions, cursor: page.cursor })
+}
+
+/// Delete a session.
+pub fn delete(context: &Context<impl Host>, session: &str) -> SessionResult<SessionDeleted> {
+    valid_session(session)?;
+    match remove_elsewhere(context, session) {
+        // What is broken can be deleted, too. What it has elsewhere nobody can tell.
+        Err(problem) if problem.store_code == FailureCode::WrongType.as_str() => {
+            let what = ["Session ", session, " is damaged (", &problem.message, ")", NOT_FOUND];
+            log::warn(&context.host, log::SESSION, &what);
+        }
+        removed => removed?,
+    }
+    let deletion = store::delete(&context.host, Bucket::session(session), None, PAGE_MAX);
+    let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
+    check_status(session, deletion.status)?;
+    Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
+}
+
+/// Store a value, which is JSON text.
+pub fn put(context: &Context<impl Host>, session: &str, key: &str, value: &str) -> SessionResult<()> {
+    valid_session(session)?;
+    let value = checked_value(context, key, value)?;
+    if key == ANSWER_COUNT && !is_plain_count(value) {
+        return Err(no_count(session));
+    }
+    let put = Operation::Put { map: VALUES, key, text: value };
+    write_key(context, session, key, put, "put").map(drop)
+}
+
+/// What is stored of a value, which has to be JSON and within the limit.
+pub(crate) fn checked_value<'v>(context: &Context<impl Host>, key: &str, value: &'v str) -> SessionResult<&'v str> {
+    valid_key(key)?;
+    let limit = context.config.max_value_bytes;
+    if value.len() as u64 > limit {
+        let size = value.len();
+        return Err(limit_problem(context, format!("Value of {size} bytes is over max_value_bytes ({limit})")));
+    }
+    json::portable(value).ok_or_else(|| {
+        let why = if json::value(value).is_none() { "is not valid JSON" } else { NOT_PORTABLE };
+        SessionProblem::new(Code::InvalidValue, ["Value of key ", &repr(key), " ", why].concat())
+    })
+}
+
+/// The value of a key, as JSON text; none: there is no such key.
+pub fn get(context: &Context<impl Host>, session: &str, key: &str) -> SessionResult<Option<String>> {
+    valid_names(session, key)?;
+    let limit = context.config.max_value_bytes;
+    let get = Operation::Get { map: VALUES, key, max_bytes: limit };
+    let (_, mut outcomes) = transact_session(context, session, Opening::ANY, &[get])?;
+    let text = match outcomes.entries().map_err(|failure| store_problem(session, &failure))? {
+        Found::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
+        Found::Entries(found) => found.entries.into_iter().next().map(|entry| entry.text),
+        Found::Oversize { .. } => {
+            return Err(limit_problem(
+                context,
+                format!("Stored value of key {} is over max_value_bytes ({limit})", repr(key)),
+            ));
+        }
+    };
+    let value = text.as_deref().and_then(json::value);
+    if value.is_some() && value.map(str::len) == text.as_ref().map(String::len) {
+        return Ok(text);
+    }
+    value.map(|value| Some(value.to_owned())).ok_or_else(|| {
+        let message = format!("Stored value of key {} is not valid JSON", repr(key));
+        SessionProblem::new(Code::InvalidValue, message)
+    })
+}
+
+/// The keys of a session, sorted.
+pub fn keys(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
+    valid_session(session)?;
+    list_keys(context, session, &[page_keys("")]).map(|(keys, ..)| keys)
+}
+
+/// Clear one key, or all; the keys that were cleared.
+pub fn clear(context: &Context<impl Host>, session: &str, key: Option<&str>) -> SessionResult<Vec<String>> {
+    valid_session(session)?;
+    let Some(key) = key else {
+        return clear_all(context, session);
+    };
+    valid_key(key)?;
+    let mut outcomes = write_key(context, session, key, Operation::Remove { map: VALUES, keys: &[key] }, "clear")?;
+    let removed = outcomes.changed().map_err(|failure| store_problem(session, &failure))?;
+    Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
+}
+
+/// The record of it names the keys, so they are listed first. Every write appends to history: as long as that
+/// stands where it stood, the keys are those that were listed.
+fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<String>> {
+    for _ in 0..TRIES {
+        let (cleared, incarnation, mut outcomes) = list_keys(context, session, &[page_keys(""), WHERE_HISTORY_STANDS])?;
+        let history = outcomes.records().map_err(|failure| store_problem(session, &failure))?;
+        let keys: Vec<&str> = cleared.iter().map(String::as_str).collect();
+        let stamp = timestamp::timestamp(context.host.now_micros());
+        let record = history::record_clear_all(&keys, &stamp);
+        let applied = apply(
+            context,
+            session,
+            Opening::life(&incarnation),
+            &[unmoved(history.extent)],
+            Operation::ResetMap { map: VALUES, entries: &[] },
+            &record,
+            &stamp,
+        )?;
+        if applied.is_some() {
+            // A repeated call finds nothing left to remove: the expectation tells what was there.
+            return Ok(cleared);
+        }
+    }
+    Err(conflict(session))
+}
+
+/// Add to a counter; its new value.
+pub fn increment(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
+    valid_names(session, key)?;
+    let increment = Operation::Increment { map: VALUES, key, amount };
+    let outcomes = if key == ANSWER_COUNT {
+        increment_count(context, session, increment, amount)
+    } else {
+        write_key(context, session, key, increment, "increment")
+    };
+    outcomes?.counter().map_err(|failure| store_problem(session, &failure))
+}
+
+/// The count of answers must stay one: look at it, and add to it if nobody has written since.
+fn increment_count(
+    context: &Context<impl Host>,
+    session: &str,
+    increment: Operation<'_>,
+    amount: i64,
+) -> SessionResult<Outcomes> {
+    let get = Operation::Get { map: VALUES, key: ANSWER_COUNT, max_bytes: context.config.max_value_bytes };
+    for _ in 0..TRIES {
+        let (incarnation, mut outcomes) =
+            transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
+        let looked = outcomes.entries().and_then(|found| Ok((found, outcomes.records()?.extent)));
+        let (found, extent) = looked.map_err(|failure| store_problem(session, &failure))?;
+        let count = match &found {
+            Found::Entries(found) => match &*found.entries {
+                [] if found.unreadable.is_empty() => Some(0),
+                [entry] => entry.text.parse::<i64>().ok(),
+                _ => None,
+            },
+            Found::Oversize { .. } => None,
+        };
+        // What is no counter, the increment itself will say so.
+        let sum = count.map(|count| count.checked_add(amount));
+        if sum.is_some_and(|sum| !sum.is_some_and(|sum| (0..=MAX_COUNT).contains(&sum))) {
+            return Err(no_count(session));
+        }
+        let stamp = timestamp::timestamp(context.host.now_micros());
+        let record = history::record("increment", ANSWER_COUNT, &stamp);
+        let expectations = [unmoved(extent), room(context)];
+        let opening = Opening::life(&incarnation);
+        if let Some(outcomes) = apply(context, session, opening, &expectations, increment, &record, &stamp)? {
+            return Ok(outcomes);
+        }
+    }
+    Err(conflict(session))
+}
+
+/// The keys of a session, sorted; its incarnation; and what came with the first page of them, by these operations.
+fn list_keys(
+    context: &Context<impl Host>,
+    session: &str,
+    operations: &[Operation<'_>],
+) -> SessionResult<(Vec<String>, String, Outcomes)> {
+    let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, operations)?;
+    let mut found = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+    let mut keys = found.keys;
+    // A host may give less at a time than is asked for.
+    for _ in 0..KEY_PAGES {
+        if found.cursor.is_empty() || keys.len() as u64 > MAX_KEYS {
+            break;
+        }
+        let (_, mut outcomes) =
+            transact_session(context, session, Opening::life(&incarnation), &[page_keys(&found.cursor)])?;
+        let next = outcomes.keys().map_err(|failure| store_problem(session, &failure))?;
+        found.cursor = next.cursor;
+        keys.extend(next.keys);
+    }
+    keys.retain(|key| is_key(key));
+    store::sort(&mut keys);
+    if keys.len() as u64 > MAX_KEYS || !found.cursor.is_empty() {
+        let session = repr(session);
+        return Err(limit_problem(
+            context,
+            format!("Session {session} holds more than the {MAX_KEYS} keys that can be listed"),
+        ));
+    }
+    Ok((keys, incarnation, outcomes))
+}
+
+/// Write to one key, with its history record.
+fn write_key(
+    context: &Context<impl Host>,
+    session: &str,
+    key: &str,
+    write: Operation<'_>,
+    op: &str,
+) -> SessionResult<Outcomes> {
+    let stamp = timestamp::timestamp(context.host.now_micros());
+    let record = history::record(op, key, &stamp);
+    let applied = apply(context, session, Opening::ANY, &[room(context)], write, &record, &stamp)?;
+    applied.ok_or_else(|| out_of_turn(session))
+}
+
+/// Write to a session, with a history record. None: its history has moved, or it is another session by now.
+fn apply(
+    context: &Context<impl Host>,
+    session: &str,
+    opening: Opening<'_>,
+    expectations: &[Expectation<'_>],
+    write: Operation<'_>,
+    record: &str,
+    stamp: &str,
+) -> SessionResult<Option<Outcomes>> {
+    let records = [record];
+    let mut operations = Vec::with_capacity(3);
+    operations.push(write);
+    history::append(&mut operations, &context.config, &records);
+    let transaction = Transaction { bucket: Bucket::session(session), opening, expectations, operations: &operations };
+    let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
+    match receipt.status {
+        Status::AnotherLife => return Ok(None),
+        Status::Unmet if matches!(store::unmet(&receipt, &transaction), Some(Expectation::Room { .. })) => {
+            let (session, limit) = (repr(session), context.config.max_keys);
+            return Err(limit_problem(context, format!("Session {session} holds max_keys ({limit}) keys")));
+        }
+        Status::Unmet => return Ok(None),
+        status => check_status(session, status)?,
+    }
+    history::tidy(&context.host, &context.config, &transaction, &receipt, stamp);
+    Ok(Some(Outcomes::of(receipt)))
+}
+
+/// Read from a session, or create it: its incarnation, and what was found.
+fn transact_session(
+    context: &Context<impl Host>,
+    session: &str,
+    opening: Opening<'_>,
+    operations: &[Operation<'_>],
+) -> SessionResult<(String, Outcomes)> {
+    read_bucket(context, session, Bucket::session(session), opening, operations)
+}
+
+/// The same with any bucket of the session's: its incarnation, if the opening did not name it, and what was found.
+pub(crate) fn read_bucket(
+    context: &Context<impl Host>,
+    session: &str,
+    bucket: Bucket<'_>,
+    opening: Opening<'_>,
+    operations: &[Operation<'_>],
+) -> SessionResult<(String, Outcomes)> {
+    let transaction = Transaction { bucket, opening, expectations: &[], operations };
+    let mut receipt =
+        store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
+    check_status(session, receipt.status)?;
+    Ok((std::mem::take(&mut receipt.incarnation), Outcomes::of(receipt)))
+}
+
+fn room(context: &Context<impl Host>) -> Expectation<'static> {
+    Expectation::Room { map: VALUES, limit: context.config.max_keys }
+}
+
+/// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
+pub(crate) fn limit_problem(context: &Context<impl Host>, message: String) -> SessionProblem {
+    log::warn(&context.host, log::LIMIT, &[&message]);
+    SessionProblem::new(Code::Limit, message)
+}
+
+/// No record is read, only where the log stands.
+const WHERE_HISTORY_STANDS: Operation<'static> =
+    Operation::Read { log: history::LOG, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+fn page_keys(cursor: &str) -> Operation<'_> {
+    Operation::PageKeys { map: VALUES, cursor, max_entries: MAX_KEYS, max_bytes: KEYS_BYTES }
+}
+
+/// History still stands there.
+fn unmoved(extent: LogExtent) -> Expectation<'static> {
+    Expectation::Log { log: history::LOG, first: None, next: Some(extent.next()) }
+}
+
+fn valid_names(session: &str, key: &str) -> SessionResult<()> {
+    valid_session(session)?;
+    valid_key(key)
+}
+
+/// An integer that the count of answers may be, spelt as a counter is.
+fn is_plain_count(value: &str) -> bool {
+    let is_canonical = value == "0" || value.starts_with(|digit: char| matches!(digit, '1'..='9'));
+    is_canonical && value.parse::<i64>().is_ok_and(|count| count <= MAX_COUNT)
+}
+
+/// Records of one reply, and their bytes.
+const MAX_RECORDS: u32 = 10_000;
+
+const MAX_BYTES: u64 = 8 << 20;
+
+/// Records of a session's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryPage {
+    /// Oldest first.
+    pub entries: Vec<String>,
+    /// The position of the first one.
+    pub first: u64,
+    /// The position of the oldest record that there is.
+    pub oldest: u64,
+    /// The position that the next record gets.
+    pub next: u64,
+}
+
+/// At most so many of the newest records before a position, or of all; 0: as many as one reply holds.
+pub fn history(
+    context: &Context<impl Host>,
+    session: &str,
+    before: Option<u64>,
+    limit: u32,
+) -> SessionResult<HistoryPage> {
+    valid_session(session)?;
+    let limit = if limit == 0 { MAX_RECORDS } else { limit.min(MAX_RECORDS) };
+    let found = match before {
+        None => newest_records(context, session, limit)?,
+        Some(before) => records_before(context, session, before, limit)?,
+    };
+    let LogRecords { extent, first, records: entries } = found;
+    Ok(HistoryPage { entries, first, oldest: extent.first, next: extent.next() })
+}
+
+fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
+    let (end, max_records) = (LogEnd::Newest, u64::from(limit));
+    read_records(context, session, Opening::ANY, Operation::Read { log: LOG, end, max_records, max_bytes: MAX_BYTES })
+}
+
+fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRecords> {
+    let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
+    let mut opening = Opening::ANY;
+    loop {
+        let position = before.saturating_sub(u64::from(count));
+        let read = Operation::ReadAt { log: LOG, position, count, max_bytes: MAX_BYTES };
+        let mut found = read_records(context, session, opening, read)?;
+        if before > found.extent.next() {
+            // Before what is still to come is all that there is.
+            return newest_records(context, session, limit);
+        }
+        let end = found.first.saturating_add(found.records.len() as u64);
+        if before <= found.extent.first || end == before {
+            return Ok(LogRecords { first: before - found.records.len() as u64, ..found });
+        }
+        if count == 1 {
+            found.records.clear();
+            return Ok(LogRecords { first: before, ..found });
+        }
+        // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
+        // session already.
+        opening = Opening::Existing { incarnation: None, renew: false };
+        count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
+    }
+}
+
+fn read_records(
+    context: &Context<impl Host>,
+    session: &str,
+    opening: Opening<'_>,
+    read: Operation<'_>,
+) -> SessionResult<LogRecords> {
+    let (_, mut outcomes) = transact_session(context, session, opening, &[read])?;
+    outcomes.records().map_err(|failure| store_problem(session, &failure))
+}
+
+/// A call on the session with this id, by its name. What is refused names the id.
+pub fn with_name<H: Host, T>(
+    context: &Context<H>,
+    id: &str,
+    call: impl FnOnce(&Context<H>, &str) -> SessionResult<T>,
+) -> SessionResult<T> {
+    let name = session_name(context, id)?;
+    let called = call(context, &name);
+    if *name == *id {
+        return called;
+    }
+    called.map_err(|problem| SessionProblem { message: problem.message.replace(&*name, &shown(id)), ..problem })
+}
+
+/// Create the session with this id, which must not be there; its incarnation.
+pub fn create_with_id(context: &Context<impl Host>, id: &str) -> SessionResult<String> {
+    with_name(context, id, |context, name| {
+        let incarnation = create(context, name)?;
+        if name != id {
+            keep(&context.host, name, id).map_err(|failure| store_problem(name, &failure))?;
+        }
+        Ok(incarnation)
+    })
+}
+
+/// The name of the session with this id.
+fn session_name<'a>(context: &Context<impl Host>, id: &'a str) -> SessionResult<std::borrow::Cow<'a, str>> {
+    let ids = context.config.session_ids;
+    let invalid = |message: String| SessionProblem::new(Code::InvalidSession, message);
+    let name = match (ids.name(id), ids) {
+        (Ok(name), _) => name,
+        (Err(_), SessionIds::Strict) => {
+            let refused = check_session(id).err().unwrap_or_default();
+            return Err(invalid(refused + " With session_ids \"hash\", any text of at most 1,024 bytes."));
+        }
+        (Err(_), SessionIds::Hash) => {
+            return Err(invalid(["Invalid session_id: ", &repr(id), ". Must be 1-1,024 bytes."].concat()));
+        }
+    };
+    if ids == SessionIds::Strict
+        && is_hash(&name)
+        && !is_plain(&context.host, &name).map_err(|failure| store_problem(id, &failure))?
+    {
+        let why = ". There is no such session, and new ones must not have the form of a hash.";
+        return Err(invalid(["Invalid session_id: ", &repr(id), why].concat()));
+    }
+    Ok(name)
+}
+
+/// Without the quotes, which are there already.
+fn shown(id: &str) -> String {
+    let shown = repr(id);
+    shown.get(1..shown.len() - 1).unwrap_or(id).to_owned()
+}

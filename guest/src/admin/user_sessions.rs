@@ -1,0 +1,158 @@
+//! Lists a user's sessions, the most recently used first.
+//!
+//! A page costs the same however many sessions there are, and shows each session as it is now; only the order is as of the last
+//! record in the log of activity.
+
+use crate::admin::user_values::read_user_bucket;
+use crate::context::Context;
+use crate::contract::{Bucket, Failure, Host, LogEnd, Opening, Operation, Receipt, Transaction};
+use crate::entry::session_problem::{SessionResult, store_result};
+use crate::store;
+use crate::store::{Found, Outcomes};
+use crate::text::truncate::up_to;
+use crate::transcript::record::Record;
+use crate::transcript::schema::{OWNER, SESSION, TITLE, TRANSCRIPT};
+use crate::users::activity_log::ListedSession;
+use crate::users::registry::{ACTIVITY, SESSIONS, valid_user};
+use crate::values::session_id::{ID, kept_id};
+use keepline_json::{self as json, push_number, push_string};
+
+/// Sessions of a page.
+const PAGE: u32 = 20;
+
+const PAGE_MAX: u32 = 100;
+
+/// Records that one page looks at.
+const LOOK: u32 = 512;
+
+const LOOK_BYTES: u64 = 1 << 20;
+
+/// Stretches of logs in one call of the store.
+const RANGES: usize = 16;
+
+/// Characters of a message, and what is read of it.
+pub(crate) const PREVIEW: usize = 100;
+
+const PREVIEW_BYTES: u64 = 64 << 10;
+
+/// A page of a user's sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserSessions {
+    /// The name of the user's bucket.
+    pub user: String,
+    /// JSON objects.
+    pub sessions: Vec<String>,
+    /// Where to go on, as `before`.
+    pub older: Option<u64>,
+}
+
+/// The sessions of a user that are there, the one used last first.
+pub fn user_sessions(
+    context: &Context<impl Host>,
+    user: &str,
+    before: Option<u64>,
+    limit: u32,
+) -> SessionResult<UserSessions> {
+    let name = valid_user(user)?;
+    let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
+    let max_bytes = LOOK_BYTES;
+    let read = match before {
+        None => Operation::Read { log: ACTIVITY, end: LogEnd::Newest, max_records: LOOK.into(), max_bytes },
+        Some(before) => {
+            let position = before.saturating_sub(LOOK.into());
+            let count = u32::try_from(before - position).unwrap_or(LOOK);
+            Operation::ReadAt { log: ACTIVITY, position, count, max_bytes }
+        }
+    };
+    let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else { return Ok(no_sessions(name)) };
+    let run = store_result(&name, outcomes.records())?;
+    if before.is_some_and(|before| before > run.extent.next()) {
+        return user_sessions(context, user, None, limit);
+    }
+    let mut noted: Vec<(u64, ListedSession)> = Vec::with_capacity(run.records.len());
+    noted.extend((run.first..).zip(&run.records).filter_map(|(at, text)| Some((at, ListedSession::parse(text)?))));
+    let mut names: Vec<String> = noted.iter().map(|(_, noted)| noted.session.clone()).collect();
+    store::sort(&mut names);
+    let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    let get = Operation::GetSome { map: SESSIONS, keys: &keys, max_bytes };
+    let Some(mut outcomes) = read_user_bucket(context, &name, &[get])? else { return Ok(no_sessions(name)) };
+    let Found::Entries(known) = store_result(&name, outcomes.entries())? else { return Ok(no_sessions(name)) };
+    let mut page: Vec<&ListedSession> = Vec::new();
+    let mut older = Some(run.first).filter(|first| !run.records.is_empty() && *first > run.extent.first);
+    for (position, noted) in noted.iter().rev() {
+        // In one wait each bucket comes once.
+        if !noted.is_in(&known) || page.iter().any(|other| other.session == noted.session) {
+            continue;
+        }
+        page.push(noted);
+        if page.len() as u64 == u64::from(limit) {
+            older = Some(*position).filter(|position| *position > run.extent.first);
+            break;
+        }
+    }
+    let receipts = look_each(context, &page);
+    let sessions = page.iter().zip(receipts).filter_map(|(noted, receipt)| shown(noted, receipt.ok()?, &name));
+    let sessions = sessions.collect();
+    Ok(UserSessions { user: name.into_owned(), sessions, older })
+}
+
+/// In as few waits as a call's stretches of logs allow, one each.
+fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Failure>> {
+    let operations = [
+        Operation::GetSome { map: SESSION, keys: &[OWNER, TITLE, ID], max_bytes: 1 << 16 },
+        Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 1, max_bytes: PREVIEW_BYTES },
+    ];
+    let mut receipts = Vec::with_capacity(sessions.len());
+    for chunk in sessions.chunks(RANGES) {
+        let mut transactions = Vec::with_capacity(chunk.len());
+        for noted in chunk {
+            let (bucket, opening) = (Bucket::session(&noted.session), Opening::LOOK);
+            transactions.push(Transaction { bucket, opening, expectations: &[], operations: &operations });
+        }
+        receipts.extend(store::transact_each(&context.host, &transactions));
+    }
+    receipts
+}
+
+fn no_sessions(name: std::borrow::Cow<'_, str>) -> UserSessions {
+    UserSessions { user: name.into_owned(), ..UserSessions::default() }
+}
+
+/// As JSON, if it is there and this user's.
+fn shown(listed: &ListedSession, mut receipt: Receipt, user: &str) -> Option<String> {
+    if !receipt.is_applied() {
+        return None;
+    }
+    let incarnation = std::mem::take(&mut receipt.incarnation);
+    let mut outcomes = Outcomes::of(receipt);
+    let Found::Entries(found) = outcomes.entries().ok()? else { return None };
+    let of = |key: &str| found.entries.iter().find(|entry| entry.key == key).map(|entry| &*entry.text);
+    if of(OWNER) != Some(user) {
+        return None;
+    }
+    let run = outcomes.records().ok()?;
+    let mut out = String::from("{\"session\":");
+    push_string(&mut out, kept_id(&listed.session, of(ID)).unwrap_or(&listed.session));
+    // Stores name a life by the second that it began.
+    if json::number(&incarnation).is_some() {
+        out.push_str(",\"began_at\":");
+        out.push_str(&incarnation);
+    }
+    if let Some(title) = of(TITLE) {
+        out.push_str(",\"title\":");
+        push_string(&mut out, title);
+    }
+    out.push_str(",\"records\":");
+    push_number(&mut out, run.extent.length);
+    if let Some(record) = run.records.first().and_then(|text| Record::parse(text)) {
+        out.push_str(",\"last_at\":");
+        out.push_str(&record.at);
+        if !record.is_removed() {
+            let end = record.content.char_indices().nth(PREVIEW).map_or(record.content.len(), |(at, _)| at);
+            out.push_str(",\"preview\":");
+            push_string(&mut out, up_to(&record.content, end, usize::MAX));
+        }
+    }
+    out.push('}');
+    Some(out)
+}

@@ -1,0 +1,81 @@
+//! Reads and writes the values of a user.
+
+use keepline_json as json;
+
+use crate::admin::sessions::{checked_value, limit_problem};
+use crate::context::Context;
+use crate::contract::{Entry, Expectation, Host, Opening, Operation, Status, Transaction, VALUES};
+use crate::entry::session_problem::{SessionResult, check_status, store_problem, store_result, valid_key};
+use crate::store;
+use crate::store::{Found, Outcomes};
+use crate::users::registry;
+use crate::users::registry::valid_user;
+
+/// The name of a user's bucket, and the values in it, sorted; or the one under that key.
+pub fn user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) -> SessionResult<(String, Vec<Entry>)> {
+    let name = valid_user(user)?;
+    let config = &context.config;
+    let (max_entries, max_bytes) = (config.max_keys, config.max_context_bytes);
+    let read = match key {
+        Some(key) => {
+            valid_key(key)?;
+            Operation::Get { map: VALUES, key, max_bytes: config.max_value_bytes }
+        }
+        None => Operation::GetAll { map: VALUES, max_entries, max_bytes },
+    };
+    let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else {
+        return Ok((name.into_owned(), Vec::new()));
+    };
+    match store_result(&name, outcomes.entries())? {
+        Found::Entries(mut found) => {
+            found.entries.retain(|entry| json::value(&entry.text).is_some());
+            Ok((name.into_owned(), found.entries))
+        }
+        Found::Oversize { .. } => {
+            let limits = format!("max_keys ({max_entries}) or max_context_bytes ({max_bytes})");
+            Err(limit_problem(context, format!("The values of the user are over {limits}")))
+        }
+    }
+}
+
+/// Store a value of a user; none: remove it.
+pub fn put_user_value(
+    context: &Context<impl Host>,
+    user: &str,
+    key: &str,
+    value: Option<&str>,
+) -> SessionResult<String> {
+    let name = valid_user(user)?;
+    let value = match value {
+        Some(value) => Some(checked_value(context, key, value)?),
+        None => valid_key(key).map(|()| None)?,
+    };
+    let write = match value {
+        Some(text) => Operation::Put { map: VALUES, key, text },
+        None => Operation::Remove { map: VALUES, keys: &[key] },
+    };
+    let limit = context.config.max_keys;
+    let transaction = Transaction {
+        bucket: registry::user_bucket(&name),
+        opening: Opening::Create { time_to_live: None },
+        expectations: &[Expectation::Room { map: VALUES, limit }],
+        operations: &[write],
+    };
+    let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(&name, &failure))?;
+    match receipt.status {
+        Status::Unmet => Err(limit_problem(context, format!("The user holds max_keys ({limit}) values"))),
+        status => check_status(&name, status).map(|()| name.into_owned()),
+    }
+}
+
+/// Of a user whom something is known of.
+pub(crate) fn read_user_bucket(
+    context: &Context<impl Host>,
+    name: &str,
+    operations: &[Operation<'_>],
+) -> SessionResult<Option<Outcomes>> {
+    let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
+    let look = Transaction { bucket, opening, expectations: &[], operations };
+    let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
+    Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+}

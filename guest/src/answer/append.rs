@@ -1,0 +1,405 @@
+//! Appends a step to the transcript, with all that goes with it, in one transaction.
+//!
+//! Where an expectation fails, the step looks for its place and tries again, a few times; where a part of the session is broken,
+//! the rest is stored without it.
+
+use std::borrow::Cow;
+
+use crate::answer::insertion_point::{LocatedMessage, QuestionTurn};
+use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
+use crate::context::Context;
+use crate::contract::{
+    Bucket, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, Receipt, Status, Transaction, VALUES,
+};
+use crate::entry::turn_token::Fork;
+use crate::entry::types::{AnswerReply, Effect, Problem, Task};
+use crate::tasks::{embed, generate_title, index_passages, retention, summarize, task};
+use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
+use crate::transcript::schema::{
+    BRANCHES, BYTES, HEAD, MESSAGES, OWNER, RESULTS, SESSION, TITLE, TITLE_OF, TOTAL, TRANSCRIPT, UNTITLED,
+};
+use crate::transcript::skip_counters::TRUNCATED;
+use crate::transcript::thread::Branches;
+use crate::transcript::title;
+use crate::users::registry;
+use crate::values::history;
+use crate::values::record_answer::{
+    AnswerParts, answer_ended, answer_failed, answer_finds_no_room, answer_is_foreign, answer_repeated, answer_stored,
+};
+use crate::{log, store};
+
+/// How often to begin again when others come in between.
+const TRIES: u32 = 8;
+
+/// As a problem's code.
+const MISSING_QUESTION: &str = "missing-question";
+
+const WITHOUT_QUESTION: &str = "without its question's message: the host has to hand the question's text in with its first \
+                                answer, as the part `question` of `answer-entry.parts` or in the member \
+                                `memory_question` of the answer's metadata";
+
+/// A step to be committed.
+pub(crate) struct PendingStep<'a> {
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub step: TurnRecords<'a>,
+    pub about: TurnContext<'a>,
+    /// Of map `messages`.
+    pub parent: Option<&'a str>,
+    /// Where the step goes if nothing of its question is stored yet.
+    pub beginning: InsertionPoint,
+    /// The open turn that the question went on with.
+    pub open: Option<Cow<'a, str>>,
+    /// Whether its question had a text that did not come with it.
+    pub lacks_question: bool,
+    /// Whether anything was said, which is counted.
+    pub is_said: bool,
+    /// That as a JSON string; none: it is longer than a value may be.
+    pub value: Option<String>,
+    /// The session's, if there is one.
+    pub owner: Option<&'a str>,
+    /// Whether the bucket becomes theirs now.
+    pub is_first: bool,
+    /// Whether it has no title yet, and is to get one.
+    pub is_untitled: bool,
+    /// The conversation's first one.
+    pub title: Option<String>,
+    /// Whether nothing is known of the conversation, so that it gets that only once it has turned out to be new.
+    pub is_title_late: bool,
+    pub due: DueTasks,
+}
+
+/// What decides whether there is more to be done after a step.
+pub(crate) struct DueTasks {
+    /// What of the thread's weight its summary holds; none: not known.
+    pub summarized: Option<u64>,
+    pub threshold: u64,
+    pub summaries: bool,
+    pub title: bool,
+    pub retitles: bool,
+    pub max_records: u64,
+    pub max_bytes: u64,
+    /// Of which buckets, if it is not off.
+    pub recall: Option<String>,
+    /// Whether passages get vectors.
+    pub vectors: bool,
+    /// Of the user's, whatever becomes of the rest.
+    pub activity: Option<Task>,
+}
+
+impl DueTasks {
+    /// After a step that was applied.
+    fn tasks(&self, bucket: Bucket<'_>, incarnation: &str, written: &Transaction<'_>, receipt: &Receipt) -> Vec<Task> {
+        let counted = |wanted: &str| {
+            let mut answered = written.operations.iter().zip(&receipt.outcomes);
+            answered.find_map(|(operation, outcome)| match (operation, outcome) {
+                (Operation::Increment { map: SESSION, key, .. }, Outcome::Counter(value)) if *key == wanted => {
+                    u64::try_from(*value).ok()
+                }
+                (Operation::Put { map: SESSION, key, text }, _) if *key == wanted => text.parse().ok(),
+                _ => None,
+            })
+        };
+        let new = counted(TOTAL).zip(self.summarized).map_or(0, |(total, summarized)| total.saturating_sub(summarized));
+        let has_summary = self.summaries && new >= self.threshold;
+        let is_over = (self.max_bytes > 0 && counted(BYTES).is_some_and(|bytes| bytes > self.max_bytes))
+            || store::surplus(written, receipt, TRANSCRIPT).is_some();
+        let due = [
+            (has_summary, summarize::TASK),
+            (self.title || (self.retitles && has_summary), generate_title::TASK),
+            (is_over, retention::TASK),
+        ];
+        let due = due.into_iter().filter(|(is_due, _)| *is_due);
+        let mut due: Vec<Task> = due.map(|(_, name)| task::task(bucket, name, incarnation)).collect();
+        // Passages are embedded once they are there.
+        let tasks = [index_passages::TASK, embed::TASK].into_iter().take(1 + usize::from(self.vectors));
+        if let Some(subject) = &self.recall {
+            due.extend(tasks.map(|name| Task { subject: subject.clone(), name, state: task::state(incarnation) }));
+        }
+        due.extend(self.activity.clone());
+        due
+    }
+}
+
+/// Write the step where it goes: if not where it seemed to, then where it does.
+pub(crate) fn append_step(
+    context: &Context<impl Host>,
+    commit: &PendingStep<'_>,
+    mut place: InsertionPoint,
+) -> AnswerReply {
+    let name = commit.bucket.name;
+    // Of what is too long for a value, the message is cut.
+    let is_long = commit.is_said && commit.value.is_none();
+    let mut parts = if is_long { AnswerParts::without_text() } else { AnswerParts::all() };
+    for _ in 0..TRIES {
+        let wanted = match write_step(context, commit, &place, &mut parts) {
+            Ok(WriteOutcome::Done(reply)) => return reply,
+            Ok(WriteOutcome::Conflict(why)) => why,
+            // Nothing was changed by it: a transaction is applied as a whole.
+            Err(failure) if parts.leave_out(&failure) => continue,
+            Err(failure) => return answer_failed(context, name, &failure),
+        };
+        place = match find_insertion_point(context, commit, &place, wanted) {
+            Ok(Some(place)) => place,
+            Ok(None) => return answer_repeated(context, name),
+            Err(failure) => return answer_failed(context, name, &failure),
+        };
+    }
+    let message = format!("Answer in session {name} not stored: others kept writing in between");
+    log::warn(&context.host, log::SESSION, &[&message]);
+    AnswerReply::with(Effect::Failed, Problem { code: "other", message })
+}
+
+fn write_step(
+    context: &Context<impl Host>,
+    commit: &PendingStep<'_>,
+    place: &InsertionPoint,
+    parts: &mut AnswerParts,
+) -> Result<WriteOutcome, Failure> {
+    let PendingStep { step, about, .. } = commit;
+    let with_conversation = parts.conversation;
+    let records = step.records(about, place);
+    let bytes = i64::try_from(records.iter().map(String::len).sum::<usize>()).unwrap_or(0);
+    let records: Vec<&str> = records.iter().map(String::as_str).collect();
+    let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
+    // A question without an id of its answer names the whole turn, so far.
+    let asked = step.question_index(place).filter(|_| about.answer_id.is_some());
+    let question_index = asked.and_then(|index| u32::try_from(index).ok()).unwrap_or(last);
+    let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
+    // It stays where it is if the step has a name of its own, or is one more answer.
+    let moves = place.asks || (about.answer_id.is_none() && place.fork.is_none());
+    let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
+    let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
+
+    let (weight, cut) = step.weight(place.asks);
+    let fork = place.fork.map(|fork| {
+        let total = fork.total.saturating_add(weight).to_string();
+        (fork, fork.next.to_string(), Branches::entry(fork.after, fork.total), total)
+    });
+    let put = history::record("put", LAST_ANSWER, about.at);
+    let increment = history::record("increment", ANSWER_COUNT, about.at);
+    let all = [&*put, &*increment];
+    let (has_text, has_count) = (parts.text && commit.is_said, parts.count && commit.is_said);
+    let told = all.get(usize::from(!has_text)..1 + usize::from(has_count)).filter(|_| parts.history);
+
+    let title = commit.title.as_ref().map(|text| (text, title::recorded(about.question_id, text)));
+    let mut operations = Vec::with_capacity(12);
+    if let Some(value) = commit.value.as_deref().filter(|_| has_text) {
+        operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
+    }
+    if has_count {
+        operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
+    }
+    if commit.is_said {
+        history::append(&mut operations, &context.config, told.unwrap_or_default());
+    }
+    if with_conversation {
+        operations.push(Operation::Append { log: TRANSCRIPT, records: &records, marks: &marks });
+        let head = about.answer_id.unwrap_or(about.question_id);
+        operations.push(Operation::Put { map: SESSION, key: HEAD, text: head });
+        if let Some(text) = commit.owner.filter(|_| commit.is_first) {
+            operations.push(Operation::Put { map: SESSION, key: OWNER, text });
+        }
+        match &fork {
+            Some((fork, begin, entry, total)) => {
+                operations.push(Operation::Put { map: SESSION, key: TOTAL, text: total });
+                if fork.after + 1 != fork.next {
+                    operations.push(Operation::Put { map: BRANCHES, key: begin, text: entry });
+                }
+            }
+            None => {
+                let amount = i64::try_from(weight).unwrap_or(0);
+                operations.push(Operation::Increment { map: SESSION, key: TOTAL, amount });
+            }
+        }
+        operations.push(Operation::Increment { map: SESSION, key: BYTES, amount: bytes });
+        if cut > 0 {
+            operations.push(Operation::Increment { map: SESSION, key: TRUNCATED, amount: cut });
+        }
+        if commit.is_untitled && !commit.is_title_late {
+            operations.push(Operation::Put { map: SESSION, key: UNTITLED, text: "1" });
+        }
+        if let Some((text, of)) = title.as_ref().filter(|_| !commit.is_title_late) {
+            operations.push(Operation::Put { map: SESSION, key: TITLE, text });
+            operations.push(Operation::Put { map: SESSION, key: TITLE_OF, text: of });
+        }
+        if let limit @ 1.. = commit.due.max_records {
+            let (max_records, max_bytes) = (1, 0);
+            operations.push(Operation::Overflow { log: TRANSCRIPT, limit, keep: limit, max_records, max_bytes });
+        }
+        for (key, text) in &step.results {
+            operations.push(Operation::Put { map: RESULTS, key, text });
+        }
+    }
+
+    let mut expectations = Vec::with_capacity(5);
+    expectations.extend(commit.owner.map(registry::owned_by));
+    if with_conversation {
+        expectations.extend(about.answer_id.map(|key| Expectation::Absent { map: MESSAGES, key }));
+        expectations.push(match place.asks {
+            true => Expectation::Absent { map: MESSAGES, key: about.question_id },
+            false => Expectation::Present { map: MESSAGES, key: about.question_id },
+        });
+        match (place.fork, commit.parent) {
+            (Some(fork), _) => {
+                expectations.push(Expectation::Log { log: TRANSCRIPT, first: None, next: Some(fork.next) });
+            }
+            (None, Some(parent)) if place.checks_head => {
+                expectations.push(Expectation::AbsentOrEqual { map: SESSION, key: HEAD, text: parent });
+            }
+            _ => {}
+        }
+    }
+    expectations.push(Expectation::Room { map: VALUES, limit: context.config.max_keys });
+    let (bucket, opening) = (commit.bucket, commit.opening);
+    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let receipt = store::transact(&context.host, &transaction)?;
+    let name = bucket.name;
+    Ok(match receipt.status {
+        Status::Applied | Status::Repeated => {
+            history::tidy(&context.host, &context.config, &transaction, &receipt, about.at);
+            if !step.left_out.is_empty() {
+                let what = step.left_out.join(", ");
+                log::warn(&context.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
+            }
+            let incarnation = match opening {
+                Opening::Existing { incarnation: Some(incarnation), .. } => incarnation,
+                _ => &receipt.incarnation,
+            };
+            let mut due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
+            if commit.is_title_late && is_alone(&transaction, &receipt) {
+                due.extend(entitle_late(context, commit, incarnation));
+            }
+            if place.asks && with_conversation && commit.lacks_question {
+                parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
+            }
+            WriteOutcome::Done(AnswerReply { due, ..answer_stored(context, name, parts.take_problem()) })
+        }
+        Status::Absent | Status::Expired | Status::AnotherLife => WriteOutcome::Done(answer_ended(context, name)),
+        Status::Unmet => match store::unmet(&receipt, &transaction) {
+            Some(Expectation::Absent { key, .. }) if *key == about.question_id => {
+                WriteOutcome::Conflict(Conflict::Asked)
+            }
+            Some(Expectation::Absent { .. }) => WriteOutcome::Done(answer_repeated(context, name)),
+            Some(Expectation::Present { .. }) => WriteOutcome::Conflict(Conflict::Unknown),
+            Some(Expectation::AbsentOrEqual { key, .. }) if *key == OWNER => {
+                WriteOutcome::Done(answer_is_foreign(context, name))
+            }
+            Some(Expectation::AbsentOrEqual { .. } | Expectation::Log { .. }) => WriteOutcome::Conflict(Conflict::Head),
+            _ => WriteOutcome::Done(answer_finds_no_room(context, name)),
+        },
+        Status::Exists => return Err(Failure::out_of_turn()),
+    })
+}
+
+/// Title a conversation that has begun with an answer whose question this filter did not see. What is then due.
+fn entitle_late(context: &Context<impl Host>, commit: &PendingStep<'_>, incarnation: &str) -> Option<Task> {
+    let mut entries = vec![(UNTITLED, "1")];
+    let of = commit.title.as_deref().map(|text| title::recorded(commit.about.question_id, text));
+    entries.extend(commit.title.as_deref().map(|text| (TITLE, text)));
+    entries.extend(of.as_deref().map(|text| (TITLE_OF, text)));
+    let operations = [Operation::PutSome { map: SESSION, entries: &entries }];
+    let expectations = [TITLE, UNTITLED].map(|key| Expectation::Absent { map: SESSION, key });
+    let (bucket, opening) = (commit.bucket, Opening::life(incarnation));
+    let titled = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    match store::transact(&context.host, &titled) {
+        Ok(receipt) if receipt.is_applied() => Some(task::task(bucket, generate_title::TASK, incarnation)),
+        Ok(_) => None,
+        Err(failure) => {
+            log::warn(&context.host, log::STORE, &["No title for session ", bucket.name, ": ", &failure.sentence()]);
+            None
+        }
+    }
+}
+
+/// Where a step goes for which an expectation did not hold. None: it is stored already.
+fn find_insertion_point(
+    context: &Context<impl Host>,
+    commit: &PendingStep<'_>,
+    place: &InsertionPoint,
+    moved: Conflict,
+) -> Result<Option<InsertionPoint>, Failure> {
+    let about = &commit.about;
+    let incarnation = match commit.opening {
+        Opening::Existing { incarnation, .. } => incarnation,
+        _ => None,
+    };
+    let opening = Opening::Existing { incarnation, renew: false };
+    let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
+    let linear = InsertionPoint { checks_head: false, ..place.clone() };
+    Ok(Some(match (moved, place.fork) {
+        // Its result has no call, or what was stored of the turn was removed.
+        (Conflict::Unknown, _) => commit.beginning.clone(),
+        (Conflict::Asked, _) => {
+            let mut found = LocatedMessage::find(&context.host, &look, about.question_id)?;
+            if let Some(found) = &mut found {
+                found.read_turn(&context.host, &look)?;
+            }
+            let asked = found.and_then(|found| found.asked(Some(&commit.step)));
+            match asked {
+                // It was removed meanwhile, or can't be read: the step is a turn of its own.
+                None => InsertionPoint { asks: false, begins: true, fork: None, turn: None, ..linear },
+                // A last step without tools goes on with the turn that an earlier one closed.
+                Some(QuestionTurn { turn, is_open, is_answered: false, .. })
+                    if turn == about.turn || (!is_open && commit.open.as_deref() == Some(&*turn)) =>
+                {
+                    InsertionPoint { asks: false, begins: false, fork: None, turn: Some(turn), ..linear }
+                }
+                // The pipeline sends a turn again.
+                Some(asked) if asked.turn != about.turn && about.answer_id.is_none() && asked.is_repeated => {
+                    return Ok(None);
+                }
+                // One more answer to a question goes on from the question. A question without a message (it was
+                // empty, not handed in, or removed) has no place to branch off: there it goes on with the turn.
+                Some(QuestionTurn { turn, fork, end, .. }) => {
+                    let fork = fork.or_else(|| Some(end).filter(|end| end.after + 1 != end.next));
+                    InsertionPoint { asks: false, begins: false, fork, turn: Some(turn), ..linear }
+                }
+            }
+        }
+        (Conflict::Head, Some(fork)) => {
+            let next = LocatedMessage::next(&context.host, &look)?;
+            InsertionPoint { fork: Some(Fork { next, ..fork }), ..linear }
+        }
+        (Conflict::Head, None) => {
+            let found = match commit.parent {
+                Some(parent) => LocatedMessage::find(&context.host, &look, parent)?,
+                None => None,
+            };
+            let fork = found.map(|found| Fork {
+                after: found.position,
+                total: about.total.unwrap_or_else(|| found.total()),
+                next: found.next,
+            });
+            // A parent that nobody knows is no reason to hide the rest.
+            InsertionPoint { fork, ..linear }
+        }
+    }))
+}
+
+/// Whether a step's records are all that its transcript ever held.
+fn is_alone(written: &Transaction<'_>, receipt: &Receipt) -> bool {
+    written.operations.iter().zip(&receipt.outcomes).any(|(operation, outcome)| match (operation, outcome) {
+        (Operation::Append { log: TRANSCRIPT, records, .. }, Outcome::Extent(extent)) => {
+            extent.first == 0 && extent.length == records.len() as u64
+        }
+        _ => false,
+    })
+}
+
+/// What became of a try.
+enum WriteOutcome {
+    Done(AnswerReply),
+    Conflict(Conflict),
+}
+
+/// What did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conflict {
+    /// The question is stored already.
+    Asked,
+    /// The turn that the step continues is not.
+    Unknown,
+    /// The newest message is another one.
+    Head,
+}

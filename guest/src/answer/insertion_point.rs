@@ -1,0 +1,192 @@
+//! Finds where to append a step whose expected parent no longer matches.
+//!
+//! Reads the message that the step follows and the turn around it, in two waits, and more for a turn of many records.
+
+use crate::answer::turn_records::TurnRecords;
+use crate::contract::{Failure, Host, LogEnd, LogRecords, Operation, Receipt, Span, Transaction};
+use crate::entry::turn_token::Fork;
+use crate::store;
+use crate::store::Outcomes;
+use crate::text::json_values::integer;
+use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::schema::{MESSAGES, TRANSCRIPT};
+use crate::transcript::thread::Branches;
+use crate::transcript::turns::{Turn, turns};
+
+/// Records before a message, and after it, among which its turn is looked for.
+const LOOK_BACK: u64 = 256;
+
+const LOOK_AHEAD: u32 = 256;
+
+const LOOK_BYTES: u64 = 1 << 20;
+
+/// How often more is read where a turn is longer than that, and how many records at a time.
+const ROUNDS: u32 = 8;
+
+const MORE_RECORDS: u64 = 1024;
+
+/// A message, and the records around it.
+pub(crate) struct LocatedMessage {
+    pub position: u64,
+    /// The position of the log's oldest record.
+    first: u64,
+    /// The position that the next record gets.
+    pub next: u64,
+    runs: Vec<LogRecords>,
+}
+
+/// The turn that a question began.
+pub(crate) struct QuestionTurn {
+    /// Its id.
+    pub turn: String,
+    /// Whether a call lacks its result.
+    pub is_open: bool,
+    /// Whether it has its answer.
+    pub is_answered: bool,
+    /// Whether it has all that the step has: the answer to the letter, and the same calls.
+    pub is_repeated: bool,
+    /// Where another answer to the question goes; none: the question's message is not there.
+    pub fork: Option<Fork>,
+    /// After its last record.
+    pub end: Fork,
+}
+
+impl LocatedMessage {
+    /// Where to look: the bucket and its opening are those of `transaction`. None: nobody knows that message.
+    pub(crate) fn find(host: &impl Host, transaction: &Transaction<'_>, key: &str) -> Result<Option<Self>, Failure> {
+        let get = [Operation::Get { map: MESSAGES, key, max_bytes: 32 }];
+        let receipt = read_applied(host, &Transaction { operations: &get, ..*transaction })?;
+        let Some(position) = Outcomes::of(receipt).text()?.as_deref().and_then(integer) else { return Ok(None) };
+        // With an id of its own, a turn's answer comes after the message.
+        let ahead = Span { position: position + 1, count: LOOK_AHEAD };
+        let back = Branches::default().spans(position, 0, LOOK_BACK);
+        let spans: Vec<_> = [ahead].into_iter().chain(back).collect();
+        let read = [
+            Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 },
+            Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: LOOK_BYTES },
+        ];
+        let mut outcomes = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?);
+        let extent = outcomes.records()?.extent;
+        let runs = outcomes.spans()?;
+        let next = extent.next();
+        let first = extent.first;
+        Ok((first..next).contains(&position).then_some(Self { position, first, next, runs }))
+    }
+
+    /// Reads on until the turn of the message is whole: back to its question, or to where it begins, and ahead to its answer.
+    /// A turn has as many records as its tools made, and others may lie between.
+    pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Failure> {
+        for _ in 0..ROUNDS {
+            let Some(spans) = self.missing() else { break };
+            let read = [Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: LOOK_BYTES }];
+            let more = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?).spans()?;
+            if more.iter().all(|run| run.records.is_empty()) {
+                break;
+            }
+            self.runs.extend(more);
+        }
+        Ok(())
+    }
+
+    /// What is to be read next for the turn to be whole. None: it is, or all was read.
+    fn missing(&self) -> Option<Vec<Span>> {
+        let (low, high) = self.covered();
+        let back = |from: u64, count: u64| Branches::default().spans(from, self.first, count);
+        if low == high {
+            return Some(back(self.position, LOOK_BACK));
+        }
+        let records = self.records();
+        let turn = &records.iter().find(|(at, _)| *at == self.position)?.1.turn;
+        let mut of_turn = records.iter().filter(|(at, record)| (low..high).contains(at) && record.turn == *turn);
+        let has_beginning = of_turn.clone().any(|(at, record)| {
+            *at <= self.position && (record.begins || (record.kind == Kind::Message && record.role == Role::User))
+        });
+        if !has_beginning && low > self.first {
+            return Some(back(low - 1, MORE_RECORDS));
+        }
+        if high < self.next && !of_turn.any(|(_, record)| is_said(record)) {
+            let count = u32::try_from(MORE_RECORDS.min(self.next - high)).unwrap_or(u32::MAX);
+            return Some(vec![Span { position: high, count }]);
+        }
+        None
+    }
+
+    /// The positions around the message that were read without a gap: from the first to before the second. The same: not
+    /// even itself.
+    fn covered(&self) -> (u64, u64) {
+        let end = |run: &LogRecords| run.first + run.records.len() as u64;
+        let (mut low, mut high) = (self.position, self.position);
+        loop {
+            let before = (low, high);
+            for run in &self.runs {
+                if run.first <= high && end(run) >= low {
+                    (low, high) = (low.min(run.first), high.max(end(run)));
+                }
+            }
+            if before == (low, high) {
+                return before;
+            }
+        }
+    }
+
+    /// The position that the next record gets.
+    pub(crate) fn next(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
+        let read = [Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 }];
+        let receipt = read_applied(host, &Transaction { operations: &read, ..*transaction })?;
+        Ok(Outcomes::of(receipt).records()?.extent.next())
+    }
+
+    /// All that was read, oldest first.
+    fn records(&self) -> Vec<(u64, Record<'_>)> {
+        let mut runs: Vec<&LogRecords> = self.runs.iter().collect();
+        runs.sort_unstable_by_key(|run| run.first);
+        let texts = runs.into_iter().flat_map(|run| (run.first..).zip(&run.records));
+        let mut records: Vec<_> = texts.filter_map(|(at, text)| Some((at, Record::parse(text)?))).collect();
+        // Runs may overlap.
+        records.dedup_by_key(|(at, _)| *at);
+        records
+    }
+
+    /// What the thread weighs up to the message, as its turn knew it.
+    pub(crate) fn total(&self) -> u64 {
+        let mut sum = 0;
+        for (_, record) in self.records().iter().rev().filter(|(at, _)| *at <= self.position) {
+            sum += record.weight;
+            if let Some(before) = record.total {
+                return before.saturating_add(sum);
+            }
+        }
+        sum
+    }
+
+    /// The turn that the message is a part of, and whether it has this step. None: the message can't be read.
+    pub(crate) fn asked(&self, step: Option<&TurnRecords<'_>>) -> Option<QuestionTurn> {
+        let records = self.records();
+        let (_, last) = records.iter().find(|(at, _)| *at == self.position)?;
+        let of_turn: Vec<_> =
+            records.iter().filter(|(_, record)| record.turn == last.turn).map(|(at, record)| (*at, record)).collect();
+        let is_open = turns(&of_turn, 0).first().is_some_and(Turn::is_open);
+        let fork_after = |after: u64| {
+            let up_to = of_turn.iter().take_while(|(at, _)| *at <= after);
+            let total = up_to.map(|(_, record)| record.total.unwrap_or(0) + record.weight).sum();
+            Fork { after, total, next: self.next }
+        };
+        let before = of_turn.iter().rev().skip_while(|(at, _)| *at > self.position);
+        // A turn that was continued may have another one.
+        let question = before.clone().find(|(_, record)| record.kind == Kind::Message && record.role == Role::User);
+        let fork = question.map(|(after, _)| fork_after(*after));
+        let end = fork_after(of_turn.last().map_or(self.position, |(at, _)| *at));
+        let is_answered = !is_open && of_turn.iter().any(|(_, record)| is_said(record));
+        let is_repeated = step.is_none_or(|step| step.is_among(of_turn.iter().map(|(_, record)| *record)));
+        Some(QuestionTurn { turn: last.turn.to_string(), is_open, is_answered, is_repeated, fork, end })
+    }
+}
+
+fn is_said(record: &Record<'_>) -> bool {
+    record.kind == Kind::Message && record.role == Role::Assistant
+}
+
+fn read_applied(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    let receipt = store::transact(host, transaction)?;
+    if receipt.is_applied() { Ok(receipt) } else { Err(Failure::out_of_turn()) }
+}

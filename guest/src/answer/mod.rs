@@ -1,0 +1,345 @@
+//! Stores answers of a conversation.
+//!
+//! Promises one transaction for an ordinary answer, under expectations of what the question saw. Where one fails, because others
+//! were faster or this is one more answer to the question, two to four transactions find the place. What is stored already is not
+//! stored again, and a turn never lands on a branch that it does not belong to.
+
+pub(crate) mod append;
+pub(crate) mod insertion_point;
+pub(crate) mod turn_records;
+
+use keepline_json as json;
+
+use crate::answer::append::{DueTasks, PendingStep, append_step};
+use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
+use crate::context::Context;
+use crate::contract::{Bucket, Failure, Host, Opening, Operation, Status, Transaction};
+use crate::entry::directives::{Directives, lacks_session};
+use crate::entry::metadata::{Metadata, Session};
+use crate::entry::turn_token::{PlainTurnToken, TurnToken};
+use crate::entry::types::{AnswerEntry, AnswerReply, Effect, Problem, ToolActivity};
+use crate::entry::{directives, turn_token};
+use crate::options::conversation::Options;
+use crate::options::recall::Recall;
+use crate::tasks::{activity, task};
+use crate::text::ids::token;
+use crate::text::timestamp;
+use crate::transcript::sanitize::SkipReason;
+use crate::transcript::schema::SESSION;
+use crate::transcript::turn_id::{own_key, turn_id};
+use crate::transcript::{parts, sanitize, title};
+use crate::users::registry;
+use crate::users::registry::Registered;
+use crate::values::record_answer::{answer_ended, answer_failed, answer_is_foreign, encode_answer, log_invalid_turn};
+use crate::{log, store};
+
+/// An answer on its way back, or a step of it.
+pub(crate) fn commit(
+    context: &Context<impl Host>,
+    options: &Options,
+    entry: &AnswerEntry<'_>,
+    metadata: &Metadata<'_>,
+) -> AnswerReply {
+    let said = Directives::of(entry.metadata);
+    let is_named = |session: &str| match &metadata.session {
+        Session::Named(named) => *named == *session,
+        _ => true,
+    };
+    if let Some(session) = turn_token::session_of_foreign_token(entry.turn).filter(|session| is_named(session)) {
+        return answer_is_foreign(context, session);
+    }
+    let mut state = match PlainTurnToken::parse(entry.turn) {
+        // Of a question that was asked before conversations were configured.
+        Some(turn) => Some(TurnToken {
+            session: turn.session.into(),
+            incarnation: turn.incarnation.unwrap_or_default().into(),
+            ..TurnToken::default()
+        }),
+        None => TurnToken::parse(entry.turn),
+    };
+    if state.is_none() && !entry.turn.is_empty() {
+        log_invalid_turn(context, entry.turn);
+    }
+    if let Session::Named(named) = &metadata.session {
+        // That of another session counts as none.
+        state = Some(
+            state
+                .filter(|state| state.session == *named)
+                .unwrap_or_else(|| TurnToken { session: named.clone(), ..TurnToken::default() }),
+        );
+    }
+    let Some(mut state) = state else {
+        return match lacks_session(context, entry.metadata) {
+            Some(problem) => AnswerReply::with(Effect::Failed, problem),
+            None => AnswerReply::of(Effect::Passed),
+        };
+    };
+    said.warn(&context.host, &state.session);
+    if said.is_user_bad {
+        log::warn(
+            &context.host,
+            log::SESSION,
+            &["Answer not stored in session ", &state.session, directives::BAD_USER],
+        );
+        return AnswerReply::of(Effect::Foreign);
+    }
+    if said.names_another_transcript(&state) {
+        state = TurnToken { session: state.session, user: state.user, ..TurnToken::default() };
+    }
+    if let Some(node) = said.another_node(&state) {
+        // As without a question, but for what it leaves out.
+        state = TurnToken {
+            session: state.session,
+            node: Some(node.into()),
+            app_id: state.app_id,
+            node_id: state.node_id,
+            user: state.user,
+            ..TurnToken::default()
+        };
+        (state.app_id, state.node_id) = (said.app_id.clone().or(state.app_id), said.node_id.clone().or(state.node_id));
+    } else if state.turn.is_empty() {
+        match said.node(options, &state.session) {
+            Ok(node) => state.node = node,
+            Err(_) => return answer_without_node(context, options, &state.session),
+        }
+    }
+
+    // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
+    let text = sanitize::cleaned(options, entry.text.into(), true);
+    let entry = &AnswerEntry { text: &text, ..*entry };
+    let spoken = json::spoken(entry.text);
+    let has_activity = !entry.activity.is_empty();
+    let answer_files = directives::file_references(said.files.as_deref());
+    let has_files = answer_files.is_some() || parts::have_files(entry.text);
+    let skip = sanitize::skip_reason(options, &spoken, has_activity, has_files);
+    let skip = if said.is_written == Some(false) { Some(SkipReason::SwitchedOff) } else { skip };
+    let named = said.user_id.as_deref().map(registry::user_bucket_name);
+    if let Some(skip) = skip {
+        return skip_answer(context, &state, named.as_deref(), skip);
+    }
+    let is_said = !spoken.trim().is_empty();
+    let value = if is_said { encode_answer(context, &spoken) } else { None };
+
+    // Without a question the turn is the answer's own.
+    let is_paired = !state.turn.is_empty();
+    // A question that failed knows whose the turn is, and nothing of the conversation.
+    let is_seen = is_paired && !state.incarnation.is_empty();
+    if !is_paired {
+        state.turn = turn_id(context.host.now_micros(), 0, entry.text).into();
+        state.question = own_key(&state.turn).into();
+        state.parent = said.parent.as_deref().map(|parent| token(parent).into_owned().into());
+    }
+    let at = timestamp::timestamp(context.host.now_micros());
+    if let (Some(user), Some(named)) = (&state.user, &named)
+        && user != named
+    {
+        return answer_is_foreign(context, &state.session);
+    }
+    state.user = state.user.or(named.map(|name| name.into_owned().into()));
+    state.app_id = state.app_id.or(said.app_id.clone());
+    state.node_id = state.node_id.or(said.node_id.clone());
+    let is_first = !state.is_owned && state.user.is_some();
+    let registers = is_first || (state.node.is_some() && (state.is_new || !is_seen));
+    let mut is_long = false;
+    if registers {
+        match register_first_turn(context, options, &mut state, &at, is_seen) {
+            Ok(Registered::Done { is_long: told }) => is_long = told,
+            Ok(Registered::Foreign) => return answer_is_foreign(context, &state.session),
+            Ok(Registered::Ended) => return answer_ended(context, &state.session),
+            Err(failure) => return answer_failed(context, &state.session, &failure),
+        }
+    }
+    let continues = continues(entry.activity);
+    let open = state.open.take();
+    let goes_on = continues && open.is_some();
+    if let Some(open) = open.as_ref().filter(|_| continues) {
+        state.turn.clone_from(open);
+    }
+    let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
+    let id = id.as_deref().filter(|id| *id != state.question);
+    let budget = state.budget.unwrap_or_else(|| options.budget());
+    let asked = entry.question_text.or(said.question.as_deref()).filter(|text| !text.trim().is_empty());
+    // Of files alone there is a message without a text.
+    let asked = asked.or(state.files.is_some().then_some(""));
+    let details = said.details().unwrap_or_default();
+    let about = TurnContext {
+        turn: &state.turn,
+        question_id: &state.question,
+        answer_id: id,
+        at: &at,
+        question: asked.filter(|_| !state.is_unwritten),
+        question_files: state.files.as_deref(),
+        answer_files: answer_files.as_deref(),
+        total: is_seen.then_some(state.total),
+        parent: state.parent.as_deref(),
+        value_bytes: value.as_ref().map_or(0, String::len),
+        budget,
+        details: &details,
+    };
+    let lacks_question = state.has_text && about.question.is_none_or(str::is_empty) && !state.is_unwritten;
+    let step = TurnRecords::new(options, entry, &about);
+    if step.is_empty() {
+        return skip_answer(context, &state, None, SkipReason::Blank);
+    }
+    let beginning = InsertionPoint {
+        asks: true,
+        begins: !goes_on,
+        checks_head: state.parent.is_some() && state.fork.is_none(),
+        fork: state.fork,
+        turn: None,
+    };
+    // Where the step goes on with a turn, that has its branch already.
+    let going_on = InsertionPoint { asks: false, begins: false, checks_head: false, fork: None, turn: None };
+    let is_asked = is_paired && continues && (state.is_asked || !goes_on);
+    let place = if is_asked { going_on } else { beginning.clone() };
+    let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
+    let opening = match (&*state.incarnation, &state.node) {
+        ("", None) => context.config.create(),
+        ("", Some(_)) => directives::create_node(options),
+        (incarnation, _) => Opening::Existing { incarnation: Some(incarnation), renew: true },
+    };
+    let parent = state.parent.as_deref();
+    let owner = state.user.as_deref();
+    let used = state.session_life.as_deref().unwrap_or(&state.incarnation);
+    let activity = match owner {
+        Some(user) if is_long => Some(activity::tidy_task(user)),
+        Some(user) if !registers && !state.is_latest && !used.is_empty() => {
+            Some(activity::activity_task(user, &state, used, &at))
+        }
+        _ => None,
+    };
+    // Of a node, nobody reads a title.
+    let may_title = options.auto_generate_titles && state.node.is_none();
+    let is_titled = may_title && state.wants_title;
+    let question = about.question.filter(|text| !text.is_empty());
+    let asked = question.filter(|_| is_titled);
+    let recalls = options.recall.scope != Recall::Off && context.host.capabilities().indexes;
+    let due = DueTasks {
+        summarized: Some(state.summarized).filter(|_| is_seen),
+        threshold: budget,
+        summaries: options.summaries && said.is_summarized != Some(false),
+        title: asked.is_some(),
+        retitles: options.auto_generate_titles && options.update_existing_titles && state.node.is_none(),
+        max_records: options.max_session_messages,
+        max_bytes: options.max_session_bytes,
+        recall: recalls.then(|| match owner {
+            Some(user) if options.recall.scope == Recall::User && state.node.is_none() => {
+                task::subject_of_two(bucket, registry::user_bucket(user))
+            }
+            _ => task::subject(bucket),
+        }),
+        vectors: options.recall.vectors,
+        activity,
+    };
+    let is_title_late = may_title && !is_paired && question.is_some();
+    let is_untitled = is_title_late || (asked.is_some() && state.is_new);
+    let title = question
+        .filter(|_| is_untitled && options.title_from_first_message)
+        .map(|text| title::of_message(&sanitize::clean_text(options, text, false).text, options.title_max_length));
+    // A node that is registered is nobody's yet, or this user's.
+    let is_first = is_first || registers;
+    append_step(
+        context,
+        &PendingStep {
+            bucket,
+            opening,
+            step,
+            about,
+            parent,
+            beginning,
+            open,
+            lacks_question,
+            is_said,
+            value,
+            owner,
+            is_first,
+            is_untitled,
+            title,
+            is_title_late,
+            due,
+        },
+        place,
+    )
+}
+
+/// What comes before the first turn of a user's session, or of a node.
+fn register_first_turn(
+    context: &Context<impl Host>,
+    options: &Options,
+    state: &mut TurnToken<'_>,
+    at: &str,
+    has_question: bool,
+) -> Result<Registered, Failure> {
+    if let Some(node) = state.node.as_deref().filter(|_| state.incarnation.is_empty() && state.user.is_some()) {
+        // So that it is this life, or none, that the answer is stored in.
+        let (bucket, opening) =
+            (directives::transcript_bucket(&state.session, Some(node)), directives::create_node(options));
+        let opened = Transaction { bucket, opening, expectations: &[], operations: &[] };
+        state.incarnation = store::transact(&context.host, &opened)?.incarnation.into();
+    }
+    let known = if state.node.is_some() { state.session_life.take() } else { Some(state.incarnation.clone()) };
+    let mut incarnation = known.unwrap_or_default().into_owned();
+    if incarnation.is_empty() {
+        // Without a question: the session has to be there before it is registered.
+        let owner = state.user.as_deref().map(registry::owned_by);
+        let (bucket, opening) = (Bucket::session(&state.session), context.config.create());
+        let expectations = owner.as_slice();
+        let opened = Transaction { bucket, opening, expectations, operations: &[] };
+        let receipt = store::transact(&context.host, &opened)?;
+        match receipt.status {
+            Status::Applied | Status::Repeated => incarnation = receipt.incarnation,
+            Status::Unmet => return Ok(Registered::Foreign),
+            _ => return Err(Failure::out_of_turn()),
+        }
+        if state.node.is_none() {
+            state.incarnation = incarnation.clone().into();
+        }
+    }
+    registry::register(&context.host, state, &incarnation, at, has_question)
+}
+
+/// `named` is the user whom the answer names.
+fn skip_answer(
+    context: &Context<impl Host>,
+    state: &TurnToken<'_>,
+    named: Option<&str>,
+    skip: SkipReason,
+) -> AnswerReply {
+    count_skip(context, state, named.or(state.user.as_deref()), skip);
+    let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
+    log::debug(&context.host, |line| line.push_str(&message));
+    AnswerReply::with(Effect::Skipped, Problem { code: skip.code(), message })
+}
+
+fn answer_without_node(context: &Context<impl Host>, options: &Options, session: &str) -> AnswerReply {
+    let message = directives::node_missing_message(session);
+    log::warn(&context.host, log::SESSION, &[&message]);
+    if options.require_node {
+        return AnswerReply::with(Effect::Failed, Problem { code: directives::NO_NODE, message });
+    }
+    AnswerReply::of(Effect::Passed)
+}
+
+/// Whether a step goes on with a turn: it has a result whose call is not a part of it.
+fn continues(activity: &[ToolActivity<'_>]) -> bool {
+    let is_call = |call_id| move |other: &ToolActivity<'_>| other.arguments.is_some() && other.call_id == call_id;
+    // A step has few calls, and the newest of them are asked about first.
+    (1..=activity.len()).any(|count| {
+        let told = activity.get(..count).unwrap_or_default();
+        told.last().is_some_and(|last| !told.iter().rev().any(is_call(last.call_id)))
+    })
+}
+
+/// One more answer that was skipped, in the life that its question saw; `user` is whose it is.
+pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, user: Option<&str>, skip: SkipReason) {
+    let Some(key) = skip.counter() else { return };
+    let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
+    let owner = user.map(registry::owned_by);
+    let operations = [Operation::Increment { map: SESSION, key, amount: 1 }];
+    let opening = Opening::life(&state.incarnation);
+    let counted = Transaction { bucket, opening, expectations: owner.as_slice(), operations: &operations };
+    if let Err(failure) = store::transact(&context.host, &counted) {
+        let what = ["Skipped answer not counted in session ", &state.session, ": ", &failure.sentence()];
+        log::warn(&context.host, log::STORE, &what);
+    }
+}

@@ -1,0 +1,9 @@
+//! The component shell: WIT on one side, the filter on the other. It converts, and holds no rule.
+
+mod allocator;
+#[cfg(target_arch = "wasm32")]
+mod exports;
+#[cfg(target_arch = "wasm32")]
+mod imports;
+#[cfg(target_arch = "wasm32")]
+mod operators;

@@ -1,0 +1,488 @@
+//! An entry's metadata: find the session, attach or cut out the memory.
+//!
+//! Promises that every byte that is not the filter's stays as it is and where it is, and that metadata
+//! without a session costs a look through its bytes. Accepts what common writers emit beside JSON: `NaN`,
+//! `Infinity`, `-Infinity`, a byte order mark. Refuses nothing: what is not an object has no session.
+
+use keepline_json as json;
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::text::ids::{InvalidId, SessionIds};
+use crate::text::quoting::repr_json;
+
+const SESSION: &str = "session_id";
+
+const MESSAGE: &str = "message_id";
+
+/// What is attached.
+const CONTEXT: &str = "memory_context";
+
+/// How the members begin and go on that are the filter's to attach, whether it does so already or not.
+const OWN: (&str, [&str; 7]) = ("memory", ["context", "messages", "summary", "recall", "trace", "sections", "model"]);
+
+/// What metadata say about the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Session<'a> {
+    /// Nothing, or something that Python takes for nothing: null, an empty text, 0, false.
+    None,
+    /// What they say can't be a session id.
+    Malformed {
+        /// As Python would show it.
+        shown: String,
+        /// Why not.
+        why: InvalidId,
+    },
+    /// The session's name.
+    Named(Cow<'a, str>),
+}
+
+/// Metadata, looked through once.
+#[derive(Clone, Debug)]
+pub struct Metadata<'a> {
+    text: &'a str,
+    /// The session it names.
+    pub session: Session<'a>,
+    /// The id that the session's name was made of, if that is another text.
+    pub session_id: Option<Cow<'a, str>>,
+    /// The id of the message, if it is a text and not an empty one.
+    pub message_id: Option<Cow<'a, str>>,
+    /// Whether it was looked through and is not a JSON object.
+    pub unreadable: bool,
+    /// Whether it is not even JSON, and what a more lenient reader may find in it is not to be let through.
+    pub withheld: bool,
+    /// Where the incoming members are that are the filter's own, each with one comma next to it.
+    cuts: Vec<Range<usize>>,
+    /// Where another member can be put.
+    end: usize,
+    /// Whether it needs a comma before it.
+    has_members: bool,
+}
+
+impl<'a> Metadata<'a> {
+    /// Look for a session and a message id, and for members that are the filter's own if there is one or `unbound`
+    /// asks for them anyway. Then metadata that nobody can read, but that may hold such a member for a reader who
+    /// guesses (one of JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
+    pub fn parse(text: &'a str, unbound: bool, ids: SessionIds) -> Self {
+        let mut metadata = Self {
+            text,
+            session: Session::None,
+            session_id: None,
+            message_id: None,
+            unreadable: false,
+            withheld: false,
+            cuts: Vec::new(),
+            end: 0,
+            has_members: false,
+        };
+        // Most metadata carry no session, and must not be parsed to find that out. The names hold no
+        // character that JSON could escape otherwise than by its number.
+        let may_hide = || unbound && (mentions_own(text) || json::has_escapes(text));
+        let may_matter = mentions_id(text) || mentions_escape(text) || may_hide();
+        if !may_matter {
+            return metadata;
+        }
+
+        // Just behind the opening brace, in case it has no member.
+        let mut end = text.find('{').map_or(0, |at| at + 1);
+        let (mut session, mut message_id) = (None, None);
+        let mut leading_cut: Option<usize> = None;
+        let read = json::members(text, |key, value| {
+            let start = json::offset(text, key);
+            let stop = json::offset(text, value) + value.len();
+            if is_own(key) {
+                // With the comma before it; without one, the comma after it goes, once it is met.
+                if metadata.has_members {
+                    metadata.cuts.push(end..stop);
+                } else {
+                    leading_cut.get_or_insert(start);
+                }
+            } else {
+                if json::key_is(key, SESSION) {
+                    // The last one counts, as in Python.
+                    session = Some(value);
+                } else if json::key_is(key, MESSAGE) {
+                    message_id = Some(value);
+                }
+                if let Some(from) = leading_cut.take() {
+                    metadata.cuts.push(from..start);
+                }
+                metadata.has_members = true;
+            }
+            end = stop;
+        });
+        if read.is_none() {
+            metadata.unreadable = true;
+            metadata.withheld = may_hide() && !json::is_value(text);
+            metadata.cuts.clear();
+            return metadata;
+        }
+        if let Some(from) = leading_cut {
+            metadata.cuts.push(from..end);
+        }
+        metadata.end = end;
+        if let Some(raw) = session {
+            metadata.read_session(raw, ids);
+        }
+        metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
+        metadata
+    }
+
+    fn read_session(&mut self, raw: &'a str, ids: SessionIds) {
+        let malformed = |why| Session::Malformed { shown: repr_json(raw), why };
+        let Some(id) = json::string(raw) else {
+            self.session = if is_falsy(raw) { Session::None } else { malformed(InvalidId::Type) };
+            return;
+        };
+        if id.is_empty() {
+            return;
+        }
+        let made = ids.name(&id).map(|name| match name {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(name) => Some(name),
+        });
+        self.session = match made {
+            Ok(None) => Session::Named(id),
+            Ok(Some(name)) => {
+                self.session_id = Some(id);
+                Session::Named(name.into())
+            }
+            Err(why) => malformed(why),
+        };
+    }
+
+    /// The metadata without the filter's own members; none: there is none in them.
+    pub fn stripped(&self) -> Option<String> {
+        if self.withheld {
+            return Some("{}".to_owned());
+        }
+        if self.cuts.is_empty() {
+            return None;
+        }
+        let mut out = String::with_capacity(self.text.len());
+        self.push_kept(&mut out);
+        out.push_str(self.text.get(self.end..).unwrap_or_default());
+        Some(out)
+    }
+
+    /// The metadata with `memory_context` as its last member. `write` writes the value, of `size` bytes as a
+    /// rule.
+    pub fn enriched(&self, size: usize, write: impl FnOnce(&mut String)) -> String {
+        // Exact, unless something is cut: a component's strings leave it without slack.
+        let around = CONTEXT.len() + "\"\":".len() + usize::from(self.has_members);
+        let mut out = String::with_capacity(self.text.len() + around + size);
+        self.push_kept(&mut out);
+        if self.has_members {
+            out.push(',');
+        }
+        out.push('"');
+        out.push_str(CONTEXT);
+        out.push_str("\":");
+        write(&mut out);
+        out.push_str(self.text.get(self.end..).unwrap_or_default());
+        out
+    }
+
+    /// The metadata, as [`enriched`](Self::enriched) made them or else without the filter's own members, with more of
+    /// them: raw, and at least one.
+    pub fn extended(&self, enriched: Option<String>, members: &str) -> String {
+        let has_members = self.has_members || enriched.is_some();
+        let tail = self.text.get(self.end..).unwrap_or_default();
+        let mut out = enriched.unwrap_or_else(|| {
+            let mut out = String::with_capacity(self.text.len() + members.len() + 1);
+            self.push_kept(&mut out);
+            out.push_str(tail);
+            out
+        });
+        out.truncate(out.len() - tail.len());
+        if has_members {
+            out.push(',');
+        }
+        out.push_str(members);
+        out.push_str(tail);
+        out
+    }
+
+    /// What comes before `end`, without the cuts.
+    fn push_kept(&self, out: &mut String) {
+        let mut from = 0;
+        for cut in &self.cuts {
+            out.push_str(self.text.get(from..cut.start).unwrap_or_default());
+            from = cut.end;
+        }
+        out.push_str(self.text.get(from..self.end).unwrap_or_default());
+    }
+}
+
+/// Whether the raw key (with quotes) is one of the filter's own.
+fn is_own(raw: &str) -> bool {
+    let (before, after) = OWN;
+    let is_one = |key: &str| {
+        let key = key.strip_prefix(before).and_then(|rest| rest.strip_prefix('_'));
+        key.is_some_and(|key| after.contains(&key))
+    };
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(key) if key.starts_with(before) && is_one(key) => true,
+        Some(key) => json::has_escapes(key) && json::string(raw).is_some_and(|key| is_one(&key)),
+        None => false,
+    }
+}
+
+/// Whether the text may name a session or a message.
+fn mentions_id(text: &str) -> bool {
+    around(text, '_', |before, after| {
+        after.starts_with("id") && (before.ends_with("session") || before.ends_with("message"))
+    })
+}
+
+/// Whether the text may name one of the filter's own members.
+fn mentions_own(text: &str) -> bool {
+    around(text, '_', |before, after| before.ends_with(OWN.0) && OWN.1.iter().any(|name| after.starts_with(name)))
+}
+
+/// Whether a character in the text may be spelt by its number.
+fn mentions_escape(text: &str) -> bool {
+    around(text, '\\', |_, after| after.starts_with('u'))
+}
+
+/// Whether that is true of what is before and after one of these characters. One byte is sooner looked for than a
+/// word, for which a search by `str` is prepared anew each time.
+fn around(text: &str, rare: char, is_wanted: impl Fn(&str, &str) -> bool) -> bool {
+    text.match_indices(rare).any(|(at, found)| {
+        text.split_at_checked(at)
+            .is_some_and(|(before, rest)| rest.strip_prefix(found).is_some_and(|after| is_wanted(before, after)))
+    })
+}
+
+/// Whether Python takes a JSON value that is no string for false.
+fn is_falsy(raw: &str) -> bool {
+    match raw.as_bytes() {
+        b"null" | b"false" => true,
+        [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.iter().all(u8::is_ascii_whitespace),
+        _ => json::number(raw) == Some(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(text: &str) -> Session<'_> {
+        Metadata::parse(text, false, SessionIds::Strict).session
+    }
+
+    fn named(name: &str) -> Session<'_> {
+        Session::Named(name.into())
+    }
+
+    #[test]
+    fn the_session_is_found_at_the_top_level_only() {
+        assert_eq!(session(r#"{"session_id":"s1"}"#), named("s1"));
+        assert_eq!(session(" {\n\"a\" : 1 , \"session_id\" : \"s1\" } "), named("s1"));
+        assert_eq!(session(r#"{"a":{"session_id":"s1"}}"#), Session::None);
+        assert_eq!(session(r#"["session_id"]"#), Session::None);
+        assert_eq!(session(r#"{"a":"session_id"}"#), Session::None);
+        assert_eq!(session(r#"{"x":"\"session_id\":\"s\""}"#), Session::None);
+    }
+
+    #[test]
+    fn the_last_of_two_sessions_counts() {
+        assert_eq!(session(r#"{"session_id":"a","session_id":"b"}"#), named("b"));
+        assert_eq!(session(r#"{"session_id":"a","session_id":null}"#), Session::None);
+    }
+
+    #[test]
+    fn escapes_hide_no_session() {
+        assert_eq!(session(r#"{"\u0073ession_id":"s1"}"#), named("s1"));
+        assert_eq!(session(r#"{"session_id":"\u0073-1"}"#), named("s-1"));
+    }
+
+    #[test]
+    fn falsy_sessions_are_none() {
+        for raw in ["null", "\"\"", "0", "-0", "0.0", "0e7", "false", "[]", "[ ]", "{}", "{\n}"] {
+            assert_eq!(session(&format!("{{\"session_id\": {raw} }}")), Session::None, "{raw}");
+        }
+    }
+
+    #[test]
+    fn other_sessions_are_malformed() {
+        for (raw, shown) in [
+            ("1", "1"),
+            ("true", "True"),
+            ("[0]", "[0]"),
+            ("{\"a\":1}", "{\"a\":1}"),
+            ("\"a b\"", "'a b'"),
+            ("\"a\\n\"", "'a\\n'"),
+            ("\"\\ud800\"", "'\u{fffd}'"),
+            ("NaN", "NaN"),
+            ("-Infinity", "-Infinity"),
+        ] {
+            let text = format!("{{\"session_id\": {raw} }}");
+            let Session::Malformed { shown: told, why } = session(&text) else { panic!("{raw}") };
+            assert_eq!(
+                (&*told, why),
+                (shown, if raw.starts_with('"') { InvalidId::Characters } else { InvalidId::Type }),
+                "{raw}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_hashed_is_told_beside_the_name() {
+        for (raw, id) in
+            [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")]
+        {
+            let text = format!("{{\"session_id\": {raw}}}");
+            let metadata = Metadata::parse(&text, false, SessionIds::Hash);
+            let name = SessionIds::Hash.name(id).unwrap();
+            assert_eq!((metadata.session, metadata.session_id.as_deref()), (Session::Named(name), Some(id)), "{raw}");
+        }
+        let plain = Metadata::parse(r#"{"session_id": "s1"}"#, false, SessionIds::Hash);
+        assert_eq!((plain.session, plain.session_id), (named("s1"), None));
+        for raw in ["7", "[\"s\"]", "true"] {
+            let text = format!("{{\"session_id\": {raw}}}");
+            let session = Metadata::parse(&text, false, SessionIds::Hash).session;
+            assert!(matches!(session, Session::Malformed { why: InvalidId::Type, .. }), "{raw}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_object_has_no_session() {
+        for text in [
+            "session_id",
+            "[\"session_id\"]",
+            "{\"session_id\":\"a\"",
+            "{\"session_id\":\"a\"}}",
+            "{\"session_id\":nan}",
+            "{'session_id':'a'}",
+            "{\"session_id\":\"a\",}",
+        ] {
+            let metadata = Metadata::parse(text, true, SessionIds::Strict);
+            assert_eq!(metadata.session, Session::None, "{text}");
+            assert!(metadata.unreadable, "{text}");
+            assert_eq!(metadata.stripped(), None);
+        }
+        assert!(!Metadata::parse("not looked through", false, SessionIds::Strict).unreadable);
+    }
+
+    #[test]
+    fn what_common_writers_emit_beside_json_hides_no_session_and_no_context() {
+        for (before, after) in [
+            (r#"{"memory_context":1,"x":NaN,"session_id":"s"}"#, r#"{"x":NaN,"session_id":"s"}"#),
+            (
+                r#"{"x":[{"y":-Infinity}],"memory_context":Infinity,"session_id":"s"}"#,
+                r#"{"x":[{"y":-Infinity}],"session_id":"s"}"#,
+            ),
+            ("\u{feff} {\"memory_context\":1,\"session_id\":\"s\"}", "\u{feff} {\"session_id\":\"s\"}"),
+            (
+                r#"{"memory_context":NaN,"session_id":0,"memory_context":NaN,"session_id":"s","memory_context":NaN}"#,
+                r#"{"session_id":0,"session_id":"s"}"#,
+            ),
+        ] {
+            let metadata = Metadata::parse(before, false, SessionIds::Strict);
+            assert_eq!(metadata.session, named("s"));
+            assert_eq!(metadata.stripped().as_deref(), Some(after));
+            let expected = format!("{},\"memory_context\":NEW}}", after.strip_suffix('}').unwrap());
+            assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), expected);
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_read_carries_no_context_when_it_is_to_be_stripped() {
+        for text in [
+            r#"{"memory_context":1"#,
+            r#"{"memory_context":1,}"#,
+            r#"{memory_context:1}"#,
+            r#"{'\x6demory_context':1}"#,
+            r#"{"memory\u005fcontext":1,"x":nan}"#,
+            r#"{"memory_context":1} // "#,
+            r#"{"session_id":"s","memory_context":1"#,
+        ] {
+            let metadata = Metadata::parse(text, true, SessionIds::Strict);
+            assert!(metadata.withheld, "{text}");
+            assert_eq!(metadata.stripped().as_deref(), Some("{}"), "{text}");
+            assert_eq!(Metadata::parse(text, false, SessionIds::Strict).stripped(), None, "{text}");
+        }
+        // Nothing can be hidden in these.
+        for text in ["", "nonsense", "{\"session_id\":\"s\"", "[\"memory_context\"]", "\"memory_context\"", "\"\\n\""] {
+            assert_eq!(Metadata::parse(text, true, SessionIds::Strict).stripped(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cuts_take_the_context_and_one_comma() {
+        for (before, after) in [
+            (r#"{"memory_context":1}"#, "{}"),
+            (r#"{ "memory_context" : {"a":[1,2]} }"#, "{  }"),
+            (r#"{"memory_context":1,"a":2}"#, r#"{"a":2}"#),
+            (r#"{ "memory_context":1 , "a":2 }"#, r#"{ "a":2 }"#),
+            (r#"{"a":2, "memory_context":1}"#, r#"{"a":2}"#),
+            (r#"{"a":2 , "memory_context":1 , "b": 3 }"#, r#"{"a":2 , "b": 3 }"#),
+            (
+                r#"{"memory_context":1,"memory_context":2,"a":2,"memory_context":3,"memory_context":4,"b":1}"#,
+                r#"{"a":2,"b":1}"#,
+            ),
+            (r#"{"memory_context":1,"memory_context":2}"#, "{}"),
+            (r#"{"a":1,"\u006demory_context":2}"#, r#"{"a":1}"#),
+        ] {
+            let metadata = Metadata::parse(before, true, SessionIds::Strict);
+            assert_eq!(metadata.stripped().as_deref(), Some(after), "{before}");
+        }
+        assert_eq!(Metadata::parse(r#"{"a":{"memory_context":1}}"#, true, SessionIds::Strict).stripped(), None);
+    }
+
+    #[test]
+    fn whatever_is_the_filters_own_is_cut_and_nothing_else() {
+        for name in ["context", "messages", "summary", "recall", "trace", "sections", "model"] {
+            let before = format!("{{\"a\":1,\"memory_{name}\":[2],\"session_id\":\"s\",\"memory\\u005f{name}\":3}}");
+            for unbound in [false, true] {
+                let metadata = Metadata::parse(&before, unbound, SessionIds::Strict);
+                assert_eq!(metadata.stripped().as_deref(), Some(r#"{"a":1,"session_id":"s"}"#), "{name}");
+            }
+            let without = format!("{{\"memory_{name}\":1}}");
+            assert_eq!(Metadata::parse(&without, true, SessionIds::Strict).stripped().as_deref(), Some("{}"), "{name}");
+            assert_eq!(Metadata::parse(&without, false, SessionIds::Strict).stripped(), None, "{name}");
+            assert!(Metadata::parse(&format!("{{memory_{name}:1}}"), true, SessionIds::Strict).withheld, "{name}");
+        }
+        let kept = r#"{"session_id":"s","memory":1,"memory_":1,"memory_mode":1,"memory_question":1,"memory_contexts":1,"memorycontext":1,"my_memory_trace":1,"Memory_trace":1}"#;
+        assert_eq!(Metadata::parse(kept, true, SessionIds::Strict).stripped(), None);
+    }
+
+    #[test]
+    fn the_message_id_is_a_text_at_the_top_level() {
+        let id = |text: &str| Metadata::parse(text, false, SessionIds::Strict).message_id.map(Cow::into_owned);
+        assert_eq!(id(r#"{"message_id":"m"}"#).as_deref(), Some("m"));
+        assert_eq!(id(r#"{"message\u005fid":"\u006d","session_id":"s"}"#).as_deref(), Some("m"));
+        assert_eq!(id(r#"{"message_id":"a","message_id":"b"}"#).as_deref(), Some("b"));
+        for raw in ["null", "\"\"", "7", "{\"message_id\":\"m\"}", "[\"m\"]", "true"] {
+            assert_eq!(id(&format!("{{\"x\":{{\"message_id\":\"m\"}},\"message_id\":{raw}}}")), None, "{raw}");
+        }
+        assert_eq!(id(r#"{"message_id":"m""#), None);
+    }
+
+    #[test]
+    fn the_new_context_is_put_at_the_end() {
+        for (before, after) in [
+            (r#"{"session_id":"s"}"#, r#"{"session_id":"s","memory_context":NEW}"#),
+            (" {\"session_id\" : \"s\"\t}\n", " {\"session_id\" : \"s\",\"memory_context\":NEW\t}\n"),
+            (
+                r#"{"memory_context":0,"session_id":"s", "z": 1.50}"#,
+                r#"{"session_id":"s", "z": 1.50,"memory_context":NEW}"#,
+            ),
+            (r#"{"session_id":"s","memory_context":{"forged":1}}"#, r#"{"session_id":"s","memory_context":NEW}"#),
+        ] {
+            let metadata = Metadata::parse(before, false, SessionIds::Strict);
+            assert_eq!(metadata.enriched(3, |out| out.push_str("NEW")), after);
+        }
+        let empty = Metadata::parse(r#" { "memory_context":1 } "#, true, SessionIds::Strict);
+        assert_eq!(empty.enriched(0, |out| out.push('2')), r#" { "memory_context":2 } "#);
+        let empty = Metadata::parse(r#"{ "\u0020":1,"memory_context":1 } "#, true, SessionIds::Strict);
+        assert_eq!(empty.enriched(0, |out| out.push('2')), r#"{ "\u0020":1,"memory_context":2 } "#);
+    }
+
+    #[test]
+    fn deep_metadata_are_no_danger() {
+        let text = format!("{{\"a\":{}{},\"session_id\":\"s\"}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+        assert_eq!(session(&text), named("s"));
+    }
+}

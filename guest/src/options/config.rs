@@ -1,0 +1,371 @@
+//! The filter's options.
+//!
+//! Promises that each has a default and bounds, and that a mistake is told with the field, what was
+//! given and what is allowed. Refuses to guess: `"false"` is no boolean, an unknown option is an error.
+
+use keepline_json as json;
+use std::sync::Arc;
+
+use crate::contract::{Host, Level, Opening, TimeToLive};
+use crate::log;
+use crate::options::conversation;
+use crate::options::conversation::Options;
+use crate::options::reader::{ConfigProblem, MAX_BYTES, Reader, billionths};
+use crate::text::ids::SessionIds;
+use crate::text::quoting::{cut, repr};
+
+/// When a session's time starts to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TtlMode {
+    /// At its creation, as in the original node.
+    Fixed,
+    /// At its last use.
+    Sliding,
+}
+
+/// What becomes of a `memory_context` in a question that has no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnboundContext {
+    /// It stays, as in the original node.
+    Keep,
+    /// It is cut out: nothing that is called memory is ever a client's.
+    Strip,
+}
+
+/// All options in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Hours that a session lives; 0: for ever.
+    pub session_ttl_hours: f64,
+    /// From when on.
+    pub session_ttl_mode: TtlMode,
+    /// How many history records a session may have before the older ones become a summary.
+    pub max_history: u64,
+    /// Whether they do.
+    pub auto_summarize: bool,
+    /// Whether entries get and leave memory. Without it, nothing is stored, and what a client forged is taken away.
+    pub memory_enabled: bool,
+    /// See [`UnboundContext`].
+    pub unbound_context: UnboundContext,
+    /// Which ids sessions may have.
+    pub session_ids: SessionIds,
+    /// The longest value, as JSON.
+    pub max_value_bytes: u64,
+    /// The most that is attached to a question: keys and values together. By default never less than the
+    /// longest answer comes to.
+    pub max_context_bytes: u64,
+    /// The most keys a session may have.
+    pub max_keys: u64,
+    /// Whether the conversation is kept, and how. None: it is not.
+    pub conversation: Option<Arc<Options>>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            session_ttl_hours: 0.0,
+            session_ttl_mode: TtlMode::Fixed,
+            max_history: 100,
+            auto_summarize: true,
+            memory_enabled: true,
+            unbound_context: UnboundContext::Keep,
+            session_ids: SessionIds::Strict,
+            max_value_bytes: 1 << 20,
+            max_context_bytes: 2 << 20,
+            max_keys: 1000,
+            conversation: None,
+        }
+    }
+}
+
+const MAX_HISTORY: u64 = 1_000_000;
+
+/// What a session with one value of full length holds beside it: keys, and the count of answers.
+const BESIDE_A_VALUE: u64 = 1 << 10;
+
+/// The filter's own two.
+const MIN_KEYS: u64 = 2;
+
+/// Listing and clearing name every key of a session in one reply.
+pub(crate) const MAX_KEYS: u64 = 10_000;
+
+/// The bytes of so many keys.
+pub(crate) const KEYS_BYTES: u64 = MAX_KEYS * 256;
+
+const OPTIONS: &str = "session_ttl_hours, session_ttl_mode, max_history, auto_summarize, \
+                       memory_enabled, unbound_context, session_ids, max_value_bytes, max_context_bytes, \
+                       max_keys";
+
+impl Config {
+    /// Read a JSON object of options. Absent and null ones have their defaults.
+    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
+        // No limit can be 0: that is one which was not given.
+        let mut config = Self { max_context_bytes: 0, ..Self::default() };
+        let mut problem = None;
+        let (mut has_conversation, mut conversation) = (false, Options::default());
+        let read = json::members(text, |key, raw| {
+            if problem.is_none() {
+                problem = config.set(key, raw, &mut has_conversation, &mut conversation).err();
+            }
+        });
+        if read.is_none() {
+            return Err(ConfigProblem {
+                field: String::new(),
+                message: format!("The configuration must be a JSON object, not {}", cut(text)),
+            });
+        }
+        if config.max_context_bytes == 0 {
+            let least = config.max_value_bytes + BESIDE_A_VALUE;
+            config.max_context_bytes = least.max(Self::default().max_context_bytes);
+        }
+        config.conversation = has_conversation.then(|| Arc::new(conversation));
+        problem.map_or(Ok(config), Err)
+    }
+
+    /// Read options for the store of this host. A time to live is refused where nothing expires; what else a store
+    /// can't promise is told.
+    pub fn parse_for(host: &impl Host, text: &str) -> Result<Self, ConfigProblem> {
+        let config = Self::parse(text)?;
+        let capabilities = host.capabilities();
+        if !capabilities.expiring && config.time_to_live().is_some() {
+            return Err(ConfigProblem {
+                field: "session_ttl_hours".to_owned(),
+                message: format!(
+                    "session_ttl_hours must be 0 (for ever), not {}: the store lets nothing expire",
+                    in_decimal(config.session_ttl_hours)
+                ),
+            });
+        }
+        if !capabilities.atomic {
+            let told = "The store does not apply transactions as a whole: counts may be off when several write at once";
+            log::warn(host, log::STORE, &[told]);
+        }
+        if !capabilities.exactly_once && host.logs(Level::Debug) {
+            let told = "The store can't tell a call that is sent again from a new one: the host must not retry writes";
+            host.log(Level::Debug, log::STORE, told);
+        }
+        Ok(config)
+    }
+
+    fn set(
+        &mut self,
+        raw_key: &str,
+        raw: &str,
+        has_conversation: &mut bool,
+        conversation: &mut Options,
+    ) -> Result<(), ConfigProblem> {
+        let default = Self::default();
+        let key = json::string(raw_key).unwrap_or_else(|| raw_key.into());
+        let reader = Reader { field: &key, raw };
+        match &*key {
+            "session_ttl_hours" => reader.hours(&mut self.session_ttl_hours, default.session_ttl_hours),
+            "session_ttl_mode" => reader.choice(
+                &mut self.session_ttl_mode,
+                default.session_ttl_mode,
+                &[("fixed", TtlMode::Fixed), ("sliding", TtlMode::Sliding)],
+            ),
+            "max_history" => reader.integer(&mut self.max_history, default.max_history, 0, MAX_HISTORY),
+            "auto_summarize" => reader.boolean(&mut self.auto_summarize, default.auto_summarize),
+            "memory_enabled" => reader.boolean(&mut self.memory_enabled, default.memory_enabled),
+            "unbound_context" => reader.choice(
+                &mut self.unbound_context,
+                default.unbound_context,
+                &[("keep", UnboundContext::Keep), ("strip", UnboundContext::Strip)],
+            ),
+            "session_ids" => reader.choice(
+                &mut self.session_ids,
+                default.session_ids,
+                &[("strict", SessionIds::Strict), ("hash", SessionIds::Hash)],
+            ),
+            "max_value_bytes" => reader.integer(&mut self.max_value_bytes, default.max_value_bytes, 1, MAX_BYTES),
+            "max_context_bytes" => reader.integer(&mut self.max_context_bytes, 0, 1, MAX_BYTES + BESIDE_A_VALUE),
+            "max_keys" => reader.integer(&mut self.max_keys, default.max_keys, MIN_KEYS, MAX_KEYS),
+            "conversation" => reader.boolean(has_conversation, false),
+            _ if conversation.set(&reader)? => Ok(()),
+            unknown => {
+                let message =
+                    ["Unknown option ", &repr(unknown), "; there are ", OPTIONS, ", ", conversation::NAMES].concat();
+                Err(ConfigProblem { field: cut(unknown), message })
+            }
+        }
+    }
+
+    /// All options in force, as a JSON object.
+    pub fn effective(&self) -> String {
+        let mode = match self.session_ttl_mode {
+            TtlMode::Fixed => "fixed",
+            TtlMode::Sliding => "sliding",
+        };
+        let unbound = match self.unbound_context {
+            UnboundContext::Keep => "keep",
+            UnboundContext::Strip => "strip",
+        };
+        let ids = match self.session_ids {
+            SessionIds::Strict => "strict",
+            SessionIds::Hash => "hash",
+        };
+        let mut out = format!(
+            "{{\"session_ttl_hours\": {}, \"session_ttl_mode\": \"{mode}\", \"max_history\": {}, \
+             \"auto_summarize\": {}, \"unbound_context\": \"{unbound}\", \"session_ids\": \"{ids}\", \
+             \"max_value_bytes\": {}, \"max_context_bytes\": {}, \"max_keys\": {}",
+            in_decimal(self.session_ttl_hours),
+            self.max_history,
+            self.auto_summarize,
+            self.max_value_bytes,
+            self.max_context_bytes,
+            self.max_keys,
+        );
+        if !self.memory_enabled {
+            out.push_str(", \"memory_enabled\": false");
+        }
+        if let Some(conversation) = &self.conversation {
+            conversation.write(&mut out);
+        }
+        out.push('}');
+        out
+    }
+
+    /// How long a session that is created now lives.
+    pub fn time_to_live(&self) -> Option<TimeToLive> {
+        let milliseconds = milliseconds(self.session_ttl_hours)?;
+        Some(TimeToLive { milliseconds, sliding: self.session_ttl_mode == TtlMode::Sliding })
+    }
+
+    /// Open a session's bucket, or create it with the configured life.
+    pub(crate) fn create(&self) -> Opening<'static> {
+        Opening::Create { time_to_live: self.time_to_live() }
+    }
+}
+
+/// So many hours, at least one millisecond. None: for ever.
+pub(crate) fn milliseconds(hours: f64) -> Option<u64> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive and bounded by MAX_TTL_HOURS")]
+    let milliseconds = (hours * 3_600_000.0).ceil() as u64;
+    (hours > 0.0).then_some(milliseconds.max(1))
+}
+
+/// Hours with at most nine decimals. (The standard library's writer of floats would be a tenth of the component.)
+pub(crate) fn in_decimal(hours: f64) -> String {
+    let billionths = billionths(hours);
+    let text = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_and_null_options_have_their_defaults() {
+        assert_eq!(Config::parse("{}").unwrap(), Config::default());
+        let nulls = OPTIONS.split(", ").map(|name| format!("\"{name}\":null")).collect::<Vec<_>>().join(",");
+        assert_eq!(Config::parse(&format!("{{{nulls}}}")).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn all_options_are_read_and_told() {
+        let text = r#"{"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_history": 100.0,
+        "auto_summarize": false, "memory_enabled": false, "unbound_context": "strip", "session_ids": "hash",
+        "max_value_bytes": 1e3,
+        "max_context_bytes": 7, "max_keys": 3}"#;
+        let config = Config::parse(text).unwrap();
+        assert_eq!(
+            config,
+            Config {
+                session_ttl_hours: 0.5,
+                session_ttl_mode: TtlMode::Sliding,
+                max_history: 100,
+                auto_summarize: false,
+                memory_enabled: false,
+                unbound_context: UnboundContext::Strip,
+                session_ids: SessionIds::Hash,
+                max_value_bytes: 1000,
+                max_context_bytes: 7,
+                max_keys: 3,
+                conversation: None,
+            }
+        );
+        assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+        assert_eq!(
+            Config::default().effective(),
+            r#"{"session_ttl_hours": 0, "session_ttl_mode": "fixed", "max_history": 100, "auto_summarize": true, "unbound_context": "keep", "session_ids": "strict", "max_value_bytes": 1048576, "max_context_bytes": 2097152, "max_keys": 1000}"#
+        );
+    }
+
+    #[test]
+    fn mistakes_name_the_field_what_was_given_and_what_is_allowed() {
+        let cases = [
+            (r#"{"auto_summarize": "false"}"#, "auto_summarize", "\"false\"", "true or false"),
+            (r#"{"auto_summarize": 0}"#, "auto_summarize", "0", "true or false"),
+            (r#"{"max_history": 1.5}"#, "max_history", "1.5", "0 to 1000000"),
+            (r#"{"max_history": -1}"#, "max_history", "-1", "0 to 1000000"),
+            (r#"{"max_history": "100"}"#, "max_history", "\"100\"", "an integer"),
+            (r#"{"max_history": 1e999}"#, "max_history", "1e999", "an integer"),
+            (r#"{"max_history": NaN}"#, "max_history", "NaN", "an integer"),
+            (r#"{"session_ttl_hours": Infinity}"#, "session_ttl_hours", "Infinity", "876000"),
+            (r#"{"max_keys": 0}"#, "max_keys", "0", "2 to 10000"),
+            (r#"{"session_ttl_hours": -0.1}"#, "session_ttl_hours", "-0.1", "876000"),
+            (r#"{"session_ttl_hours": true}"#, "session_ttl_hours", "true", "a number"),
+            (r#"{"session_ttl_mode": "Fixed"}"#, "session_ttl_mode", "\"Fixed\"", "\"sliding\""),
+            (r#"{"unbound_context": []}"#, "unbound_context", "[]", "\"keep\""),
+            (r#"{"session_ids": "any"}"#, "session_ids", "\"any\"", "\"strict\" or \"hash\""),
+            (r#"{"redis_host": "x"}"#, "redis_host", "redis_host", "max_keys"),
+        ];
+        for (text, field, given, allowed) in cases {
+            let problem = Config::parse(text).unwrap_err();
+            assert_eq!(problem.field, field);
+            assert!(problem.message.contains(given), "{}", problem.message);
+            assert!(problem.message.contains(allowed), "{}", problem.message);
+        }
+        for text in ["", "[]", "null", "{", "{\"max_keys\":nan}"] {
+            assert_eq!(Config::parse(text).unwrap_err().field, "");
+        }
+    }
+
+    #[test]
+    fn by_default_the_longest_answer_fits_into_what_is_attached() {
+        for value in ["1", "1000000", "2097152", "8388608"] {
+            for null in ["", r#", "max_context_bytes": null"#] {
+                let config = Config::parse(&format!("{{\"max_value_bytes\": {value}{null}}}")).unwrap();
+                let whole = "last_answer".len() + "answer_count".len() + "-9223372036854775808".len();
+                assert!(config.max_context_bytes >= config.max_value_bytes + whole as u64, "{value}");
+                assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+            }
+        }
+        let config = Config::parse(r#"{"max_context_bytes": 7, "max_value_bytes": 9}"#).unwrap();
+        assert_eq!(config.max_context_bytes, 7);
+    }
+
+    #[test]
+    fn hours_are_told_as_they_are_read() {
+        for (given, told) in [
+            ("24", "24"),
+            ("0.1", "0.1"),
+            ("1.01", "1.01"),
+            ("-0", "0"),
+            ("1e-7", "0.0000001"),
+            ("1e-300", "0.000000001"),
+            ("0.30000000000000004", "0.3"),
+            ("876000", "876000"),
+            ("875999.123456789", "875999.123456789"),
+            ("0.000277777777777", "0.000277778"),
+        ] {
+            let config = Config::parse(&format!("{{\"session_ttl_hours\":{given}}}")).unwrap();
+            assert!(
+                config.effective().starts_with(&format!("{{\"session_ttl_hours\": {told}, ")),
+                "{}",
+                config.effective()
+            );
+            assert_eq!(Config::parse(&config.effective()).unwrap(), config);
+        }
+    }
+
+    #[test]
+    fn a_life_is_never_shorter_than_a_millisecond() {
+        let hours = |hours| Config { session_ttl_hours: hours, ..Config::default() }.time_to_live();
+        assert_eq!(hours(0.0), None);
+        assert_eq!(hours(1e-12).unwrap().milliseconds, 1);
+        assert_eq!(hours(24.0).unwrap().milliseconds, 86_400_000);
+        assert!(!hours(1.0).unwrap().sliding);
+    }
+}

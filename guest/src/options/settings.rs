@@ -1,0 +1,91 @@
+//! What is set for one session, or one entry, in place of the configuration: the size of windows, and the model.
+//!
+//! Numbers out of range are refused when they are set, and ignored when they are read.
+
+use keepline_json as json;
+use keepline_json::{push_number, push_string};
+
+use crate::options::conversation::{BUDGET_MIN, TOKENS_MAX, WINDOW_MAX, WINDOW_MIN};
+use crate::text::json_values::integer;
+
+/// Bytes of a model's name.
+const MODEL_MAX: usize = 128;
+
+/// What is set. Absent: as the configuration has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// As [`Options::max_context_tokens`].
+    pub max_context_tokens: Option<u64>,
+    /// As [`Options::context_window`].
+    pub context_window: Option<u64>,
+    /// As [`Options::reserve_tokens`].
+    pub reserve_tokens: Option<u64>,
+    /// The model that answers: its name, as whoever counts tokens knows it.
+    pub model: Option<String>,
+}
+
+impl Settings {
+    /// Of an object, and of anything else none.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut settings = Self::default();
+        let read = json::members(text, |key, raw| {
+            let number = || integer(raw).filter(|number| *number > 0);
+            match json::string(key).as_deref() {
+                Some("max_context_tokens") => settings.max_context_tokens = number(),
+                Some("context_window") => settings.context_window = number(),
+                Some("reserve_tokens") => settings.reserve_tokens = number(),
+                Some("model") => {
+                    settings.model = json::string(raw).filter(|name| is_model(name)).map(Into::into);
+                }
+                _ => {}
+            }
+        });
+        if read.is_some() { settings } else { Self::default() }
+    }
+
+    fn numbers(&self) -> [(&'static str, Option<u64>, u64, u64); 3] {
+        [
+            ("max_context_tokens", self.max_context_tokens, BUDGET_MIN, TOKENS_MAX),
+            ("context_window", self.context_window, WINDOW_MIN, WINDOW_MAX),
+            ("reserve_tokens", self.reserve_tokens, 1, WINDOW_MAX),
+        ]
+    }
+
+    /// What is out of range, as a sentence.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (name, number, min, max) in self.numbers() {
+            if number.is_some_and(|number| !(min..=max).contains(&number)) {
+                return Err(format!("{name} must be an integer from {min} to {max}"));
+            }
+        }
+        if self.model.as_deref().is_some_and(|name| !is_model(name)) {
+            return Err(format!("model must be a text of 1 to {MODEL_MAX} bytes without control characters"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(&self) -> String {
+        let mut out = String::new();
+        let begin = |out: &mut String, name: &str| {
+            out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
+            out.push_str(name);
+            out.push_str("\":");
+        };
+        for (name, number, ..) in self.numbers() {
+            if let Some(number) = number {
+                begin(&mut out, name);
+                push_number(&mut out, number);
+            }
+        }
+        if let Some(model) = &self.model {
+            begin(&mut out, "model");
+            push_string(&mut out, model);
+        }
+        out.push('}');
+        out
+    }
+}
+
+fn is_model(name: &str) -> bool {
+    (1..=MODEL_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+}

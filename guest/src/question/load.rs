@@ -1,0 +1,408 @@
+//! Reads what a question needs: values, the newest records, branches, the user, and candidates for recall.
+
+use crate::context::Context;
+use crate::contract::{
+    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Span, Status, Transaction,
+    VALUES,
+};
+use crate::options::config;
+use crate::options::conversation::Options;
+use crate::options::settings::Settings;
+use crate::recall::{search, session_filter};
+use crate::store::{Found, Outcomes};
+use crate::text::ids::token;
+use crate::text::json_values::integer;
+use crate::text::tokens;
+use crate::transcript::schema::{
+    BRANCHES, HEAD, MESSAGES, OWNER, SESSION, SETTINGS, SUMMARY, TITLE, TOTAL, TRANSCRIPT, UNTITLED,
+};
+use crate::transcript::skip_counters::COUNTERS;
+use crate::transcript::summary::Summary;
+use crate::transcript::thread::{Branches, Thread};
+use crate::transcript::turn_id::begins_about;
+use crate::transcript::turns::Turn;
+use crate::transcript::{skip_counters, title};
+use crate::users::registry;
+use crate::values::session_id::ID;
+use crate::{log, store, text};
+
+/// What is read of map `branches`: more of them than any conversation that people lead.
+const BRANCHES_MAX: u64 = 512;
+
+const BRANCHES_BYTES: u64 = 64 << 10;
+
+/// What there is once, the summary among it.
+const ONCE: [&str; 7] = [HEAD, TOTAL, SUMMARY, OWNER, TITLE, UNTITLED, SETTINGS];
+
+const SESSION_BYTES: u64 = 1 << 20;
+
+/// Of the transcript, whatever the budget: a transaction's answers may have 16 MiB, the session's values among them.
+const READ_BYTES: u64 = 6 << 20;
+
+/// More records than a step has (`step`), with both messages.
+const STEP_RECORDS: u64 = 4096;
+
+/// What is read to find the first turn.
+const PIN_RECORDS: u64 = 32;
+
+const PIN_BYTES: u64 = 64 << 10;
+
+/// How many turns are completed that went on after others, and what is read to find where each of them began.
+const BEGINNINGS: usize = 4;
+
+const BEGINNING_RECORDS: u64 = 64;
+
+/// What is to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPlan<'a> {
+    pub session: &'a str,
+    /// The name of the user's bucket.
+    pub user: Option<&'a str>,
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    /// As far as it is known without what is set for the session.
+    pub budget: u64,
+    /// The key of the message that the question follows.
+    pub parent: Option<&'a str>,
+    /// The key of the question's own message, if that may be stored already, and it follows none.
+    pub own: Option<&'a str>,
+    /// Whether buckets are found as they are, and left so.
+    pub only_looks: bool,
+    /// Whether a trace is made, so that the counts of what was not stored are wanted, too.
+    pub is_told: bool,
+    /// What is to be looked up.
+    pub recall: Option<&'a search::RecallQuery>,
+    /// In the session alone, also where it is looked up with the user.
+    pub recalls_session: bool,
+    /// Whether the session has an id that is not its name, which it is to keep.
+    pub has_id: bool,
+}
+
+/// What was read in the first transaction.
+#[derive(Default)]
+pub(crate) struct Snapshot {
+    pub incarnation: String,
+    /// The session's, if that is another bucket.
+    pub session_life: Option<String>,
+    pub values: Found,
+    pub head: Option<String>,
+    pub total: u64,
+    pub summary: Option<String>,
+    pub owner: Option<String>,
+    /// A title is due: there is none, or one that is still to be refined; unless that was tried.
+    pub wants_title: bool,
+    pub settings: Settings,
+    /// As members of the trace.
+    pub omissions: String,
+    pub user: registry::UserSnapshot,
+    pub branches: Branches,
+    pub newest: LogRecords,
+    /// Where the message is that the question follows.
+    pub parent: Option<u64>,
+    /// Where the question's own message is, if it was asked before.
+    pub asked: Option<u64>,
+    pub oldest: Option<LogRecords>,
+    pub recall: Option<search::RecallSnapshot>,
+    /// Whether the session's id is still to be kept with it.
+    pub lacks_id: bool,
+}
+
+/// Read what the window may need, in one wait. None: the session is another user's.
+pub(crate) fn load(
+    context: &Context<impl Host>,
+    options: &Options,
+    wanted: &ReadPlan<'_>,
+) -> Result<Option<Snapshot>, Failure> {
+    let ReadPlan { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session, .. } =
+        *wanted;
+    let counters = if wanted.is_told { COUNTERS.as_slice() } else { &[] };
+    let id = if wanted.has_id { [ID].as_slice() } else { &[] };
+    let once = [ONCE.as_slice(), counters, id].concat();
+    let config::Config { max_keys, max_context_bytes, .. } = context.config;
+    let mut operations = vec![
+        Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
+        Operation::GetSome { map: SESSION, keys: &once, max_bytes: SESSION_BYTES },
+        Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
+        Operation::Read {
+            log: TRANSCRIPT,
+            end: LogEnd::Newest,
+            max_records: records_of(options, budget),
+            max_bytes: bytes_of(budget),
+        },
+    ];
+    let marked = parent.or(own);
+    if let Some(key) = marked {
+        operations.push(Operation::Get { map: MESSAGES, key, max_bytes: 32 });
+    }
+    if options.pin_first_turn {
+        let end = LogEnd::Oldest;
+        let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
+        operations.push(pin);
+    }
+    let of_user = user.is_some_and(|_| recall.is_some_and(|wanted| wanted.is_of_user));
+    if let Some(wanted) = recall.filter(|_| !of_user) {
+        wanted.read(&mut operations);
+    }
+    // A node has its session's owner. That is opened, too, so that the node can be registered in it.
+    let is_node = bucket.kind != BucketKind::Session;
+    let mine = user.map(registry::owned_by);
+    let expectations = mine.as_slice();
+    let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
+    let (opened, opening) =
+        (Bucket::session(session), if only_looks { Opening::LOOK } else { context.config.create() });
+    let checked = [[OWNER].as_slice(), id].concat();
+    let check = [Operation::GetSome { map: SESSION, keys: &checked, max_bytes: 4096 }];
+    if is_node {
+        let expectations = mine.as_slice();
+        transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
+    }
+    let mut reads = registry::reads(max_keys, max_context_bytes).to_vec();
+    if let Some(wanted) = recall.filter(|_| of_user) {
+        wanted.read(&mut reads);
+    }
+    if let Some(name) = user {
+        let (bucket, opening) = (registry::user_bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
+        transactions.push(Transaction { bucket, opening, expectations: &[], operations: &reads });
+    }
+    let mut receipts = match &*transactions {
+        [one] => vec![store::transact(&context.host, one)],
+        several => store::transact_each(&context.host, several),
+    }
+    .into_iter();
+    let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
+    let mut receipt = next()?;
+    let of_session = if is_node { Some(next()?) } else { None };
+    if receipt.status == Status::Unmet || of_session.as_ref().is_some_and(|of| of.status == Status::Unmet) {
+        return Ok(None);
+    }
+    let mut found = None;
+    let theirs = match user {
+        Some(_) => next().and_then(|mut receipt| {
+            if of_user && recalls_session {
+                session_filter::keep_only(session, &reads, &mut receipt.outcomes);
+            }
+            let (seen, mut rest) = registry::UserSnapshot::of(receipt)?;
+            if let (Some(rest), Some(wanted), true) = (&mut rest, recall, of_user) {
+                found = Some(search::RecallSnapshot::of(wanted, rest)?);
+            }
+            Ok(seen)
+        }),
+        None => Ok(registry::UserSnapshot::default()),
+    };
+    let user = theirs.unwrap_or_else(|failure| {
+        let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
+        log::warn(&context.host, log::STORE, &what);
+        registry::UserSnapshot::default()
+    });
+    if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
+        // A session that is still to come can ask what its user has said.
+        if only_looks && of_user && receipt.status == Status::Absent {
+            return Ok(Some(Snapshot { user, recall: found, ..Snapshot::default() }));
+        }
+        let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
+        return Err(if only_looks { missing() } else { Failure::out_of_turn() });
+    }
+    let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
+    let mut of_session = match of_session {
+        Some(of_session) => Some(Outcomes::of(of_session).once()?),
+        None => None,
+    };
+    let owner = of_session.as_mut().and_then(|once| once.take(OWNER));
+    let incarnation = std::mem::take(&mut receipt.incarnation);
+    let mut outcomes = Outcomes::of(receipt);
+    let values = outcomes.entries()?;
+    let mut once = outcomes.once()?;
+    let (head, total, summary) = (once.take(HEAD), once.take(TOTAL), once.take(SUMMARY));
+    let owner = if is_node { owner } else { once.take(OWNER) };
+    let lacks_id = wanted.has_id && of_session.as_mut().unwrap_or(&mut once).take(ID).is_none();
+    let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+    let (title, untitled) = (once.take(TITLE), once.take(UNTITLED));
+    let wants_title = untitled.map_or(title.is_none(), |untitled| untitled != title::SETTLED);
+    let omissions = if wanted.is_told { skip_counters::members(&mut once) } else { String::new() };
+    let branches = Branches::of(&outcomes.readable()?);
+    let newest = outcomes.records()?;
+    let mut position = None;
+    if marked.is_some() {
+        let marked = outcomes.text()?.as_deref().and_then(integer);
+        position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
+    }
+    let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
+    let recall = match recall {
+        Some(wanted) if !of_user => Some(search::RecallSnapshot::of(wanted, &mut outcomes)?),
+        _ => found,
+    };
+    let total = total.as_deref().and_then(integer).unwrap_or(0);
+    let (parent, asked) = if parent.is_some() { (position, None) } else { (None, position) };
+    Ok(Some(Snapshot {
+        incarnation,
+        session_life,
+        values,
+        head,
+        total,
+        summary,
+        owner,
+        wants_title,
+        settings,
+        omissions,
+        user,
+        branches,
+        newest,
+        parent,
+        asked,
+        oldest,
+        recall,
+        lacks_id,
+    }))
+}
+
+/// Read more of the transcript where the session's budget is more than it was `read_for`, and where not even its
+/// newest turn was read whole.
+pub(crate) fn widen(
+    context: &Context<impl Host>,
+    options: &Options,
+    seen: &mut Snapshot,
+    bucket: Bucket<'_>,
+    budget: u64,
+    read_for: u64,
+) -> Result<(), Failure> {
+    if budget > read_for {
+        read_again(context, seen, bucket, records_of(options, budget), bytes_of(budget))?;
+    }
+    if !seen.newest.records.iter().any(|record| is_beginning(record)) {
+        read_again(context, seen, bucket, STEP_RECORDS, READ_BYTES)?;
+    }
+    Ok(())
+}
+
+/// Read more of the newest records, if there are more than were read.
+fn read_again(
+    context: &Context<impl Host>,
+    seen: &mut Snapshot,
+    bucket: Bucket<'_>,
+    max_records: u64,
+    max_bytes: u64,
+) -> Result<(), Failure> {
+    let LogRecords { extent, records, .. } = &seen.newest;
+    if records.len() as u64 >= extent.length {
+        return Ok(());
+    }
+    let read = Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records, max_bytes };
+    let opening = Opening::life(&seen.incarnation);
+    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+    let receipt = store::transact(&context.host, &transaction)?;
+    if receipt.is_applied() {
+        let extent = *extent;
+        let mut newest = Outcomes::of(receipt).records()?;
+        // What was written meanwhile is not what the rest was read with.
+        newest.records.truncate(usize::try_from(extent.next().saturating_sub(newest.first)).unwrap_or(usize::MAX));
+        seen.newest = LogRecords { extent, ..newest };
+    }
+    Ok(())
+}
+
+/// Read the oldest records that weigh so much.
+pub(crate) fn read_oldest(
+    context: &Context<impl Host>,
+    bucket: Bucket<'_>,
+    incarnation: &str,
+    tokens: u64,
+) -> Result<LogRecords, Failure> {
+    // Calls of tools are short, and what is around them is not; and there may be other answers among them.
+    let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
+    let read = Operation::Read { log: TRANSCRIPT, end, max_records, max_bytes };
+    let opening = Opening::life(incarnation);
+    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+    let receipt = store::transact(&context.host, &transaction)?;
+    if !receipt.is_applied() {
+        return Err(Failure::out_of_turn());
+    }
+    Outcomes::of(receipt).records()
+}
+
+/// Read where turns began that went on among these, and are not whole: the newest of them.
+pub(crate) fn fetch_beginnings(
+    context: &Context<impl Host>,
+    seen: &Snapshot,
+    bucket: Bucket<'_>,
+    turns: &[Turn<'_, '_>],
+    budget: u64,
+) -> Result<Vec<LogRecords>, Failure> {
+    let first = seen.newest.extent.first;
+    let begins = turns.iter().skip(1).rev().filter(|turn| !turn.is_whole);
+    // Others may have written between the question and the step with it.
+    let span = |turn: &Turn<'_, '_>| {
+        let position = begins_about(turn.id)?.max(first);
+        let count = turn.first.checked_sub(position)?.min(BEGINNING_RECORDS);
+        (count > 0).then_some(Span { position, count: u32::try_from(count).unwrap_or(0) })
+    };
+    let spans: Vec<Span> = begins.filter_map(span).take(BEGINNINGS).collect();
+    if spans.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: bytes_of(budget) };
+    let opening = Opening::life(&seen.incarnation);
+    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+    let receipt = store::transact(&context.host, &transaction)?;
+    if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }
+}
+
+/// Read what of an old branch was not among the newest records: what is missing of its `thread` up to the budget,
+/// and of a turn that is longer, all.
+pub(crate) fn fetch_branch(
+    context: &Context<impl Host>,
+    seen: &Snapshot,
+    bucket: Bucket<'_>,
+    thread: &Thread<'_>,
+    budget: u64,
+) -> Result<Vec<LogRecords>, Failure> {
+    let left = budget.saturating_sub(thread.weight());
+    let max_bytes = if left > 0 { bytes_of(left) } else { READ_BYTES };
+    let is_wanted = left > 0 || !thread.has_beginning();
+    let is_plain = thread.count() == seen.newest.records.len() as u64;
+    let Some(missing) = thread.missing.filter(|_| !is_plain && is_wanted) else { return Ok(Vec::new()) };
+    let spans = seen.branches.spans(missing, seen.newest.extent.first, SPAN_RECORDS);
+    let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes };
+    let opening = Opening::life(&seen.incarnation);
+    let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
+    let receipt = store::transact(&context.host, &transaction)?;
+    if !receipt.is_applied() {
+        return Ok(Vec::new());
+    }
+    Outcomes::of(receipt).spans()
+}
+
+/// Whether a turn begins with a record. In none of its texts these characters stand like that.
+fn is_beginning(record: &str) -> bool {
+    text::find(record, "\"begins\":true").is_some()
+}
+
+impl Snapshot {
+    pub(crate) fn is_head(&self, parent: Option<&str>) -> bool {
+        parent.is_some_and(|parent| self.head.as_deref() == Some(&*token(parent)))
+    }
+
+    /// The summary, if it is of the thread that ends there.
+    pub(crate) fn summary_of(&self, target: Option<u64>) -> Option<Summary<'_>> {
+        Summary::of_thread(self.summary.as_deref()?, &self.branches, target?)
+    }
+
+    /// The record that the question follows: its parent's, unless that is the newest message or unknown.
+    pub(crate) fn target(&self, parent: Option<&str>) -> Option<u64> {
+        let newest = self.newest.extent.next().checked_sub(1).filter(|_| self.newest.extent.length > 0);
+        let is_head = parent.is_some() && parent == self.head.as_deref();
+        self.parent.filter(|_| !is_head).or(newest)
+    }
+}
+
+/// Records of an old branch that are read at most.
+const SPAN_RECORDS: u64 = 2048;
+
+/// Records that a window of so many messages may consist of, with those of tools.
+fn records_of(options: &Options, budget: u64) -> u64 {
+    (options.message_limit * 4).min(budget / tokens::MESSAGE).clamp(16, 10_000)
+}
+
+/// Bytes of the records that make up a window: texts, and what is around them.
+fn bytes_of(budget: u64) -> u64 {
+    (budget * 7 + (8 << 10)).min(READ_BYTES)
+}

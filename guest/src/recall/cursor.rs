@@ -1,0 +1,142 @@
+//! How far a transcript was indexed, and which records come next.
+
+use crate::contract::{LogEnd, LogRecords, Operation, Span};
+use crate::recall::passage::Cut;
+use crate::text::json_values::integer;
+use crate::text::timestamp::milliseconds_of;
+use crate::transcript::record::Record;
+use crate::transcript::schema::TRANSCRIPT;
+
+/// What one step reads of the transcript, and how many passages it makes, but for those of one more message.
+const READ_RECORDS: u64 = 64;
+
+const READ_BYTES: u64 = 2 << 20;
+
+const PASSAGES_MAX: usize = 512;
+
+/// Messages that one step reads once more.
+const AGAIN: usize = 4;
+
+/// Messages that are noted to be read once more; of others the new words are not recalled.
+const AGAIN_MAX: usize = 256;
+
+/// After so long without a word, or where what was said at other times was put together, something else is talked about.
+const PAUSE: u64 = 4 * 3600 * 1000;
+
+/// What may be next.
+pub(crate) const NEWEST: Operation<'static> =
+    Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: READ_RECORDS, max_bytes: READ_BYTES };
+
+/// How far a transcript was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    /// The position to go on from.
+    pub to: u64,
+    /// Positions before it that are to be read once more.
+    pub again: Vec<u64>,
+}
+
+impl Cursor {
+    /// Of what can't be read: nothing was.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut numbers = text.split(' ').map_while(integer);
+        Self { to: numbers.next().unwrap_or(0), again: numbers.collect() }
+    }
+
+    pub(crate) fn write(&self) -> String {
+        let mut out = self.to.to_string();
+        for position in &self.again {
+            out.push(' ');
+            keepline_json::push_number(&mut out, *position);
+        }
+        out
+    }
+
+    /// Note messages to be read once more, if they were read.
+    pub(crate) fn repeat(&mut self, positions: &[u64]) {
+        for position in positions.iter().filter(|&&position| position < self.to) {
+            if let Err(at) = self.again.binary_search(position) {
+                self.again.insert(at, *position);
+            }
+        }
+        self.again.truncate(AGAIN_MAX);
+    }
+}
+
+/// A stretch of a transcript that is to be cut.
+pub(crate) struct Stretch {
+    read: Cursor,
+    /// What is put off.
+    later: Vec<u64>,
+    newest: LogRecords,
+    spans: Vec<Span>,
+}
+
+/// What came of it.
+pub(crate) struct Passages<'a> {
+    pub cut: Cut<'a>,
+    pub read: Cursor,
+    /// Whether there is more to read.
+    pub is_more: bool,
+}
+
+impl Stretch {
+    /// The next one. None: all was read.
+    pub(crate) fn after(mut read: Cursor, newest: LogRecords) -> Option<Self> {
+        let later = read.again.split_off(read.again.len().min(AGAIN));
+        read.to = read.to.clamp(newest.extent.first, newest.extent.next());
+        if read.again.is_empty() && read.to == newest.extent.next() {
+            return None;
+        }
+        let spans = read.again.iter().map(|&position| Span { position, count: 1 }).collect();
+        Some(Self { read, later, newest, spans })
+    }
+
+    /// What is to be read, if it is not among the newest records.
+    pub(crate) fn operation(&self) -> Option<Operation<'_>> {
+        let (log, max_bytes) = (TRANSCRIPT, READ_BYTES);
+        if !self.spans.is_empty() {
+            return Some(Operation::ReadSpans { log, spans: &self.spans, max_bytes });
+        }
+        // The message before tells whether something new begins.
+        let position = self.read.to.saturating_sub(1).max(self.newest.extent.first);
+        (self.read.to < self.newest.first).then_some(Operation::ReadAt { log, position, count: 65, max_bytes })
+    }
+
+    /// Cut it; `runs` is what that operation has read.
+    pub(crate) fn cut<'a>(self, runs: Option<Vec<LogRecords>>, mut cut: Cut<'a>) -> Passages<'a> {
+        let Self { read: Cursor { to, again }, later, newest, .. } = self;
+        let end = newest.extent.next();
+        let runs = runs.unwrap_or_else(|| vec![newest]);
+        let mut next = to;
+        for run in &runs {
+            let mut before = None;
+            for (position, text) in (run.first..).zip(&run.records) {
+                let record = Record::parse(text);
+                let at = record.as_ref().and_then(|record| milliseconds_of(&record.at));
+                if again.is_empty() && position < to {
+                    before = at.or(before);
+                    continue;
+                }
+                if again.is_empty() && cut.passages.len() >= PASSAGES_MAX {
+                    break;
+                }
+                let is_first = (cut.begins && cut.passages.is_empty())
+                    || before.zip(at).is_none_or(|(before, at)| at.abs_diff(before) > PAUSE);
+                if let Some(record) = &record {
+                    cut.add(position, record, is_first);
+                }
+                before = at.or(before);
+                if again.is_empty() {
+                    next = position + 1;
+                }
+            }
+        }
+        // What can't be read is passed over.
+        if again.is_empty() && next == to {
+            next = runs.last().map_or(end, |run| (run.first + run.records.len() as u64).max(to + 1));
+        }
+        let is_more = next < end || !again.is_empty();
+        Passages { cut, read: Cursor { to: next, again: later }, is_more }
+    }
+}

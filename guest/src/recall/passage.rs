@@ -1,0 +1,258 @@
+//! What is stored of a passage: its text with where it is from, and its terms.
+//!
+//! Promises that what is written is read. Refuses what is neither: nothing is made of it.
+
+use keepline_json as json;
+use keepline_json::{push_number, push_string};
+use keepline_recall::{DOCUMENT_TERMS, Document, Posting, TERM_LIMIT, cut, key, tokens};
+use std::borrow::Cow;
+
+use crate::context::Context;
+use crate::contract::Host;
+use crate::options::conversation::Options;
+use crate::store;
+use crate::text::json_values::integer;
+use crate::text::timestamp::milliseconds_of;
+use crate::transcript::record::{Kind, Record, Role};
+use crate::transcript::text::Text;
+
+/// Longer names are no speaker's.
+const SPEAKER_MAX: usize = 40;
+
+/// Whose transcript passages are from, where they lie with the user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    pub session: &'a str,
+    /// The life of it.
+    pub life: &'a str,
+}
+
+/// A passage, as the log `passages` holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Passage<'a> {
+    /// Of its message in the transcript.
+    pub position: u64,
+    /// Seconds since 1970, as JSON.
+    pub at: Cow<'a, str>,
+    /// Who speaks: `user`, `assistant` or `tool`.
+    pub role: Cow<'a, str>,
+    pub text: Text<'a>,
+    /// Where it is from, if not from whom the role says.
+    pub source: Option<Cow<'a, str>>,
+    pub has_low_trust: bool,
+    /// Of the session that it is from, and of its life. None: where the passage lies.
+    pub session: Option<Cow<'a, str>>,
+    pub life: Option<Cow<'a, str>>,
+}
+
+impl<'a> Passage<'a> {
+    pub(crate) fn parse(record: &'a str) -> Option<Self> {
+        let (mut position, mut at, mut role, mut text, mut has_low_trust) = (None, None, None, None, false);
+        let (mut source, mut session, mut life) = (None, None, None);
+        json::members(record, |key, raw| match key {
+            "\"p\"" => position = integer(raw),
+            "\"at\"" => at = json::number(raw).map(|_| raw.into()),
+            "\"role\"" => role = json::string(raw),
+            "\"text\"" => text = Text::stored(raw),
+            "\"source\"" => source = json::string(raw),
+            "\"low\"" => has_low_trust = raw == "1",
+            "\"session\"" => session = json::string(raw),
+            "\"life\"" => life = json::string(raw),
+            _ => {}
+        })?;
+        let (position, at, role, text) = (position?, at?, role?, text?);
+        Some(Self { position, at, role, text, source, has_low_trust, session, life })
+    }
+
+    /// Whether it is from there.
+    pub(crate) fn is_from(&self, origin: &Origin<'_>) -> bool {
+        self.session.as_deref() == Some(origin.session) && self.life.as_deref() == Some(origin.life)
+    }
+
+    fn write(&self) -> String {
+        let mut out = String::with_capacity(self.text.len() + 64);
+        out.push_str("{\"p\":");
+        push_number(&mut out, self.position);
+        out.push_str(",\"at\":");
+        out.push_str(&self.at);
+        if self.has_low_trust {
+            out.push_str(",\"low\":1");
+        }
+        let texts = [
+            ("role", Some(&*self.role)),
+            ("source", self.source.as_deref()),
+            ("session", self.session.as_deref()),
+            ("life", self.life.as_deref()),
+            ("text", Some(&*self.text)),
+        ];
+        for (name, text) in texts {
+            let Some(text) = text else { continue };
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            push_string(&mut out, text);
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// Passages that are to be stored: their texts, and their terms.
+#[derive(Default)]
+pub(crate) struct Cut<'a> {
+    /// None: they lie beside the transcript.
+    pub origin: Option<Origin<'a>>,
+    /// Whether the first of them has nothing to do with what was kept before.
+    pub begins: bool,
+    pub passages: Vec<String>,
+    pub terms: Vec<String>,
+}
+
+impl Cut<'_> {
+    /// Add those of a message. `is_first`: it has nothing to do with the one before.
+    pub(crate) fn add(&mut self, position: u64, record: &Record<'_>, is_first: bool) {
+        if !matches!(record.kind, Kind::Message | Kind::ToolResult) {
+            return;
+        }
+        let content: &str = &record.content;
+        let role = match record.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+            // Only messages and results are cut into passages.
+            Role::System | Role::Developer => return,
+        };
+        let named = speaker(content);
+        let speaker = named.unwrap_or(role);
+        let time = milliseconds_of(&record.at).unwrap_or(0);
+        let facets = match &self.origin {
+            None => vec![facet(position)],
+            Some(origin) => vec![facet_of(origin.session, Some(position)), facet_of(origin.session, None)],
+        };
+        for (index, text) in cut(content).enumerate() {
+            let first = is_first && index == 0;
+            // Who speaks stands before it, unless it says so itself.
+            let label = if index == 0 && named.is_some() { 0 } else { tokens(role) + 1 };
+            let posting = Document { text, speaker, time, first, tokens: tokens(text) + label }.posting();
+            self.terms.push(write_terms(with_facets(posting, &facets)));
+            let source = record.source.clone().or_else(|| (record.role == Role::Tool).then_some("tool".into()));
+            let has_low_trust = record.trust.as_deref() == Some("low");
+            let (at, text) = ((*record.at).into(), text.into());
+            let (session, life) = self.origin.map(|origin| (origin.session.into(), origin.life.into())).unzip();
+            let role = role.into();
+            self.passages.push(Passage { position, at, role, text, source, has_low_trust, session, life }.write());
+        }
+    }
+}
+
+/// Who speaks by the text itself, as in `Anna: hello`: a word or two that begin with a capital letter, or with one of a
+/// script that has none.
+pub(crate) fn speaker(text: &str) -> Option<&str> {
+    let (name, _) = json::split_before(text, b':')?;
+    let is_first = |first: char| !first.is_lowercase();
+    let is_name = |word: &str| word.chars().all(char::is_alphanumeric) && word.starts_with(is_first);
+    (name.len() <= SPEAKER_MAX && name.split(' ').count() <= 2 && name.split(' ').all(is_name)).then_some(name)
+}
+
+/// The term that all passages of a message have, and few others: by it they are found again.
+pub(crate) fn facet(position: u64) -> u32 {
+    key(&position.to_le_bytes())
+}
+
+/// The same where they lie with the user; without a position, of all that is from a session.
+pub(crate) fn facet_of(session: &str, position: Option<u64>) -> u32 {
+    let position = position.map(u64::to_le_bytes);
+    key(&[session.as_bytes(), b"\0", position.as_ref().map_or(&[][..], |bytes| bytes)].concat())
+}
+
+fn with_facets(mut posting: Posting, facets: &[u32]) -> Posting {
+    posting.terms.truncate(DOCUMENT_TERMS - facets.len());
+    for facet in facets {
+        if let Err(at) = posting.terms.binary_search(facet) {
+            posting.terms.insert(at, *facet);
+        }
+    }
+    posting
+}
+
+/// A number of 24 bits takes so many characters.
+const DIGITS: usize = 4;
+
+/// The characters from here on stand for 0 to 63, so that numbers are in the order of their texts.
+const ZERO: u8 = b'0';
+
+fn write_number(number: u32) -> [u8; DIGITS] {
+    [18, 12, 6, 0].map(|shift| ZERO + u8::try_from(number >> shift & 63).unwrap_or(0))
+}
+
+fn read_number(digits: &[u8; DIGITS]) -> u32 {
+    digits.iter().fold(0, |number, digit| number << 6 | u32::from(digit.wrapping_sub(ZERO) & 63))
+}
+
+/// A mark, then terms in ascending order, as one text.
+fn write_terms(Posting { mark, terms }: Posting) -> String {
+    let mut out = String::with_capacity(DIGITS * (terms.len() + 1));
+    for number in std::iter::once(u32::from(mark)).chain(terms) {
+        out.extend(write_number(number).map(char::from));
+    }
+    out
+}
+
+/// The mark, and the rest of the text. None: the passage was taken out.
+fn read_mark(text: &str) -> Option<(u16, &[[u8; DIGITS]])> {
+    let (mark, terms) = text.as_bytes().as_chunks().0.split_first()?;
+    let mark = u16::try_from(read_number(mark)).ok().filter(|mark| *mark > 0)?;
+    Some((mark, terms))
+}
+
+/// A mark and terms. None: there are none, for the passage was taken out.
+pub(crate) fn read_terms(text: &str) -> Option<Posting> {
+    let (mark, terms) = read_mark(text)?;
+    let terms: Vec<u32> = terms.iter().map(read_number).collect();
+    let is_good = terms.is_sorted_by(|one, other| one < other) && terms.last().is_none_or(|last| *last < TERM_LIMIT);
+    is_good.then_some(Posting { mark, terms })
+}
+
+/// Terms to look for in what [`write_terms`] wrote, without reading it.
+pub(crate) struct Sought {
+    /// As they are written, in ascending order; below each, where it stands among those that were asked for.
+    terms: Vec<u64>,
+}
+
+impl Sought {
+    pub(crate) fn of(terms: &[u32]) -> Self {
+        let key = |(place, term): (u64, &u32)| u64::from(u32::from_be_bytes(write_number(*term))) << 32 | place;
+        Self { terms: store::sorted((0..).zip(terms).map(key).collect()) }
+    }
+
+    /// The mark of a passage, once each of its terms that is sought was handed to `each` as its place. None: it was taken
+    /// out.
+    pub(crate) fn find(&self, text: &str, mut each: impl FnMut(usize)) -> Option<u16> {
+        let (mark, terms) = read_mark(text)?;
+        let mut sought = self.terms.iter();
+        let Some(mut next) = sought.next() else { return Some(mark) };
+        // Both are in ascending order.
+        for digits in terms {
+            let term = u64::from(u32::from_be_bytes(*digits));
+            while next >> 32 < term {
+                let Some(after) = sought.next() else { return Some(mark) };
+                next = after;
+            }
+            if next >> 32 == term {
+                each(*next as u32 as usize);
+            }
+        }
+        Some(mark)
+    }
+}
+
+/// What was said before that is not kept: milliseconds since 1970.
+pub(crate) fn oldest_at(context: &Context<impl Host>, options: &Options) -> u64 {
+    let kept = crate::options::config::milliseconds(options.recall.ttl_hours).unwrap_or(u64::MAX);
+    (context.host.now_micros() / 1000).saturating_sub(kept)
+}
+
+/// Whether something was said before that.
+pub(crate) fn is_before(passage: &Passage<'_>, oldest: u64) -> bool {
+    milliseconds_of(&passage.at).is_some_and(|at| at < oldest)
+}

@@ -1,0 +1,242 @@
+//! Passages that have to go: texts, terms and vectors.
+//!
+//! Promises that all of them are found: by terms that the passages of a message, and of a session, have and few others,
+//! and compared. Positions stay taken. Refuses to take out more in one transaction than stores can: what is left is found
+//! again.
+
+use crate::contract::{
+    Bucket, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
+    Transaction,
+};
+use crate::recall::passage::{Passage, read_terms};
+use crate::recall::schema::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
+use crate::recall::vectors::{NONE, VECTORS, keys};
+use crate::store;
+use crate::store::Outcomes;
+
+/// What is read at once of terms that no index has yet, and of passages.
+const TAIL: u32 = 2000;
+
+const TAIL_BYTES: u64 = 4 << 20;
+
+const CANDIDATES: usize = 4096;
+
+const READ_BYTES: u64 = 8 << 20;
+
+/// Lists are walked from their nearer end: so far in all.
+const DEPTH: u64 = 1 << 20;
+
+/// Some passages.
+#[derive(Default)]
+struct Removal {
+    /// Ascending.
+    positions: Vec<u64>,
+    /// Where both logs began.
+    first: [u64; 2],
+    /// Whether there are no more of them.
+    is_whole: bool,
+}
+
+/// What became of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RemovalResult {
+    /// All of them are out.
+    Whole,
+    /// Some are.
+    Some,
+    /// It was not as expected.
+    Unmet,
+    /// There is no such bucket.
+    Nowhere,
+}
+
+/// What is taken out of a bucket: passages that have one of these terms, and are meant.
+pub(crate) struct Removing<'a> {
+    pub bucket: Bucket<'a>,
+    pub opening: Opening<'a>,
+    pub facets: &'a [u32],
+    pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
+}
+
+impl Removing<'_> {
+    /// Those that have one of these terms, and are meant. None: the bucket is not there. Two waits; one, if there are none.
+    fn find(&self, host: &impl Host) -> Result<Option<Removal>, Failure> {
+        let Self { bucket, opening, is_meant, .. } = *self;
+        // Two may be the same number, and each is asked for once.
+        let mut once: Vec<u32> = Vec::with_capacity(self.facets.len());
+        for facet in self.facets {
+            if !once.contains(facet) {
+                once.push(*facet);
+            }
+        }
+        let facets = &*once;
+        let look = |operations: &[Operation<'_>]| -> Result<Option<Outcomes>, Failure> {
+            let receipt = store::transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
+            Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
+        };
+        let tail = Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL.into(), max_bytes: TAIL_BYTES };
+        let operations = [
+            Operation::Match { index: INDEX, terms: facets, newest: ALL, max_bytes: MATCH_BYTES },
+            tail,
+            WHERE_PASSAGES_ARE,
+        ];
+        let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
+        let found = outcomes.matches()?;
+        let mut tail = outcomes.records()?;
+        let passages = outcomes.records()?.extent;
+        let first = [passages.first, tail.extent.first];
+        let mut candidates: Vec<u64> =
+            found.terms.iter().flatten().map(|offset| found.first + u64::from(*offset)).collect();
+        let has_facet = |text: &String| {
+            read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
+        };
+        let mut is_whole = true;
+        while is_whole {
+            let LogRecords { extent, first, records } = &tail;
+            candidates.extend((*first..).zip(records).filter(|(_, text)| has_facet(text)).map(|(at, _)| at));
+            if *first <= extent.first || records.is_empty() {
+                break;
+            }
+            let position = first.saturating_sub(TAIL.into()).max(extent.first);
+            let count = u32::try_from(first - position).unwrap_or(TAIL);
+            let older = Operation::ReadAt { log: TERMS, position, count, max_bytes: TAIL_BYTES };
+            let Some(mut outcomes) = look(&[older])? else { return Ok(None) };
+            tail = outcomes.records()?;
+            // A store may give less than is asked for.
+            is_whole = tail.first + tail.records.len() as u64 == position + u64::from(count);
+        }
+        let mut candidates = store::sorted(candidates);
+        candidates.dedup();
+        let mut removal = Removal { first, is_whole: is_whole && candidates.len() <= CANDIDATES, ..Removal::default() };
+        candidates.truncate(CANDIDATES);
+        candidates.retain(|&position| position >= passages.first && position < passages.next());
+        if candidates.is_empty() {
+            return Ok(Some(removal));
+        }
+        let spans: Vec<Span> = candidates.iter().map(|&position| Span { position, count: 1 }).collect();
+        let read = [Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes: READ_BYTES }];
+        let Some(mut outcomes) = look(&read)? else { return Ok(None) };
+        let runs = outcomes.spans()?;
+        removal.is_whole &= runs.len() == candidates.len();
+        let mut cut = Runs::default();
+        let mut depth = 0;
+        for run in &runs {
+            let passage = run.records.first().and_then(|text| Passage::parse(text));
+            if !passage.is_some_and(|passage| is_meant(&passage)) {
+                continue;
+            }
+            depth += (run.first - passages.first).min(passages.next() - run.first);
+            if (depth > DEPTH && !cut.positions.is_empty()) || !cut.take(run.first) {
+                removal.is_whole = false;
+                break;
+            }
+        }
+        removal.positions = cut.positions;
+        Ok(Some(removal))
+    }
+
+    /// Take out as many as one transaction can, with `operations`; with `last`, if these are all. Three waits; two if there
+    /// are none.
+    pub(crate) fn take_out(
+        &self,
+        host: &impl Host,
+        expectations: &[Expectation<'_>],
+        operations: &[Operation<'_>],
+        last: Option<Operation<'_>>,
+    ) -> Result<RemovalResult, Failure> {
+        let Self { bucket, opening, .. } = *self;
+        let Some(removal) = self.find(host)? else { return Ok(RemovalResult::Nowhere) };
+        let [passages, terms] = removal.first;
+        let keys = keys(removal.positions.iter().copied());
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        // Nothing is left in their place.
+        let texts: Vec<(u64, &str)> = removal.positions.iter().map(|&position| (position, "")).collect();
+        // Those of older ones are in the index alone.
+        let listed = texts.get(texts.partition_point(|(position, _)| *position < terms)..).unwrap_or_default();
+        let mut all = operations.to_vec();
+        if !removal.positions.is_empty() {
+            all.push(Operation::Remove { map: VECTORS, keys: &keys });
+            all.push(Operation::Rewrite { log: PASSAGES, records: &texts });
+            all.push(Operation::Rewrite { log: TERMS, records: listed });
+            all.push(Operation::Unpost { index: INDEX, positions: &removal.positions });
+        }
+        all.extend(last.filter(|_| removal.is_whole));
+        // Nothing was folded or dropped meanwhile.
+        let mut expected = expectations.to_vec();
+        for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
+            expected.push(Expectation::Log { log, first: Some(first), next: None });
+        }
+        let done = Transaction { bucket, opening, expectations: &expected, operations: &all };
+        Ok(match store::transact(host, &done)?.status {
+            Status::Applied | Status::Repeated if removal.is_whole => RemovalResult::Whole,
+            Status::Applied | Status::Repeated if !removal.positions.is_empty() => RemovalResult::Some,
+            Status::Applied | Status::Repeated | Status::Unmet => RemovalResult::Unmet,
+            _ => RemovalResult::Nowhere,
+        })
+    }
+}
+
+/// Where the log of passages stands.
+const WHERE_PASSAGES_ARE: Operation<'static> =
+    Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+/// Positions that one call can take out of an index.
+#[derive(Default)]
+pub(crate) struct Runs {
+    pub positions: Vec<u64>,
+    runs: u64,
+}
+
+impl Runs {
+    /// One more, above the others; whether there is room for it.
+    pub(crate) fn take(&mut self, position: u64) -> bool {
+        let goes_on = self.positions.last().is_some_and(|last| last + 1 == position) && !position.is_multiple_of(RUN);
+        if (!goes_on && self.runs == RUNS) || self.positions.len() as u64 >= 16 * RUN {
+            return false;
+        }
+        self.runs += u64::from(!goes_on);
+        self.positions.push(position);
+        true
+    }
+}
+
+/// Positions of an index that no passage is left of, as many as one call takes out; found by these operations.
+pub(crate) const ORPHANS: [Operation<'static>; 2] =
+    [WHERE_PASSAGES_ARE, Operation::Match { index: INDEX, terms: &[], newest: ALL, max_bytes: MATCH_BYTES }];
+
+pub(crate) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
+    let first = outcomes.records()?.extent.first;
+    let FoundMatches { first: from, marks, .. } = outcomes.matches()?;
+    let mut runs = Runs::default();
+    for (position, _) in (from..first).zip(&marks).filter(|(_, mark)| **mark != 0) {
+        if !runs.take(position) {
+            break;
+        }
+    }
+    Ok(runs.positions)
+}
+
+/// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
+pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
+    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }, NONE];
+
+/// Take out of the index what no passage is left of.
+pub(crate) fn drop_orphans(host: &impl Host, bucket: Bucket<'_>) -> Result<(), Failure> {
+    if !host.capabilities().indexes {
+        return Ok(());
+    }
+    let look = |operations: &[Operation<'_>]| -> Result<Receipt, Failure> {
+        store::transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations })
+    };
+    loop {
+        let receipt = look(&ORPHANS)?;
+        if !receipt.is_applied() {
+            return Ok(());
+        }
+        let positions = orphans(&mut Outcomes::of(receipt))?;
+        if positions.is_empty() {
+            return Ok(());
+        }
+        look(&[Operation::Unpost { index: INDEX, positions: &positions }])?;
+    }
+}

@@ -1,0 +1,58 @@
+//! Names and limits of what recall stores.
+
+use crate::contract::{LogEnd, Operation};
+
+/// The log of passages.
+pub(crate) const PASSAGES: &str = "passages";
+
+/// The log of their terms.
+pub(crate) const TERMS: &str = "terms";
+
+/// The index of those that `terms` has no more.
+pub(crate) const INDEX: &str = "recall";
+
+/// What was read of the transcript: `{to} {again} …`, the position to go on from, then those to be read once more.
+pub(crate) const RECALLED: &str = "recalled";
+
+/// The same of each session whose passages lie with its user; of that map.
+pub(crate) const POSTED: &str = "posted";
+
+/// How many are folded at a time, when there are twice as many.
+pub(crate) const FOLD: u64 = 64;
+
+/// More than ever wait to be folded, unless nobody does it.
+const TAIL: u64 = 512;
+
+const TAIL_BYTES: u64 = 1 << 20;
+
+/// Positions that a question looks at, and bytes that they may take.
+pub(crate) const NEWEST: u64 = 20_000;
+
+pub(crate) const MATCH_BYTES: u64 = 1 << 20;
+
+/// Passages that are kept at most.
+pub(crate) const KEPT: u64 = 100_000;
+
+/// Positions that one call takes out of the index: so many runs, of so many positions each.
+pub(crate) const RUNS: u64 = 32;
+
+pub(crate) const RUN: u64 = 1024;
+
+/// All that a store looks at.
+pub(crate) const ALL: u64 = 131_072;
+
+/// The newest terms, which no index has yet.
+pub(crate) const TAIL_READ: Operation<'static> =
+    Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL, max_bytes: TAIL_BYTES };
+
+/// No terms, only where they stand.
+pub(crate) const WHERE_TERMS_ARE: Operation<'static> =
+    Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+/// The oldest passage.
+pub(crate) const OLDEST: Operation<'static> =
+    Operation::Read { log: PASSAGES, end: LogEnd::Oldest, max_records: 1, max_bytes: 64 << 10 };
+
+/// Of which sessions there are copies: of so many, that of others nothing is known.
+pub(crate) const ALL_POSTED: Operation<'static> =
+    Operation::GetAll { map: POSTED, max_entries: 10_000, max_bytes: 1 << 20 };

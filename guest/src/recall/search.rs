@@ -1,0 +1,382 @@
+//! Finds the passages that a question bears on.
+//!
+//! Costs one more wait, for the texts: candidates came with everything else. Passages are scored together with their neighbours, the
+//! best are taken until the budget is full, and stand in order of time. Leaves out what stands in the window, in another branch or
+//! no longer in the transcript, and what an option excludes.
+
+use keepline_recall::{Candidate, Embedding, Found, Hints, Mark, Query, rank, select, tokens};
+
+use crate::context::Context;
+use crate::contract::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
+use crate::entry::directives::Directives;
+use crate::entry::types::QuestionEntry;
+use crate::options::conversation::Options;
+use crate::options::recall::Recall;
+use crate::recall::copies::CopyState;
+use crate::recall::passage::{Origin, Passage, Sought, facet, facet_of, is_before};
+use crate::recall::render::{INTRODUCTION, RecalledPassage, as_text, in_time, least, write};
+use crate::recall::schema::{ALL_POSTED, INDEX, MATCH_BYTES, NEWEST, PASSAGES, TAIL_READ};
+use crate::recall::vectors;
+use crate::recall::vectors::Near;
+use crate::store;
+use crate::store::Outcomes;
+use crate::transcript::thread::Branches;
+use crate::users::registry;
+
+/// Tokens of the line above passages that follow each other.
+const HEADER: u32 = 4;
+
+/// More is read than is attached, for the best of it may stand in the window; in tokens at most.
+const SPARE_MAX: u32 = 8000;
+
+/// Windows count tokens in their own way: by so many more than these, passages may still stand in one.
+const SHOWN_SPARE: u64 = 512;
+
+/// Bytes of a token at most: it has four, and JSON writes six for a control character.
+const TOKEN_BYTES: u64 = 24;
+
+/// Bytes of a stored passage beside its text, at most: names of sessions are as long as the plugin allows.
+const RECORD_BYTES: u64 = 1024;
+
+/// How many are scored.
+const CANDIDATES: usize = 512;
+
+/// What scores less, as a part of the best, has nothing to do with the question but a word that many have.
+const LEAST: f32 = 0.1;
+
+/// How often texts are read: more than once only if much of what was read is not to be attached.
+const READS: u32 = 4;
+
+/// Tokens of a passage at most, with a line above it.
+const ONE: u32 = 127 + HEADER;
+
+/// What a question looks for.
+pub(crate) struct RecallQuery {
+    query: Query,
+    /// Of the query; in a user's memory also what the passages of the session that asks have in common; and what those of
+    /// the message have that is asked once more.
+    terms: Vec<u32>,
+    /// The places of these two among them.
+    own: Option<usize>,
+    asked: Option<usize>,
+    /// Among all that the user's sessions have, and not in the transcript that asks.
+    pub(crate) is_of_user: bool,
+    /// Of the question.
+    embedding: Option<Embedding>,
+}
+
+impl RecallQuery {
+    /// None: nothing can be found, or is to be. `session_of_user`: the session that asks, if it asks in its user's memory.
+    /// `now` in milliseconds.
+    pub(crate) fn of(
+        options: &Options,
+        entry: &QuestionEntry<'_>,
+        session_of_user: Option<&str>,
+        said: &Directives<'_>,
+        now: impl FnOnce() -> u64,
+    ) -> Option<Self> {
+        if options.recall.scope == Recall::Off {
+            return None;
+        }
+        let hints = Hints { speaker: options.recall.hints, time: options.recall.hints };
+        let mut query = Query::new(entry.text, now(), hints);
+        query.is_own_only = said.neighbors == Some(false);
+        let mut terms = query.terms();
+        let vector = entry.vector.filter(|_| options.recall.vectors);
+        let embedding = vector.and_then(|(model, data)| Embedding::new(model, data));
+        if terms.is_empty() && embedding.is_none() {
+            return None;
+        }
+        let is_of_user = session_of_user.is_some();
+        // Two may be the same number, and each is asked for once.
+        let mut place = |facet| {
+            terms.iter().position(|term| *term == facet).unwrap_or_else(|| {
+                terms.push(facet);
+                terms.len() - 1
+            })
+        };
+        let own = session_of_user.map(|session| place(facet_of(session, None)));
+        // The message that the question is, if the transcript has it already.
+        let asked = said.asked.map(|position| {
+            place(session_of_user.map_or_else(|| facet(position), |session| facet_of(session, Some(position))))
+        });
+        Some(Self { query, terms, own, asked, is_of_user, embedding })
+    }
+
+    /// To be read with the rest of what the question needs.
+    pub(crate) fn read<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
+        operations.push(Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES });
+        operations.push(TAIL_READ);
+        if self.embedding.is_some() {
+            operations.push(vectors::ALL);
+        }
+    }
+}
+
+/// What the store found.
+pub(crate) struct RecallSnapshot {
+    found: FoundMatches,
+    tail: LogRecords,
+    near: Near,
+}
+
+impl RecallSnapshot {
+    pub(crate) fn of(wanted: &RecallQuery, outcomes: &mut Outcomes) -> Result<Self, Failure> {
+        let (found, tail) = (outcomes.matches()?, outcomes.records()?);
+        let near = if wanted.embedding.is_some() { Near::of(outcomes)? } else { Near::Unasked };
+        Ok(Self { found, tail, near })
+    }
+
+    /// The best first.
+    fn candidates(&mut self, wanted: &RecallQuery) -> Vec<Candidate> {
+        let first = if self.found.marks.is_empty() { self.tail.first } else { self.found.first };
+        self.found.first = first;
+        let FoundMatches { marks, terms, .. } = &mut self.found;
+        let sought = Sought::of(&wanted.terms);
+        for (position, text) in (self.tail.first..).zip(&self.tail.records) {
+            let Some(offset) = position.checked_sub(first).and_then(|offset| u32::try_from(offset).ok()) else {
+                continue;
+            };
+            let mark = sought.find(text, |place| {
+                if let Some(offsets) = terms.get_mut(place) {
+                    offsets.push(offset);
+                }
+            });
+            // What was taken out leaves a hole, and so does what lies between.
+            if let Some(mark) = mark {
+                marks.resize(offset as usize, 0);
+                marks.push(mark);
+            }
+        }
+        // It would find itself, and lend its words to what stands beside it: as if it had been taken out.
+        for offset in wanted.asked.and_then(|place| terms.get(place)).into_iter().flatten() {
+            if let Some(mark) = marks.get_mut(*offset as usize) {
+                *mark = 0;
+            }
+        }
+        let mut candidates = rank(&wanted.query, Found { first, marks, rows: terms }, &[], CANDIDATES);
+        let least = candidates.first().map_or(0.0, |best| best.score * LEAST);
+        candidates.retain(|candidate| candidate.score >= least);
+        let (Near::All(all), Some(embedding)) = (&self.near, &wanted.embedding) else { return candidates };
+        vectors::reordered(&candidates, embedding, all, &|position| self.mark(position))
+    }
+
+    /// From which position on passages may be of what the window shows, which is the newest of its session: going back,
+    /// as many tokens. Once candidates were found.
+    fn shown_from(&self, wanted: &RecallQuery, asking: &RecallScope<'_>) -> u64 {
+        let Some(oldest) = asking.shown.first() else { return u64::MAX };
+        if !asking.branches.is_one_after(*oldest) {
+            return 0;
+        }
+        let mut left = asking.shown_tokens + asking.shown_tokens / 4 + SHOWN_SPARE;
+        let mut from = u64::MAX;
+        let mut passed = |offset: usize| {
+            from = self.found.first + offset as u64;
+            let mark = self.found.marks.get(offset).and_then(|mark| Mark::decode(*mark));
+            left = left.saturating_sub(mark.map_or(0, |mark| mark.tokens.into()));
+            left > 0
+        };
+        match wanted.own.and_then(|own| self.found.terms.get(own)) {
+            Some(own) => _ = own.iter().rev().all(|offset| passed(*offset as usize)),
+            None => _ = (0..self.found.marks.len()).rev().all(passed),
+        }
+        from
+    }
+
+    /// Of a position, once candidates were found.
+    fn mark(&self, position: u64) -> Option<Mark> {
+        let offset = usize::try_from(position.checked_sub(self.found.first)?).ok()?;
+        Mark::decode(*self.found.marks.get(offset)?)
+    }
+}
+
+/// What asks.
+pub(crate) struct RecallScope<'a> {
+    /// In whose sessions it is looked for; none: in this transcript.
+    pub user: Option<&'a str>,
+    pub bucket: Bucket<'a>,
+    pub incarnation: &'a str,
+    pub session: &'a str,
+    /// Positions that the window shows, ascending.
+    pub shown: Vec<u64>,
+    /// The tokens that they come to.
+    pub shown_tokens: u64,
+    /// Where the transcript begins.
+    pub first: u64,
+    pub branches: &'a Branches,
+    /// The record that the question follows; none: it is the first.
+    pub target: Option<u64>,
+    /// Milliseconds since 1970.
+    pub now: u64,
+    /// What was said before that is not recalled: milliseconds since 1970.
+    pub oldest_at: u64,
+}
+
+/// What is recalled, as JSON. None: nothing.
+pub(crate) fn search(
+    context: &Context<impl Host>,
+    options: &Options,
+    wanted: &RecallQuery,
+    mut seen: RecallSnapshot,
+    asking: &RecallScope<'_>,
+) -> Result<Option<String>, Failure> {
+    let mut candidates = seen.candidates(wanted);
+    let keys = seen.near.keys(&candidates);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let budget = u32::try_from(options.recall.tokens.saturating_sub(tokens(INTRODUCTION) as u64)).unwrap_or(u32::MAX);
+    let spare = u32::try_from(asking.shown_tokens).unwrap_or(u32::MAX).min(SPARE_MAX);
+    // Where the order is not known yet, there is a choice.
+    let choice = if keys.is_empty() { 0 } else { budget.min(SPARE_MAX) };
+    let (bucket, opening) = match asking.user {
+        Some(user) => (registry::user_bucket(user), Opening::LOOK),
+        None => (asking.bucket, Opening::life(asking.incarnation)),
+    };
+    let of_life = asking.user.is_some() && options.recall.ends_with_session;
+    let shown_from = seen.shown_from(wanted, asking);
+    let mut unread = candidates.clone();
+    let mut read = to_read(&unread, budget.saturating_add(choice), spare, shown_from);
+    let (mut runs, mut posted): (Vec<LogRecords>, Option<Vec<Entry>>) = (Vec::new(), None);
+    let mut reads = 0;
+    while !read.is_empty() {
+        reads += 1;
+        let is_first = reads == 1;
+        let spans = spans_of(&read);
+        let max_bytes = read.iter().map(|one| u64::from(one.mark.tokens) * TOKEN_BYTES + RECORD_BYTES).sum();
+        let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
+        operations.extend((is_first && of_life).then_some(ALL_POSTED));
+        operations.extend((is_first && !keys.is_empty()).then(|| vectors::some(&keys)));
+        let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+        let receipt = store::transact(&context.host, &look)?;
+        if !receipt.is_applied() {
+            return Ok(None);
+        }
+        let mut outcomes = Outcomes::of(receipt);
+        runs.extend(outcomes.spans()?);
+        if is_first && of_life {
+            posted = Some(outcomes.readable()?);
+        }
+        if let Some(embedding) = wanted.embedding.as_ref().filter(|_| is_first && !keys.is_empty()) {
+            let vectors = outcomes.readable()?;
+            candidates = vectors::reordered(&candidates, embedding, &vectors, &|position| seen.mark(position));
+        }
+        let passages = readable_passages(&runs, |passage| {
+            // Of versions that could not cut every text: they would leave no room for any other.
+            tokens(&passage.text) <= ONE as usize
+                && asking.wants(options, passage)
+                && posted.as_ref().is_none_or(|posted| lives(posted, passage, asking.now))
+        });
+        let left = distinct(&candidates, &passages);
+        let taken = select(&left, budget, HEADER);
+        let used: u32 = taken.iter().map(|one| u32::from(one.mark.tokens) + HEADER).sum();
+        let is_short = budget.saturating_sub(used) > ONE;
+        // Much of it was not to be attached: what comes next is read in its place.
+        let is_left = |one: &Candidate| read.binary_search_by_key(&one.position, |it| it.position).is_err();
+        unread.retain(is_left);
+        read = if is_short && reads < READS { to_read(&unread, SPARE_MAX, spare, shown_from) } else { Vec::new() };
+        if read.is_empty() {
+            let best = left.first().map_or(0.0, |candidate| candidate.score);
+            let taken = taken.into_iter().filter_map(|candidate| {
+                Some(RecalledPassage { candidate, passage: passage_of(&candidate, &passages)? })
+            });
+            return Ok(recalled_json(options.recall.tokens, asking.session, taken.collect(), best));
+        }
+    }
+    Ok(None)
+}
+
+/// What was read of a candidate, if it may be attached.
+fn passage_of<'p>(candidate: &Candidate, passages: &'p [(u64, Passage<'_>)]) -> Option<&'p Passage<'p>> {
+    let index = passages.binary_search_by_key(&candidate.position, |(at, _)| *at).ok()?;
+    passages.get(index).map(|(_, passage)| passage)
+}
+
+/// Those that may be attached: of the same text, the best.
+fn distinct(candidates: &[Candidate], passages: &[(u64, Passage<'_>)]) -> Vec<Candidate> {
+    let mut said: Vec<&str> = Vec::with_capacity(passages.len());
+    let is_new = |candidate: &&Candidate| {
+        let text = passage_of(candidate, passages).map(|passage| &*passage.text);
+        let is_new = text.is_some_and(|text| !said.contains(&text));
+        said.extend(text);
+        is_new
+    };
+    candidates.iter().filter(is_new).copied().collect()
+}
+
+/// As JSON. None: nothing.
+fn recalled_json(most: u64, session: &str, taken: Vec<RecalledPassage<'_>>, best: f32) -> Option<String> {
+    let mut taken = in_time(taken);
+    let mut text = as_text(&taken);
+    // Counted one by one, tokens are rounded: all together may be a few more, or take a line more.
+    while tokens(&text) as u64 > most
+        && let Some(last) = least(&taken)
+    {
+        taken.remove(last);
+        text = as_text(&taken);
+    }
+    (!taken.is_empty()).then(|| write(session, &text, &taken, best))
+}
+
+fn spans_of(read: &[Candidate]) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
+    for candidate in read {
+        match spans.last_mut() {
+            Some(span) if span.position + u64::from(span.count) == candidate.position => span.count += 1,
+            _ => spans.push(Span { position: candidate.position, count: 1 }),
+        }
+    }
+    spans
+}
+
+/// The best, in order of position: as many as go into a budget, and those as good as them that may stand in the window,
+/// which is not known before they are read.
+fn to_read(candidates: &[Candidate], budget: u32, spare: u32, shown_from: u64) -> Vec<Candidate> {
+    let (mut perhaps, sure): (Vec<Candidate>, Vec<Candidate>) =
+        candidates.iter().partition(|candidate| candidate.position >= shown_from);
+    let mut read = select(&sure, budget, HEADER);
+    // Of all that come before the last of them.
+    let is_taken = |candidate: &&Candidate| read.binary_search_by_key(&candidate.position, |it| it.position).is_ok();
+    let worst = sure.iter().rfind(is_taken).filter(|_| read.len() < sure.len());
+    perhaps.retain(|candidate| worst.is_none_or(|worst| candidate.score >= worst.score));
+    read.extend(select(&perhaps, budget.saturating_add(spare), HEADER));
+    read
+}
+
+/// Whether the session that a passage is from has not ended.
+fn lives(posted: &[Entry], passage: &Passage<'_>, now: u64) -> bool {
+    let of = passage.session.as_deref().zip(passage.life.as_deref());
+    of.is_some_and(|(session, life)| {
+        let at = posted.binary_search_by(|entry| (*entry.key).cmp(session));
+        let entry = at.ok().and_then(|at| posted.get(at)).and_then(|entry| CopyState::parse(&entry.text));
+        entry.is_some_and(|posted| posted.is_alive(life, now))
+    })
+}
+
+impl RecallScope<'_> {
+    fn wants(&self, options: &Options, passage: &Passage<'_>) -> bool {
+        let origin = Origin { session: self.session, life: self.incarnation };
+        let is_own = self.user.is_none() || passage.is_from(&origin);
+        let is_in_reach = !is_own
+            || (passage.position >= self.first
+                && self.shown.binary_search(&passage.position).is_err()
+                && self.target.is_some_and(|target| self.branches.hold(target, passage.position)));
+        is_in_reach
+            && !is_before(passage, self.oldest_at)
+            && !passage
+                .source
+                .as_deref()
+                .is_some_and(|source| options.recall.exclude.iter().any(|other| other == source))
+    }
+}
+
+/// What of these records may be attached, by position.
+fn readable_passages<'r>(runs: &'r [LogRecords], may: impl Fn(&Passage<'r>) -> bool) -> Vec<(u64, Passage<'r>)> {
+    let mut passages: Vec<(u64, Passage<'r>)> = Vec::with_capacity(runs.iter().map(|run| run.records.len()).sum());
+    for run in runs {
+        for (position, text) in (run.first..).zip(&run.records) {
+            let Some(passage) = Passage::parse(text).filter(|passage| may(passage)) else { continue };
+            let at = passages.partition_point(|(other, _)| *other < position);
+            passages.insert(at, (position, passage));
+        }
+    }
+    passages
+}

@@ -1,0 +1,50 @@
+//! Logs: records where the log is, and where they were asked for.
+
+use crate::contract::{LogEnd, LogExtent, LogRecords, Span};
+
+/// Whether the log has a next position.
+pub(crate) fn is_sane(extent: LogExtent) -> bool {
+    extent.first.checked_add(extent.length).is_some()
+}
+
+/// Whether the records are those at that end.
+pub(crate) fn is_end(found: &LogRecords, end: LogEnd, max_records: u64) -> bool {
+    is_run(found)
+        && found.records.len() as u64 <= max_records
+        && match end {
+            _ if found.records.is_empty() => true,
+            LogEnd::Oldest => found.first == found.extent.first,
+            LogEnd::Newest => found.first + found.records.len() as u64 == found.extent.next(),
+        }
+}
+
+/// Whether the records are the oldest of a log that is longer than the limit.
+pub(crate) fn is_surplus(found: &LogRecords, limit: u64, keep: u64, max_records: u64) -> bool {
+    let surplus = found.extent.length.saturating_sub(keep).min(max_records);
+    let most = if found.extent.length > limit { surplus } else { 0 };
+    is_run(found)
+        && (found.records.is_empty() || (found.first == found.extent.first && found.records.len() as u64 <= most))
+}
+
+/// Whether each run is of a span, in the order of these.
+pub(crate) fn are_spans(extent: LogExtent, found: &[LogRecords], spans: &[Span]) -> bool {
+    // Spans of which there is no record have none here: each of these belongs to a later one than the last.
+    let mut spans = spans.iter();
+    is_sane(extent) && found.iter().all(|run| spans.any(|span| is_within(run, *span)))
+}
+
+/// Whether the records are some of the log's, and of those that were asked for.
+fn is_within(found: &LogRecords, span: Span) -> bool {
+    let Span { position, count } = span;
+    let end = position.saturating_add(u64::from(count));
+    is_run(found)
+        && (found.records.is_empty() || (found.first >= position && found.first + found.records.len() as u64 <= end))
+}
+
+/// Whether the records are some of the log's.
+fn is_run(found: &LogRecords) -> bool {
+    let end = found.first.checked_add(found.records.len() as u64);
+    is_sane(found.extent)
+        && (found.records.is_empty()
+            || (found.first >= found.extent.first && end.is_some_and(|end| end <= found.extent.next())))
+}

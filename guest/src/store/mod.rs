@@ -1,0 +1,484 @@
+//! Transactions whose receipts are checked against what was asked.
+//!
+//! Promises receipts that the contract allows: a status that the opening and the expectations explain, and for each operation an
+//! outcome of its kind, within its limits, sorted and without duplicates. Small faults are mended, larger ones are a failure of
+//! the store. Texts are not looked at.
+
+mod entries;
+mod indexes;
+mod logs;
+mod outcomes;
+
+pub(crate) use outcomes::{Found, Once, Outcomes};
+
+use std::collections::BinaryHeap;
+use std::slice::from_ref;
+
+use crate::contract::{
+    Bucket, Deletion, Expectation, Failure, Host, LogRecords, Opening, Operation, Outcome, Receipt, Span, Status,
+    Transaction,
+};
+
+/// Incarnations are the store's; this bounds what we carry for it.
+const INCARNATION_MAX: usize = 256;
+
+/// Let the store apply a transaction.
+pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    checked(host.transact(transaction)?, transaction)
+}
+
+/// The text of one entry of a bucket, without using it. None: it is not there.
+pub(crate) fn text_of(host: &impl Host, bucket: Bucket<'_>, map: &str, key: &str) -> Result<Option<String>, Failure> {
+    let get = [Operation::Get { map, key, max_bytes: 256 }];
+    let receipt = transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations: &get })?;
+    if !receipt.is_applied() {
+        return Ok(None);
+    }
+    match Outcomes::of(receipt).entries()? {
+        Found::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
+        Found::Oversize { .. } => Err(Failure::out_of_turn()),
+    }
+}
+
+/// Let the store apply transactions, each on a bucket of its own, in one wait.
+pub(crate) fn transact_each(host: &impl Host, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+    let mut replies = host.transact_each(transactions).into_iter();
+    let checked = transactions.iter().map(|transaction| {
+        let receipt = replies.next().unwrap_or_else(|| Err(Failure::out_of_turn()))?;
+        checked(receipt, transaction)
+    });
+    checked.collect()
+}
+
+fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receipt, Failure> {
+    if !is_incarnation(&receipt.incarnation) {
+        receipt.incarnation.clear();
+    }
+    if mend(&mut receipt, transaction) { Ok(receipt) } else { Err(Failure::out_of_turn()) }
+}
+
+/// Delete a bucket (that incarnation, if one is named), and name up to `max_keys` of its values.
+pub(crate) fn delete(
+    host: &impl Host,
+    bucket: Bucket<'_>,
+    incarnation: Option<&str>,
+    max_keys: u32,
+) -> Result<Deletion, Failure> {
+    let mut deletion = host.delete(bucket, incarnation, max_keys)?;
+    match deletion.status {
+        Status::Applied | Status::Repeated | Status::Absent | Status::Expired => {}
+        Status::AnotherLife if incarnation.is_some() => {}
+        _ => return Err(Failure::out_of_turn()),
+    }
+    sort(&mut deletion.keys);
+    deletion.keys.truncate(usize::try_from(max_keys).unwrap_or(usize::MAX));
+    deletion.values = deletion.values.max(deletion.keys.len() as u64);
+    Ok(deletion)
+}
+
+/// Whether this can be named in an opening, and carried in a turn.
+pub(crate) fn is_incarnation(text: &str) -> bool {
+    (1..=INCARNATION_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// What an applied transaction was told of the surplus of this log, if there is any.
+pub(crate) fn surplus<'r>(transaction: &Transaction<'_>, receipt: &'r Receipt, wanted: &str) -> Option<&'r LogRecords> {
+    let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
+    answered.find_map(|(operation, outcome)| match (operation, outcome) {
+        (Operation::Overflow { log, .. }, Outcome::Records(found)) if *log == wanted => {
+            Some(found).filter(|found| !found.records.is_empty())
+        }
+        _ => None,
+    })
+}
+
+/// Whether it fits; what does little harm is put right.
+fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
+    let opening = transaction.opening;
+    match receipt.status {
+        Status::Applied | Status::Repeated => {
+            receipt.outcomes.len() == transaction.operations.len()
+                && receipt.outcomes.iter_mut().zip(transaction.operations).all(|(outcome, asked)| fits(outcome, asked))
+        }
+        // Also what is created may be gone when an earlier try of the call had created it.
+        Status::Absent | Status::Expired => true,
+        Status::Exists => matches!(opening, Opening::CreateNew { .. }),
+        Status::AnotherLife => matches!(opening, Opening::Existing { incarnation: Some(_), .. }),
+        Status::Unmet => unmet(receipt, transaction).is_some(),
+    }
+}
+
+/// The expectation that did not hold.
+pub(crate) fn unmet<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Option<&'t Expectation<'t>> {
+    transaction.expectations.get(usize::try_from(receipt.unmet?).ok()?)
+}
+
+/// Whether an outcome is one of that operation.
+fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
+    match (asked, outcome) {
+        (Operation::Get { key, max_bytes, .. }, outcome) => entries::mend_some(outcome, from_ref(key), *max_bytes),
+        (Operation::GetSome { keys, max_bytes, .. }, outcome) => entries::mend_some(outcome, keys, *max_bytes),
+        (Operation::GetAll { max_entries, max_bytes, .. }, outcome) => {
+            entries::mend_all(outcome, *max_entries, *max_bytes)
+        }
+        (Operation::PageKeys { .. }, Outcome::Page(page)) => {
+            sort(&mut page.keys);
+            true
+        }
+        (Operation::Put { .. }, Outcome::Changed(count)) => *count <= 1,
+        (Operation::Remove { keys, .. }, Outcome::Changed(count)) => *count <= keys.len() as u64,
+        (Operation::PutSome { .. } | Operation::ResetMap { .. }, Outcome::Changed(_))
+        | (Operation::Increment { .. }, Outcome::Counter(_))
+        | (Operation::Lease { .. }, Outcome::Lease(_))
+        | (Operation::Describe { .. }, Outcome::Described(_)) => true,
+        (
+            Operation::Append { .. }
+            | Operation::ReplaceOldest { .. }
+            | Operation::Overflow { .. }
+            | Operation::Rewrite { .. }
+            | Operation::ResetLog { .. },
+            Outcome::Extent(extent),
+        ) => logs::is_sane(*extent),
+        (Operation::Read { end, max_records, .. }, Outcome::Records(found)) => logs::is_end(found, *end, *max_records),
+        (Operation::ReadAt { position, count, .. }, Outcome::Spans(extent, found)) => {
+            logs::are_spans(*extent, found, &[Span { position: *position, count: *count }])
+        }
+        (Operation::ReadSpans { spans, .. }, Outcome::Spans(extent, found)) => logs::are_spans(*extent, found, spans),
+        (Operation::Overflow { limit, keep, max_records, .. }, Outcome::Records(found)) => {
+            logs::is_surplus(found, *limit, *keep, *max_records)
+        }
+        (Operation::Post { .. } | Operation::Unpost { .. }, Outcome::Indexed(extent)) => indexes::is_sane(*extent),
+        (Operation::Match { terms, newest, max_bytes, .. }, Outcome::Matches(found)) => {
+            indexes::are_matches(found, terms.len(), *newest, *max_bytes)
+        }
+        _ => false,
+    }
+}
+
+/// Sort names and drop duplicates.
+pub(crate) fn sort(names: &mut Vec<String>) {
+    if !names.is_sorted_by(|a, b| a < b) {
+        *names = sorted(std::mem::take(names));
+        names.dedup();
+    }
+}
+
+/// Through a heap: next to nothing needs to be sorted, and the standard library's sorts are a tenth of the component.
+pub(crate) fn sorted<T: Ord>(items: Vec<T>) -> Vec<T> {
+    BinaryHeap::from(items).into_sorted_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::contract::{
+        BucketPage, Capabilities, Description, Entry, FoundEntries, FoundMatches, IndexExtent, KeyPage, Level, LogEnd,
+        LogExtent, Posting, VALUES,
+    };
+
+    /// A store that says the same whatever it is asked.
+    struct Says(Receipt, Deletion);
+
+    impl Host for Says {
+        fn transact(&self, _: &Transaction<'_>) -> Result<Receipt, Failure> {
+            Ok(self.0.clone())
+        }
+
+        fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
+            transactions.iter().map(|_| Ok(self.0.clone())).collect()
+        }
+
+        fn list_sessions(&self, _: &str, _: u32) -> Result<BucketPage, Failure> {
+            Err(Failure::out_of_turn())
+        }
+
+        fn delete(&self, _: Bucket<'_>, _: Option<&str>, _: u32) -> Result<Deletion, Failure> {
+            Ok(self.1.clone())
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities {
+                atomic: true,
+                expiring: true,
+                exactly_once: true,
+                listing: true,
+                leases: true,
+                indexes: true,
+            }
+        }
+
+        fn now_micros(&self) -> u64 {
+            0
+        }
+
+        fn log(&self, _: Level, _: &str, _: &str) {}
+    }
+
+    const GONE: Deletion = Deletion { status: Status::Absent, values: 0, keys: Vec::new() };
+
+    fn told(receipt: Receipt, opening: Opening<'_>, operations: &[Operation<'_>]) -> Result<Receipt, Failure> {
+        let expectations = [Expectation::Room { map: VALUES, limit: 1 }];
+        let transaction =
+            Transaction { bucket: Bucket::session("s"), opening, expectations: &expectations, operations };
+        transact(&Says(receipt, GONE), &transaction)
+    }
+
+    fn receipt(status: Status, outcomes: Vec<Outcome>) -> Receipt {
+        Receipt { status, incarnation: "1-2".into(), unmet: None, outcomes }
+    }
+
+    /// What becomes of an outcome of this operation.
+    fn mended(operation: Operation<'_>, outcome: Outcome) -> Option<Outcome> {
+        let told = told(receipt(Status::Applied, vec![outcome]), Opening::ANY, &[operation]).ok()?;
+        told.outcomes.into_iter().next()
+    }
+
+    fn entries(found: &[(&str, &str)], unreadable: &[&str]) -> Outcome {
+        let entry = |&(key, text): &(&str, &str)| Entry { key: key.into(), text: text.into() };
+        let unreadable = unreadable.iter().map(|&key| key.to_owned()).collect();
+        Outcome::Entries(FoundEntries { entries: found.iter().map(entry).collect(), unreadable })
+    }
+
+    fn records(first: u64, length: u64, at: u64, count: usize) -> Outcome {
+        let extent = LogExtent { first, length };
+        Outcome::Records(LogRecords { extent, first: at, records: vec!["{}".into(); count] })
+    }
+
+    const GET: Operation<'static> = Operation::Get { map: VALUES, key: "k", max_bytes: 3 };
+
+    const GET_ALL: Operation<'static> = Operation::GetAll { map: VALUES, max_entries: 3, max_bytes: 9 };
+
+    const POST: Operation<'static> =
+        Operation::Post { index: "i", documents: &[Posting { position: 3, mark: 1, terms: &[1, 2] }] };
+
+    const MATCH: Operation<'static> = Operation::Match { index: "i", terms: &[2, 1], newest: 4, max_bytes: 20 };
+
+    #[test]
+    fn a_status_needs_a_reason() {
+        let life = Opening::life("1-2");
+        let new = Opening::CreateNew { time_to_live: None };
+        let cases = [
+            (Status::Applied, Opening::ANY, true),
+            (Status::Repeated, new, true),
+            (Status::Absent, new, true),
+            (Status::Expired, Opening::ANY, true),
+            (Status::Exists, new, true),
+            (Status::Exists, Opening::ANY, false),
+            (Status::AnotherLife, life, true),
+            (Status::AnotherLife, Opening::ANY, false),
+            (Status::Unmet, Opening::ANY, false),
+        ];
+        for (status, opening, is_right) in cases {
+            assert_eq!(told(receipt(status, vec![]), opening, &[]).is_ok(), is_right, "{status:?} {opening:?}");
+        }
+        for (index, is_right) in [(0, true), (1, false), (u32::MAX, false)] {
+            let unmet = Receipt { unmet: Some(index), ..receipt(Status::Unmet, vec![]) };
+            assert_eq!(told(unmet, Opening::ANY, &[]).is_ok(), is_right, "{index}");
+        }
+    }
+
+    #[test]
+    fn each_operation_has_an_outcome_of_its_kind() {
+        let counter = || Outcome::Counter(1);
+        assert!(told(receipt(Status::Applied, vec![]), Opening::ANY, &[GET]).is_err());
+        assert!(told(receipt(Status::Applied, vec![counter()]), Opening::ANY, &[]).is_err());
+        // The outcomes of what was not applied mean nothing.
+        assert!(told(receipt(Status::Absent, vec![counter()]), Opening::ANY, &[]).is_ok());
+        let operations = [
+            GET,
+            GET_ALL,
+            Operation::PageKeys { map: VALUES, cursor: "", max_entries: 1, max_bytes: 1 },
+            Operation::Put { map: VALUES, key: "k", text: "1" },
+            Operation::Remove { map: VALUES, keys: &["k"] },
+            Operation::ResetMap { map: VALUES, entries: &[] },
+            Operation::Append { log: "l", records: &[], marks: &[] },
+            Operation::Read { log: "l", end: LogEnd::Newest, max_records: 1, max_bytes: 1 },
+            Operation::ReadAt { log: "l", position: 0, count: 1, max_bytes: 1 },
+            Operation::Overflow { log: "l", limit: 1, keep: 1, max_records: 1, max_bytes: 1 },
+            Operation::ReplaceOldest { log: "l", count: 1, records: &[] },
+            POST,
+            Operation::Unpost { index: "i", positions: &[1] },
+            MATCH,
+            Operation::Describe { parts: true },
+        ];
+        for operation in operations {
+            assert_eq!(mended(operation, counter()), None, "{operation:?}");
+            assert_eq!(mended(operation, Outcome::Other), None, "{operation:?}");
+        }
+        let increment = Operation::Increment { map: VALUES, key: "k", amount: 1 };
+        assert_eq!(mended(increment, counter()), Some(counter()));
+        assert_eq!(mended(increment, Outcome::Changed(1)), None);
+        assert_eq!(mended(Operation::Put { map: VALUES, key: "k", text: "1" }, Outcome::Changed(2)), None);
+        assert_eq!(mended(Operation::Remove { map: VALUES, keys: &["k"] }, Outcome::Changed(2)), None);
+        let described = Outcome::Described(Description::default());
+        assert_eq!(mended(Operation::Describe { parts: true }, described.clone()), Some(described));
+    }
+
+    #[test]
+    fn entries_are_those_that_were_asked_for_each_once_and_sorted() {
+        for (found, good) in [
+            (entries(&[("k", "1")], &[]), entries(&[("k", "1")], &[])),
+            (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["b"]), entries(&[("k", "2")], &[])),
+            (entries(&[("k", "1")], &["k", "k"]), entries(&[], &["k"])),
+            (entries(&[("k", "1234")], &[]), Outcome::Oversize { bytes: 4, entries: 1 }),
+        ] {
+            assert_eq!(mended(GET, found), Some(good));
+        }
+        let get_some = Operation::GetSome { map: VALUES, keys: &["k", "a"], max_bytes: 3 };
+        for (found, good) in [
+            (entries(&[("k", "12"), ("a", "3")], &[]), entries(&[("k", "12"), ("a", "3")], &[])),
+            (entries(&[("b", "1"), ("a", "2")], &["c"]), entries(&[("a", "2")], &[])),
+            (entries(&[("a", "1"), ("k", "2")], &["k", "k", "a"]), entries(&[], &["k", "k"])),
+            (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["k"]), entries(&[("a", "1")], &["k"])),
+            (entries(&[("a", "12"), ("k", "34")], &[]), Outcome::Oversize { bytes: 4, entries: 2 }),
+        ] {
+            assert_eq!(mended(get_some, found), Some(good));
+        }
+        for (found, good) in [
+            (entries(&[("b", "1"), ("a", "2"), ("b", "3")], &["d", "c"]), None),
+            (entries(&[("b", "1"), ("a", "2"), ("b", "1")], &[]), Some(entries(&[("a", "2"), ("b", "1")], &[]))),
+            (entries(&[], &["c", "b", "c"]), Some(entries(&[], &["b", "c"]))),
+            (entries(&[("a", "12345678"), ("b", "")], &[]), None),
+        ] {
+            match good {
+                Some(good) => assert_eq!(mended(GET_ALL, found), Some(good)),
+                // More than was asked for is too much.
+                None => assert!(matches!(mended(GET_ALL, found), Some(Outcome::Oversize { .. }))),
+            }
+        }
+        let page = |keys: &[&str]| {
+            Outcome::Page(KeyPage { keys: keys.iter().map(|&key| key.to_owned()).collect(), cursor: "c".into() })
+        };
+        let asked = Operation::PageKeys { map: VALUES, cursor: "", max_entries: 2, max_bytes: 1 };
+        assert_eq!(mended(asked, page(&["b", "a", "b"])), Some(page(&["a", "b"])));
+    }
+
+    #[test]
+    fn records_are_where_the_log_is() {
+        let read = |end| Operation::Read { log: "l", end, max_records: 2, max_bytes: 1 };
+        let (oldest, newest) = (read(LogEnd::Oldest), read(LogEnd::Newest));
+        let overflow = Operation::Overflow { log: "l", limit: 4, keep: 2, max_records: 9, max_bytes: 1 };
+        let cases = [
+            (newest, records(5, 3, 6, 2), true),
+            (newest, records(5, 3, 8, 0), true),
+            (newest, records(0, 0, 0, 0), true),
+            (newest, records(5, 3, 5, 2), false),
+            (newest, records(5, 3, 5, 3), false),
+            (newest, records(5, 1, 4, 2), false),
+            (newest, records(u64::MAX, 1, u64::MAX, 1), false),
+            (oldest, records(5, 3, 5, 2), true),
+            (oldest, records(5, 3, 6, 2), false),
+            (oldest, records(5, 3, u64::MAX, 2), false),
+            (overflow, records(5, 5, 5, 3), true),
+            (overflow, records(5, 5, 5, 1), true),
+            (overflow, records(5, 5, 5, 4), false),
+            (overflow, records(5, 5, 6, 3), false),
+            (overflow, records(5, 4, 5, 1), false),
+            (overflow, records(5, 4, 9, 0), true),
+            (overflow, Outcome::Extent(LogExtent { first: 5, length: 4 }), true),
+            (overflow, Outcome::Extent(LogExtent { first: u64::MAX, length: 1 }), false),
+        ];
+        for (operation, found, is_right) in cases {
+            assert_eq!(mended(operation, found.clone()).is_some(), is_right, "{operation:?} {found:?}");
+        }
+        let read_at = Operation::ReadAt { log: "l", position: 6, count: 2, max_bytes: 1 };
+        for (found, is_right) in [
+            (records(5, 3, 6, 2), true),
+            (records(7, 3, 7, 1), true),
+            (records(5, 3, 8, 0), true),
+            (records(5, 3, 5, 1), false),
+            (records(5, 9, 7, 2), false),
+        ] {
+            let Outcome::Records(found) = found else { panic!("they are") };
+            assert_eq!(
+                mended(read_at, Outcome::Spans(found.extent, vec![found.clone()])).is_some(),
+                is_right,
+                "{found:?}"
+            );
+        }
+        let append = Operation::Append { log: "l", records: &["1"], marks: &[] };
+        let extent = |first, length| Outcome::Extent(LogExtent { first, length });
+        assert_eq!(mended(append, extent(1, 2)), Some(extent(1, 2)));
+        assert_eq!(mended(append, extent(2, u64::MAX)), None);
+    }
+
+    #[test]
+    fn an_index_has_a_place_for_each_document() {
+        let indexed = |next, documents| Outcome::Indexed(IndexExtent { next, documents });
+        for operation in [POST, Operation::Unpost { index: "i", positions: &[1] }] {
+            for (outcome, is_right) in [
+                (indexed(0, 0), true),
+                (indexed(7, 7), true),
+                (indexed(1 << 53, 1), true),
+                (indexed(7, 8), false),
+                (indexed((1 << 53) + 1, 1), false),
+                (Outcome::Extent(LogExtent { first: 0, length: 1 }), false),
+                (Outcome::Matches(FoundMatches::default()), false),
+            ] {
+                assert_eq!(mended(operation, outcome.clone()).is_some(), is_right, "{operation:?} {outcome:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn matches_are_among_the_positions_that_were_asked_for() {
+        let matches = |next, first, marks, terms: &[&[u32]]| {
+            let terms = terms.iter().map(|offsets| offsets.to_vec()).collect();
+            FoundMatches { extent: IndexExtent { next, documents: 2 }, first, marks: vec![1; marks], terms }
+        };
+        let cases = [
+            // As many positions and as long as allowed.
+            (matches(9, 5, 4, &[&[0, 3], &[1]]), true),
+            (matches(9, 7, 2, &[&[], &[]]), true),
+            (matches(9, 9, 0, &[&[], &[]]), true),
+            // A mark for each position.
+            (matches(9, 5, 3, &[&[], &[]]), false),
+            (matches(9, 6, 4, &[&[], &[]]), false),
+            (matches(9, 10, 0, &[&[], &[]]), false),
+            (matches(9, u64::MAX, 0, &[&[], &[]]), false),
+            (matches(9, 4, 5, &[&[], &[]]), false),
+            // A list for each term.
+            (matches(9, 5, 4, &[&[0]]), false),
+            (matches(9, 5, 4, &[&[0], &[], &[]]), false),
+            // Offsets that rise, of positions that have a mark.
+            (matches(9, 5, 4, &[&[3, 0], &[]]), false),
+            (matches(9, 5, 4, &[&[1, 1], &[]]), false),
+            (matches(9, 5, 4, &[&[4], &[]]), false),
+            (matches(9, 9, 0, &[&[0], &[]]), false),
+            // Too long.
+            (matches(9, 5, 4, &[&[0, 1], &[0, 1]]), false),
+            (matches(1, 1, 0, &[&[], &[]]), false),
+        ];
+        for (found, is_right) in cases {
+            let told = mended(MATCH, Outcome::Matches(found.clone()));
+            assert_eq!(told, is_right.then(|| Outcome::Matches(found.clone())), "{found:?}");
+        }
+        assert_eq!(mended(MATCH, Outcome::Indexed(IndexExtent::default())), None);
+    }
+
+    #[test]
+    fn a_stamp_that_nobody_can_carry_is_none() {
+        let long = "1".repeat(257);
+        for (stamp, kept) in [("1-2~", "1-2~"), ("", ""), ("a b", ""), ("é", ""), ("a\n", ""), (&long, "")] {
+            let told =
+                told(Receipt { incarnation: stamp.into(), ..receipt(Status::Applied, vec![]) }, Opening::ANY, &[]);
+            assert_eq!(told.unwrap().incarnation, kept);
+        }
+    }
+
+    #[test]
+    fn a_deletion_names_no_more_than_was_asked_for() {
+        let deletion = |status, values, keys: &[&str]| Deletion {
+            status,
+            values,
+            keys: keys.iter().map(|&key| key.to_owned()).collect(),
+        };
+        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), Bucket::session("s"), None, 2);
+        let good = deletion(Status::Applied, 3, &["a", "b"]);
+        assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
+        assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);
+        assert!(told(deletion(Status::Unmet, 0, &[])).is_err());
+        assert_eq!(told(GONE).unwrap(), GONE);
+    }
+}

@@ -1,0 +1,106 @@
+//! The task `activity`: records that a session was used, and compacts the log of activity.
+
+use keepline_json as json;
+
+use crate::context::Context;
+use crate::contract::{Bucket, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+use crate::entry::turn_token::TurnToken;
+use crate::entry::types::Task;
+use crate::options::config::MAX_KEYS;
+use crate::store;
+use crate::store::{Found, Outcomes, is_incarnation};
+use crate::tasks::job::{Job, Progress, Step};
+use crate::tasks::task;
+use crate::text::ids::is_session;
+use crate::users::activity_log::{ActivityRecord, ListedSession, is_long};
+use crate::users::registry;
+use crate::users::registry::{ACTIVITY, SESSIONS};
+
+/// The task.
+pub(crate) const TASK: &str = "activity";
+
+/// What is kept of a list that is too long all the same.
+const RECORDS_MAX: u64 = 20_000;
+
+const TIDY_BYTES: u64 = 4 << 20;
+
+/// To note that a session was used.
+pub(crate) fn activity_task(user: &str, state: &TurnToken<'_>, incarnation: &str, at: &str) -> Task {
+    // None of them has blanks in it.
+    let forgotten = state.forgotten.as_deref().unwrap_or_default();
+    Task { state: [&state.session, incarnation, at, forgotten].join(" "), ..tidy_task(user) }
+}
+
+/// To drop records.
+pub(crate) fn tidy_task(user: &str) -> Task {
+    task::bare_task(registry::user_bucket(user), TASK)
+}
+
+/// Note what the state tells, or drop records: with an empty state.
+pub(crate) fn note_activity(
+    context: &Context<impl Host>,
+    user: Bucket<'_>,
+    job: &Job<'_>,
+) -> Result<Progress, Failure> {
+    if job.state.is_empty() {
+        return tidy_activity(context, user);
+    }
+    let mut parts = job.state.split(' ');
+    let mut next = || parts.next().unwrap_or_default();
+    let (session, incarnation, at, forgotten) = (next(), next(), next(), next());
+    if !is_session(session) || !is_incarnation(incarnation) || json::number(at).is_none() {
+        return Ok(task::unreadable(job));
+    }
+    let ActivityRecord { record, entry } = ActivityRecord::new(session, incarnation, at);
+    let (record, forgotten) = ([&*record], Some(forgotten).filter(|stamp| !stamp.is_empty()));
+    let operations = [
+        Operation::Append { log: ACTIVITY, records: &record, marks: &[] },
+        Operation::Put { map: SESSIONS, key: session, text: &entry },
+    ];
+    let expectations = [registry::unforgotten(forgotten), Expectation::Present { map: SESSIONS, key: session }];
+    let (bucket, opening) = (user, Opening::LOOK);
+    let noted = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let receipt = store::transact(&context.host, &noted)?;
+    if !receipt.is_applied() {
+        return Ok(Progress::of(Step::Ended));
+    }
+    let extent = Outcomes::of(receipt).extent()?;
+    let step = if is_long(extent) { Step::Again } else { Step::Done };
+    Ok(Progress { state: Some(String::new()), ..Progress::of(step) })
+}
+
+fn tidy_activity(context: &Context<impl Host>, bucket: Bucket<'_>) -> Result<Progress, Failure> {
+    let operations = [
+        Operation::Read { log: ACTIVITY, end: LogEnd::Oldest, max_records: MAX_KEYS, max_bytes: TIDY_BYTES },
+        Operation::GetAll { map: SESSIONS, max_entries: MAX_KEYS, max_bytes: TIDY_BYTES },
+    ];
+    let opening = Opening::LOOK;
+    let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
+    let receipt = store::transact(&context.host, &look)?;
+    if !receipt.is_applied() {
+        return Ok(Progress::of(Step::Ended));
+    }
+    let mut outcomes = Outcomes::of(receipt);
+    let run = outcomes.records()?;
+    let known = match outcomes.entries()? {
+        Found::Entries(found) => Some(found),
+        // Of so many nothing is known: all are kept, as far as there is room.
+        Found::Oversize { .. } => None,
+    };
+    let is_true =
+        |text: &&str| known.as_ref().is_none_or(|known| ListedSession::parse(text).is_some_and(|it| it.is_in(known)));
+    let mut kept: Vec<&str> = run.records.iter().map(String::as_str).filter(is_true).collect();
+    let count = run.records.len() as u64;
+    let room = RECORDS_MAX.saturating_sub(run.extent.length - count);
+    let surplus = kept.len().saturating_sub(usize::try_from(room).unwrap_or(usize::MAX));
+    kept.drain(..surplus);
+    if kept.len() as u64 == count {
+        return Ok(Progress::of(Step::Done));
+    }
+    let expectations = [Expectation::Log { log: ACTIVITY, first: Some(run.extent.first), next: None }];
+    let operations = [Operation::ReplaceOldest { log: ACTIVITY, count, records: &kept }];
+    let tidied = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    // Somebody else has done it otherwise.
+    store::transact(&context.host, &tidied)?;
+    Ok(Progress::of(Step::Done))
+}

@@ -1,0 +1,121 @@
+//! The state of a task between its steps: what its next write expects. Printable ASCII, so that no host can spoil it.
+
+use keepline_json as json;
+use keepline_json::push_string;
+
+use crate::contract::{Expectation, Opening, Receipt};
+use crate::store::is_incarnation;
+use crate::text::ascii;
+use crate::text::json_values::integer;
+use crate::transcript::schema::{REVISION, SESSION};
+
+/// The state of a task: what its next write expects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checkpoint {
+    pub incarnation: String,
+    /// The entry that is to be replaced, as it was; none: there was none.
+    pub before: Option<String>,
+    /// Which state of the messages it is made of.
+    pub revision: Option<String>,
+    /// The last position that was looked at, and what the thread weighs up to there.
+    pub to: u64,
+    pub total: u64,
+    /// What is stored if no model helps.
+    pub fallback: String,
+    /// Tokens of what is stored, at most.
+    pub max_tokens: u64,
+    pub is_low_trust: bool,
+    /// The key of the message that it is made of.
+    pub key: Option<String>,
+    /// Summaries that stay beside the new one, by how far they reach.
+    pub kept: Vec<u64>,
+    /// Whether there is more to be done afterwards.
+    pub is_more: bool,
+}
+
+impl Checkpoint {
+    pub(crate) fn write(&self) -> String {
+        let mut out = String::from("{\"i\":");
+        push_string(&mut out, &self.incarnation);
+        let texts = [
+            ("b", self.before.as_deref()),
+            ("r", self.revision.as_deref()),
+            ("f", Some(&*self.fallback)),
+            ("k", self.key.as_deref()),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text.filter(|_| name != "f" || !self.fallback.is_empty()) {
+                out.push_str(",\"");
+                out.push_str(name);
+                out.push_str("\":");
+                push_string(&mut out, text);
+            }
+        }
+        let (low, more) = (u64::from(self.is_low_trust), u64::from(self.is_more));
+        for (name, count) in [("t", self.to), ("w", self.total), ("m", self.max_tokens), ("l", low), ("n", more)] {
+            if count > 0 {
+                out.push_str(",\"");
+                out.push_str(name);
+                out.push_str("\":");
+                json::push_number(&mut out, count);
+            }
+        }
+        for (index, to) in self.kept.iter().enumerate() {
+            out.push_str(if index == 0 { ",\"o\":[" } else { "," });
+            json::push_number(&mut out, *to);
+        }
+        out.push_str(if self.kept.is_empty() { "}" } else { "]}" });
+        ascii::ascii(&out)
+    }
+
+    /// Of an empty text: nothing is expected yet, whichever life the bucket has.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut basis = Self::default();
+        if text.is_empty() {
+            return Some(basis);
+        }
+        json::members(text, |key, raw| {
+            let text = || json::string(raw).unwrap_or_default().into_owned();
+            match key.trim_matches('"') {
+                "i" => basis.incarnation = text(),
+                "b" => basis.before = Some(text()),
+                "r" => basis.revision = Some(text()),
+                "f" => basis.fallback = text(),
+                "k" => basis.key = Some(text()),
+                "t" => basis.to = integer(raw).unwrap_or(0),
+                "w" => basis.total = integer(raw).unwrap_or(0),
+                "m" => basis.max_tokens = integer(raw).unwrap_or(0),
+                "l" => basis.is_low_trust = raw == "1",
+                "n" => basis.is_more = raw == "1",
+                "o" => drop(json::elements(raw, |to| basis.kept.extend(integer(to)))),
+                _ => {}
+            }
+        })?;
+        (basis.incarnation.is_empty() || is_incarnation(&basis.incarnation)).then_some(basis)
+    }
+
+    /// The bucket is the one that the task is about; to look after it is no use of it.
+    pub(crate) fn opening(&self) -> Opening<'_> {
+        Opening::life(&self.incarnation)
+    }
+
+    /// From here on it is about the life that the first step met.
+    pub(crate) fn meet(&mut self, receipt: &Receipt) {
+        if self.incarnation.is_empty() {
+            self.incarnation.clone_from(&receipt.incarnation);
+        }
+    }
+
+    /// The entry, and the messages, are as they were.
+    pub(crate) fn unchanged<'a>(&'a self, key: &'a str) -> [Expectation<'a>; 2] {
+        [unchanged(key, self.before.as_deref()), unchanged(REVISION, self.revision.as_deref())]
+    }
+}
+
+/// What there is once is as it was.
+pub(crate) fn unchanged<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
+    match text {
+        Some(text) => Expectation::Equal { map: SESSION, key, text },
+        None => Expectation::Absent { map: SESSION, key },
+    }
+}

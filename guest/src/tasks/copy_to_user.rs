@@ -1,0 +1,228 @@
+//! Copies a session's passages into its user's bucket, for `recall: "user"`.
+//!
+//! Promises that each message is copied once, only while the session is the user's, and in the words that the session has: see
+//! [`CopyState`]. A user who was forgotten meanwhile gets no copies.
+
+use crate::context::Context;
+use crate::contract::{Bucket, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+use crate::options::conversation::Options;
+use crate::recall::copies::{Copies, CopyState, RAISE_REVISION, copy_state_prefix, unchanged_entry};
+use crate::recall::cursor;
+use crate::recall::passage::{Cut, Origin, Passage, is_before, oldest_at};
+use crate::recall::remove::RemovalResult;
+use crate::recall::schema::{ALL_POSTED, OLDEST, PASSAGES, POSTED, WHERE_TERMS_ARE};
+use crate::store;
+use crate::store::Outcomes;
+use crate::tasks::checkpoint::{Checkpoint, unchanged};
+use crate::tasks::index_passages::{PassageHome, PassageState, advance_index};
+use crate::tasks::job::{Job, Progress, Step};
+use crate::tasks::task;
+use crate::tasks::task::{read_leased_beside, write_back};
+use crate::transcript::schema::{OWNER, REVISION, SESSION, number};
+use crate::users::registry;
+use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
+
+/// Seconds: whoever is at work on a session is done by then.
+const DAY: u64 = 86_400;
+
+/// How long the session has to live.
+const LIFE_LEFT: Operation<'static> = Operation::Describe { parts: false };
+
+/// Lets a session's life be copied again that was deleted and is back: an operator restored it.
+pub(crate) fn allow_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Failure> {
+    let bucket = registry::user_bucket(user);
+    let Some(entry) = store::text_of(host, bucket, POSTED, session)? else { return Ok(()) };
+    if !matches!(CopyState::parse(&entry), Some(CopyState::Gone { life: gone, .. }) if gone == life) {
+        return Ok(());
+    }
+    let expectations = [unchanged_entry(POSTED, session, Some(&entry))];
+    let operations = [Operation::Remove { map: POSTED, keys: &[session] }];
+    // Where the entry has changed meanwhile, somebody else decides.
+    store::transact(
+        host,
+        &Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations },
+    )?;
+    Ok(())
+}
+
+/// What is seen of the user.
+struct Theirs {
+    forgotten: Option<String>,
+    /// Which state of all the copies it is.
+    revision: Option<String>,
+    /// The entry of the session.
+    posted: Option<String>,
+}
+
+/// Copy what was said in a session.
+pub(crate) fn copy_to_user(
+    context: &Context<impl Host>,
+    options: &Options,
+    session: Bucket<'_>,
+    user: &str,
+    job: &Job<'_>,
+    mut basis: Checkpoint,
+) -> Result<Progress, Failure> {
+    if !context.host.capabilities().indexes {
+        return Ok(Progress::of(Step::Done));
+    }
+    let own =
+        [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }, cursor::NEWEST, LIFE_LEFT];
+    let mut theirs = vec![
+        Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
+        Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
+        Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
+        WHERE_TERMS_ARE,
+        OLDEST,
+    ];
+    theirs.extend(options.recall.ends_with_session.then_some(ALL_POSTED));
+    let (bucket, opening) = (registry::user_bucket(user), Opening::LOOK);
+    let look = Transaction { bucket, opening, expectations: &[], operations: &theirs };
+    let (mut outcomes, receipt) = match read_leased_beside(context, session, job, &mut basis, &own, &look)? {
+        Ok(read) => read,
+        Err(progress) => return Ok(progress),
+    };
+    let mut once = outcomes.once()?;
+    let owner = once.take(OWNER);
+    basis.revision = once.take(REVISION);
+    let newest = outcomes.records()?;
+    let now = context.host.now_micros() / 1000;
+    let until = outcomes.described()?.expires_in.map_or(0, |left| now.saturating_add(left));
+    if owner.as_deref() != Some(user) || !receipt.is_applied() {
+        write_back(context, session, job, &basis, &[], &[])?;
+        return Ok(Progress::of(Step::Ended));
+    }
+    let their_life = receipt.incarnation.clone();
+    let mut outcomes = Outcomes::of(receipt);
+    let theirs = Theirs::of(&mut outcomes)?;
+    let last = outcomes.records()?;
+    let (terms, oldest) = (outcomes.records()?.extent, outcomes.records()?);
+    let ended = match options.recall.ends_with_session {
+        true => ended(&outcomes.readable()?, session.name, now),
+        false => None,
+    };
+
+    let life = &*basis.incarnation;
+    let revision = number(basis.revision.as_deref());
+    let origin = Origin { session: session.name, life };
+    let expectations = theirs.unchanged(session.name);
+    // Who was forgotten has it no more, whenever it was read.
+    let is_listed = Expectation::Present { map: SESSIONS, key: session.name };
+    let listed = [&expectations[..], &[is_listed]].concat();
+    let mut home = PassageHome {
+        bucket,
+        opening: Opening::life(&their_life),
+        transcript: session,
+        entry: (POSTED, session.name),
+        prefix: "",
+        unchanged: &listed,
+    };
+    let step = match theirs.posted.as_deref().and_then(CopyState::parse) {
+        Some(CopyState::Gone { life: gone, since }) if gone == life && now / 1000 < since.saturating_add(DAY) => {
+            write_back(context, session, job, &basis, &[], &[])?;
+            Step::Ended
+        }
+        Some(CopyState::Of { life: of, revision: ahead, .. }) if of == life && ahead > revision => {
+            raise_revision(context, session, job, &basis, ahead - revision)?
+        }
+        Some(CopyState::Of { life: of, revision: behind, .. }) if of == life && behind < revision => {
+            withdraw_copies(context, user, &expectations, session.name, life, &CopyState::none(life, revision))?
+        }
+        posted => {
+            let read = match posted {
+                Some(CopyState::Of { life: of, read, .. }) if of == life => read,
+                _ => cursor::Cursor::default(),
+            };
+            if let Some((session, life, revision)) = &ended {
+                // It stays known which revision its copies have to be of, should it not have ended after all.
+                let none = CopyState::none(life, *revision);
+                let step = withdraw_copies(context, user, &expectations, session, life, &none)?;
+                return Ok(Progress { state: Some(task::state(&basis.incarnation)), ..Progress::of(step) });
+            }
+            let prefix = copy_state_prefix(life, revision, until);
+            home.prefix = &prefix;
+            let before = last.records.first().and_then(|text| Passage::parse(text));
+            let goes_on = before.is_some_and(|before| before.is_from(&origin) && before.position + 1 == read.to);
+            let cut = Cut { origin: Some(origin), begins: !goes_on, ..Cut::default() };
+            let oldest_at = oldest_at(context, options);
+            let kept = PassageState { read, terms, oldest, newest };
+            advance_index(context, &home, job, &basis, kept, cut, &|passage| is_before(passage, oldest_at))?
+        }
+    };
+    Ok(Progress { state: Some(task::state(&basis.incarnation)), ..Progress::of(step) })
+}
+
+/// Forget what was copied of a session, of all its lives, whether it is still there or not.
+pub(crate) fn reset_copies(context: &Context<impl Host>, session: Bucket<'_>, user: &str) -> Result<Progress, Failure> {
+    let posted = store::text_of(&context.host, registry::user_bucket(user), POSTED, session.name)?;
+    let entry = [unchanged_entry(POSTED, session.name, posted.as_deref())];
+    // Which revision copies have to be of stays known: a correction may be under way.
+    let anew = posted.as_deref().and_then(CopyState::parse).and_then(|posted| match posted {
+        CopyState::Of { life, revision, .. } => Some(CopyState::none(&life, revision).write()),
+        CopyState::Gone { .. } => None,
+    });
+    let last = anew.as_deref().map(|text| Operation::Put { map: POSTED, key: session.name, text });
+    let copies = Copies { user, session: session.name, life: None, positions: None };
+    Ok(Progress::of(match copies.take_out(&context.host, &entry, &[RAISE_REVISION], last)? {
+        RemovalResult::Whole => Step::Done,
+        RemovalResult::Some | RemovalResult::Unmet => Step::Again,
+        RemovalResult::Nowhere => Step::Ended,
+    }))
+}
+
+/// All copies of a session's life go, to be made anew: it was changed without them, or has ended.
+fn withdraw_copies(
+    context: &Context<impl Host>,
+    user: &str,
+    unchanged: &[Expectation<'_>],
+    session: &str,
+    life: &str,
+    anew: &CopyState,
+) -> Result<Step, Failure> {
+    let text = anew.write();
+    let last = Operation::Put { map: POSTED, key: session, text: &text };
+    let copies = Copies { user, session, life: Some(life), positions: None };
+    copies.take_out(&context.host, unchanged, &[RAISE_REVISION], Some(last))?;
+    Ok(Step::Again)
+}
+
+/// A correction is under way, or was given up: it begins anew, or never.
+fn raise_revision(
+    context: &Context<impl Host>,
+    session: Bucket<'_>,
+    job: &Job<'_>,
+    basis: &Checkpoint,
+    by: u64,
+) -> Result<Step, Failure> {
+    let amount = i64::try_from(by).unwrap_or(i64::MAX);
+    let raise = [Operation::Increment { map: SESSION, key: REVISION, amount }];
+    let expectations = [unchanged(REVISION, basis.revision.as_deref())];
+    write_back(context, session, job, basis, &expectations, &raise)?;
+    Ok(Step::Again)
+}
+
+impl Theirs {
+    fn of(outcomes: &mut Outcomes) -> Result<Self, Failure> {
+        let mut once = outcomes.once()?;
+        Ok(Self { forgotten: once.take(FORGOTTEN), revision: once.take(REVISION), posted: outcomes.text()? })
+    }
+
+    /// Nothing was corrected or forgotten, and nobody else has copied anything of this session.
+    fn unchanged<'a>(&'a self, session: &'a str) -> [Expectation<'a>; 3] {
+        [
+            registry::unforgotten(self.forgotten.as_deref()),
+            unchanged_entry(USER, REVISION, self.revision.as_deref()),
+            unchanged_entry(POSTED, session, self.posted.as_deref()),
+        ]
+    }
+}
+
+/// A session that has ended by now, its life, and the revision of its copies, if there is one; not this one.
+fn ended(posted: &[Entry], but: &str, now: u64) -> Option<(String, String, u64)> {
+    posted.iter().filter(|entry| entry.key != but).find_map(|entry| match CopyState::parse(&entry.text)? {
+        CopyState::Of { life, until, revision, .. } if (1..=now).contains(&until) => {
+            Some((entry.key.clone(), life, revision))
+        }
+        _ => None,
+    })
+}

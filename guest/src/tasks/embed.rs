@@ -1,0 +1,222 @@
+//! The task `vectors`: has passages embedded, the oldest first, and stores the vectors.
+//!
+//! Promises that removed passages get no vector: each write expects what the passages were read with. When the model changes, all
+//! passages are embedded again. `embedded` (in map `session`; with a user, in map `user`) says how far it got and with which model:
+//! `{to} {number of the model} {its dimensions} {its name}`.
+
+use keepline_json::push_number;
+use keepline_recall::Embedding;
+
+use crate::context::Context;
+use crate::contract::{Bucket, BucketKind, Expectation, Failure, Host, LogEnd, Opening, Operation};
+use crate::options::conversation::Options;
+use crate::recall::copies::unchanged_entry;
+use crate::recall::passage::Passage;
+use crate::recall::schema::PASSAGES;
+use crate::recall::vectors::VECTORS;
+use crate::tasks::checkpoint::Checkpoint;
+use crate::tasks::copy_to_user::copy_to_user;
+use crate::tasks::index_passages;
+use crate::tasks::index_passages::{index_passages, read_more};
+use crate::tasks::job::{Job, Need, NeedResult, Progress, Step, Vector, VectorsNeed};
+use crate::tasks::task::{read_leased, release, write_back};
+use crate::text::json_values::integer;
+use crate::text::truncate::up_to;
+use crate::transcript::schema::{REVISION, SESSION};
+use crate::users::registry;
+use crate::users::registry::USER;
+
+/// How far it got, and by which model.
+const EMBEDDED: &str = "embedded";
+
+/// The task, and its lease.
+pub(crate) const TASK: &str = "vectors";
+
+/// Passages of one step.
+const BATCH: u64 = 64;
+
+const BATCH_BYTES: u64 = 1 << 20;
+
+/// Of a model's name.
+const NAME_BYTES: usize = 256;
+
+/// Where they are told of: beside the transcript, or with the user.
+fn once(bucket: Bucket<'_>) -> &'static str {
+    if bucket.kind == BucketKind::User { USER } else { SESSION }
+}
+
+/// A step: passages that have no vector yet get one. Those of a `user` lie in their bucket.
+pub(crate) fn embed(
+    context: &Context<impl Host>,
+    options: &Options,
+    transcript: Bucket<'_>,
+    user: Option<&str>,
+    job: &Job<'_>,
+    mut basis: Checkpoint,
+) -> Result<Progress, Failure> {
+    let bucket = user.map_or(transcript, registry::user_bucket);
+    match job.result {
+        Some(NeedResult::Vectors(vectors)) => return keep_vectors(context, bucket, job, &basis, vectors),
+        // It will be due again, and need not wait for the lease to run out.
+        Some(NeedResult::Failed) => return release(context, bucket, job, &basis),
+        // Nobody has any: another time, perhaps.
+        Some(_) => return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?)),
+        // What was said meanwhile is cut before: whoever was to do that may come later.
+        None if basis.to == 0 => {
+            let begun = Checkpoint {
+                incarnation: if user.is_some() { String::new() } else { basis.incarnation.clone() },
+                to: 1,
+                ..Checkpoint::default()
+            };
+            let cut = Job { name: index_passages::TASK, ..*job };
+            let progress = match user {
+                None => index_passages(context, options, transcript, &cut, basis)?,
+                Some(user) => copy_to_user(context, options, transcript, user, &cut, basis)?,
+            };
+            return Ok(match progress.step {
+                Step::Done | Step::Taken => Progress { state: Some(begun.write()), ..Progress::of(Step::Again) },
+                _ => progress,
+            });
+        }
+        None => {}
+    }
+    let (log, end) = (PASSAGES, LogEnd::Newest);
+    let operations = [
+        Operation::GetSome { map: once(bucket), keys: &[EMBEDDED, REVISION], max_bytes: 8192 },
+        Operation::Read { log, end, max_records: BATCH, max_bytes: BATCH_BYTES },
+    ];
+    let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
+        Ok(outcomes) => outcomes,
+        Err(progress) => return Ok(progress),
+    };
+    let mut once = outcomes.once()?;
+    (basis.before, basis.revision) = (once.take(EMBEDDED), once.take(REVISION));
+    let mut run = outcomes.records()?;
+    let extent = run.extent;
+    let (to, by) = embedded(&basis);
+    let by = by.to_owned();
+    let to = to.clamp(extent.first, extent.next());
+    if to == extent.next() {
+        return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
+    }
+    if to < run.first {
+        let read = Operation::ReadAt { log, position: to, count: BATCH as u32, max_bytes: BATCH_BYTES };
+        match read_more(context, bucket, Opening::life(&basis.incarnation), &[read])? {
+            Some(mut outcomes) => run = outcomes.records()?,
+            None => return Ok(Progress::of(Step::Ended)),
+        }
+    }
+    let mut texts = Vec::new();
+    basis.fallback.clear();
+    for (position, record) in (run.first..).zip(&run.records) {
+        // What was removed has none.
+        if position >= to
+            && let Some(passage) = Passage::parse(record)
+        {
+            if !texts.is_empty() {
+                basis.fallback.push(' ');
+            }
+            push_number(&mut basis.fallback, position);
+            texts.push((*passage.text).to_owned());
+        }
+    }
+    basis.to = (run.first + run.records.len() as u64).max(to + 1);
+    basis.total = extent.first;
+    if texts.is_empty() {
+        return write_vectors(context, bucket, job, &basis, &by, &[]);
+    }
+    Ok(Progress::needs(basis.write(), Need::Vectors(VectorsNeed { id: 1, texts })))
+}
+
+fn keep_vectors(
+    context: &Context<impl Host>,
+    bucket: Bucket<'_>,
+    job: &Job<'_>,
+    basis: &Checkpoint,
+    vectors: &[Vector],
+) -> Result<Progress, Failure> {
+    let mut texts: Vec<(&str, Embedding)> = Vec::with_capacity(vectors.len());
+    let mut by = String::new();
+    let mut model = 0;
+    let mut positions = basis.fallback.split(' ');
+    let mut are_refused = true;
+    for (Vector { model: name, data }, position) in vectors.iter().zip(positions.by_ref()) {
+        are_refused &= data.is_empty();
+        // What has no direction gets none, and no more what the model refuses.
+        let Some(embedding) = Embedding::new(name, data) else { continue };
+        if by.is_empty() {
+            model = embedding.model();
+            push_number(&mut by, u64::from(model));
+            by.push(' ');
+            push_number(&mut by, embedding.dimensions() as u64);
+            by.push(' ');
+            by.push_str(up_to(name, NAME_BYTES, usize::MAX));
+        }
+        if embedding.model() == model {
+            texts.push((position, embedding));
+        }
+    }
+    let is_too_many = basis.fallback.split(' ').count() < vectors.len();
+    if vectors.is_empty() || is_too_many || (texts.is_empty() && !are_refused) {
+        write_back(context, bucket, job, basis, &[], &[])?;
+        return Ok(Progress::failed("invalid", "There is not a vector of a model for each text".to_owned()));
+    }
+    // What the host has not got to is needed again.
+    let to = positions.next().and_then(integer).unwrap_or(basis.to);
+    let basis = &Checkpoint { to, ..basis.clone() };
+    let (_, before) = embedded(basis);
+    if by.is_empty() {
+        by.push_str(before);
+    }
+    let is_oldest = basis.fallback.split(' ').next().and_then(integer).is_none_or(|at| at <= basis.total);
+    if !before.is_empty() && before != by && !is_oldest {
+        let anew = Checkpoint { to: basis.total, ..basis.clone() };
+        return write_vectors(context, bucket, job, &anew, &by, &[]);
+    }
+    write_vectors(context, bucket, job, basis, &by, &texts)
+}
+
+/// Write vectors and how far that gets, if the passages are as they were.
+fn write_vectors(
+    context: &Context<impl Host>,
+    bucket: Bucket<'_>,
+    job: &Job<'_>,
+    basis: &Checkpoint,
+    by: &str,
+    vectors: &[(&str, Embedding)],
+) -> Result<Progress, Failure> {
+    let mut text = basis.to.to_string();
+    text.push(' ');
+    text.push_str(by);
+    let mut entries: Vec<(&str, &str)> = Vec::with_capacity(vectors.len());
+    for (position, embedding) in vectors {
+        entries.push((position, embedding.as_str()));
+    }
+    let map = once(bucket);
+    let operations =
+        [Operation::PutSome { map: VECTORS, entries: &entries }, Operation::Put { map, key: EMBEDDED, text: &text }];
+    let expectations = [
+        unchanged_entry(map, EMBEDDED, basis.before.as_deref()),
+        unchanged_entry(map, REVISION, basis.revision.as_deref()),
+        Expectation::Log { log: PASSAGES, first: Some(basis.total), next: None },
+    ];
+    let step = write_back(context, bucket, job, basis, &expectations, &operations)?;
+    let mut state = Checkpoint { incarnation: basis.incarnation.clone(), to: 1, ..Checkpoint::default() };
+    let step = match step {
+        Step::Done => Step::Again,
+        // Others came in between, with a correction, say: once more, which the state tells.
+        Step::Taken if basis.max_tokens == 0 => {
+            state.max_tokens = 1;
+            Step::Again
+        }
+        step => step,
+    };
+    Ok(Progress { state: Some(state.write()), ..Progress::of(step) })
+}
+
+/// How far it got, and by which model; empty: by none.
+fn embedded(basis: &Checkpoint) -> (u64, &str) {
+    let text = basis.before.as_deref().unwrap_or_default();
+    let (to, by) = text.split_once(' ').unwrap_or((text, ""));
+    (integer(to).unwrap_or(0), by)
+}

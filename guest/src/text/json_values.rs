@@ -1,0 +1,30 @@
+//! Reads single JSON values, and appends members to objects.
+
+use std::borrow::Cow;
+
+/// Append a member to others.
+pub(crate) fn push_member(out: &mut String, name: &str, json: &str) {
+    if !out.is_empty() {
+        out.push(',');
+    }
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
+    out.push_str(json);
+}
+
+/// Whether a value is a number, by how it begins.
+pub(crate) fn is_number(raw: &str) -> bool {
+    raw.strip_prefix('-').unwrap_or(raw).starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// A count that is written as one.
+pub(crate) fn integer(raw: &str) -> Option<u64> {
+    let is_plain = (1..=16).contains(&raw.len()) && raw.bytes().all(|byte| byte.is_ascii_digit());
+    raw.parse().ok().filter(|_| is_plain)
+}
+
+/// A value that begins so.
+pub(crate) fn container(raw: &str, begins: char) -> Option<Cow<'_, str>> {
+    raw.starts_with(begins).then_some(raw.into())
+}

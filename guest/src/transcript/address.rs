@@ -1,0 +1,52 @@
+//! Names a transcript: of a session, or of one of its nodes.
+
+use crate::contract::{Bucket, LogEnd, Operation};
+use crate::entry::directives;
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, valid_session};
+use crate::text::quoting::repr;
+use crate::transcript::schema::TRANSCRIPT;
+
+/// No record is read, only where the transcript stands.
+pub(crate) const TRANSCRIPT_EXTENT: Operation<'static> =
+    Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+
+/// The transcript of a session, or of one of its nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transcript<'a> {
+    /// Whose it is.
+    pub session: &'a str,
+    /// Of the node.
+    pub app_id: Option<&'a str>,
+    /// None: the session's own.
+    pub node_id: Option<&'a str>,
+}
+
+/// Where a transcript is kept.
+pub(crate) struct TranscriptAddress<'a> {
+    pub session: &'a str,
+    /// The bucket of the node.
+    pub node: Option<String>,
+}
+
+impl<'a> Transcript<'a> {
+    pub(crate) fn address(&self) -> SessionResult<TranscriptAddress<'a>> {
+        valid_session(self.session)?;
+        let node = self.node_id.filter(|node| !node.is_empty());
+        let app = self.app_id.filter(|app| !app.is_empty());
+        Ok(TranscriptAddress {
+            session: self.session,
+            node: node.map(|node| directives::node_bucket_name(app, self.session, node)),
+        })
+    }
+}
+
+impl TranscriptAddress<'_> {
+    pub(crate) fn bucket(&self) -> Bucket<'_> {
+        directives::transcript_bucket(self.session, self.node.as_deref())
+    }
+
+    pub(crate) fn no_message(&self, position: u64) -> SessionProblem {
+        let message = format!("Session {} has no message at position {position}", repr(self.session));
+        SessionProblem::new(Code::NotFound, message)
+    }
+}

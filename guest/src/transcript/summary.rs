@@ -1,0 +1,69 @@
+//! The stored summary of what was said up to a position, and summaries of other branches beside it.
+
+use keepline_json as json;
+use std::borrow::Cow;
+
+use crate::text::json_values::integer;
+use crate::transcript::thread::Branches;
+
+/// What a summary says, and how far it reaches.
+pub(crate) struct Summary<'a> {
+    pub text: Cow<'a, str>,
+    /// The last position that it holds.
+    pub to: u64,
+    /// What the thread weighs up to there.
+    pub total: u64,
+    pub has_low_trust: bool,
+}
+
+impl<'a> Summary<'a> {
+    /// All in an entry, the newest first: those of other branches stand within it.
+    pub(crate) fn all(entry: &'a str) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut others = None;
+        all.extend(Self::parse(entry, |raw| others = Some(raw)));
+        let _ = json::elements(others.unwrap_or("[]"), |other| all.extend(Self::parse(other, |_| {})));
+        all
+    }
+
+    /// That of the thread that ends at a position: the one that reaches furthest.
+    pub(crate) fn of_thread(entry: &'a str, branches: &Branches, end: u64) -> Option<Self> {
+        Self::all(entry).into_iter().filter(|summary| branches.hold(end, summary.to)).max_by_key(|summary| summary.to)
+    }
+
+    fn parse(text: &'a str, mut others: impl FnMut(&'a str)) -> Option<Self> {
+        let (mut words, mut to, mut total, mut has_low_trust) = (None, None, None, false);
+        json::members(text, |key, raw| match key.trim_matches('"') {
+            "text" => words = json::string(raw),
+            "to" => to = integer(raw),
+            "total" => total = integer(raw),
+            "trust" => has_low_trust = raw == "\"low\"",
+            "others" => others(raw),
+            _ => {}
+        })?;
+        Some(Self { text: words?, to: to?, total: total?, has_low_trust })
+    }
+
+    /// As an entry; `others` are entries, too.
+    pub(crate) fn write(&self, others: &[Self]) -> String {
+        let mut out = String::from("{\"text\":");
+        json::push_string(&mut out, &self.text);
+        for (name, count) in [("to", self.to), ("total", self.total)] {
+            out.push_str(",\"");
+            out.push_str(name);
+            out.push_str("\":");
+            json::push_number(&mut out, count);
+        }
+        if self.has_low_trust {
+            out.push_str(",\"trust\":\"low\"");
+        }
+        let mut separator = ",\"others\":[";
+        for other in others {
+            out.push_str(separator);
+            separator = ",";
+            out.push_str(&other.write(&[]));
+        }
+        out.push_str(if separator == "," { "]}" } else { "}" });
+        out
+    }
+}

@@ -1,0 +1,272 @@
+//! Users: the owner of a session, their bucket, and the registration of sessions in it.
+//!
+//! A session gets its owner with its first turn that names a user. The registration in the user's bucket comes before that: a crash
+//! in between leaves an entry for a session without an owner, which does no harm. A registration expects the tombstone that the
+//! question saw, so an answer of a user forgotten meanwhile is not stored, and one of a user who came back is. An answer without a
+//! question accepts a tombstone older than a day.
+//!
+//! Promises that no two users share a bucket, and that a session's memory goes only to its owner and to entries that name no user.
+
+use keepline_json::push_string;
+use std::borrow::Cow;
+
+use crate::contract::{
+    Bucket, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, Receipt,
+    Status, Transaction, VALUES,
+};
+use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
+use crate::entry::turn_token::TurnToken;
+use crate::store;
+use crate::store::{Found, Outcomes};
+use crate::text::ids::{hashed, is_session};
+use crate::text::json_values::integer;
+use crate::transcript::schema::{OWNER, SESSION};
+use crate::users::activity_log;
+use crate::users::activity_log::ActivityRecord;
+
+/// The map of a user's sessions: name → `{"incarnation", "at"}`.
+pub(crate) const SESSIONS: &str = "sessions";
+
+/// The map of what there is once of a user.
+pub(crate) const USER: &str = "user";
+
+/// When the user was forgotten; of that map.
+pub(crate) const FORGOTTEN: &str = "forgotten";
+
+/// The log of which session was used when.
+pub(crate) const ACTIVITY: &str = "activity";
+
+/// Of a session: the map of its nodes; of a user: that of nodes of any of their sessions.
+pub(crate) const NODES: &str = "nodes";
+
+/// Seconds: whatever is on its way is there by then.
+const DAY: u64 = 86_400;
+
+/// Longer ids of nodes and apps are not listed with them.
+const ID_MAX: usize = 256;
+
+/// As long as a name of a bucket may be, without room for what begins a hash.
+const PLAIN_MAX: usize = 126;
+
+/// The name of a user's bucket.
+pub(crate) fn user_bucket_name(user_id: &str) -> Cow<'_, str> {
+    if user_id.len() <= PLAIN_MAX && is_session(user_id) && !user_id.starts_with("h-") {
+        return user_id.into();
+    }
+    hashed(user_id).into()
+}
+
+pub(crate) fn user_bucket(name: &str) -> Bucket<'_> {
+    Bucket { kind: BucketKind::User, name }
+}
+
+/// The session is nobody's, or this user's.
+pub(crate) fn owned_by(name: &str) -> Expectation<'_> {
+    Expectation::AbsentOrEqual { map: SESSION, key: OWNER, text: name }
+}
+
+/// What is read of a user with a question.
+pub(crate) fn reads(max_entries: u64, max_bytes: u64) -> [Operation<'static>; 3] {
+    [
+        Operation::GetAll { map: VALUES, max_entries, max_bytes },
+        Operation::Get { map: USER, key: FORGOTTEN, max_bytes: 64 },
+        Operation::Read { log: ACTIVITY, end: LogEnd::Newest, max_records: 1, max_bytes: 1024 },
+    ]
+}
+
+/// What a question sees of its user.
+#[derive(Default)]
+pub(crate) struct UserSnapshot {
+    pub values: FoundEntries,
+    /// Their values are over a limit, and not among these.
+    pub is_oversize: bool,
+    pub forgotten: Option<String>,
+    /// The session that was used last, as far as it was noted.
+    pub latest: Option<String>,
+}
+
+impl UserSnapshot {
+    /// Of a receipt of [`reads`], and what was asked for beside them. A user without a bucket has nothing.
+    pub(crate) fn of(receipt: Receipt) -> Result<(Self, Option<Outcomes>), Failure> {
+        let mut seen = Self::default();
+        if !receipt.is_applied() {
+            return Ok((seen, None));
+        }
+        let mut outcomes = Outcomes::of(receipt);
+        match outcomes.entries()? {
+            Found::Entries(values) => seen.values = values,
+            Found::Oversize { .. } => seen.is_oversize = true,
+        }
+        seen.forgotten = outcomes.text()?;
+        seen.latest = outcomes.records()?.records.last().and_then(|record| activity_log::session_of(record));
+        Ok((seen, Some(outcomes)))
+    }
+
+    /// Adds the user's values to a session's, whose own go first; whether they fit.
+    pub(crate) fn join(self, values: &mut Found, max_entries: u64, max_bytes: u64) -> bool {
+        let Found::Entries(own) = values else { return self.values.entries.is_empty() };
+        let is_new = |key: &str| own.entries.binary_search_by(|entry| (*entry.key).cmp(key)).is_err();
+        let added: Vec<_> = self.values.entries.into_iter().filter(|entry| is_new(&entry.key)).collect();
+        let bytes: usize = own.entries.iter().chain(&added).map(|entry| entry.key.len() + entry.text.len()).sum();
+        if self.is_oversize || bytes as u64 > max_bytes || (own.entries.len() + added.len()) as u64 > max_entries {
+            return false;
+        }
+        own.entries.extend(added);
+        own.unreadable.extend(self.values.unreadable);
+        own.entries = store::sorted(std::mem::take(&mut own.entries));
+        true
+    }
+}
+
+/// What comes before a first turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Registered {
+    Done {
+        /// Whether it is time to tidy the user's list.
+        is_long: bool,
+    },
+    /// The session belongs to somebody else.
+    Foreign,
+    /// The session has ended, or its user was forgotten.
+    Ended,
+}
+
+/// Register the session, and the node, with the user; then the node with the session. `incarnation` is the session's. One
+/// wait for each of the two; two more where an answer without a question meets a tombstone.
+pub(crate) fn register(
+    host: &impl Host,
+    state: &mut TurnToken<'_>,
+    incarnation: &str,
+    at: &str,
+    has_question: bool,
+) -> Result<Registered, Failure> {
+    let mut is_long = false;
+    if let Some(user) = state.user.clone().filter(|_| !state.is_owned || state.node.is_some()) {
+        let mut noted = with_user(host, state, &user, incarnation, at)?;
+        if noted.is_none() && !has_question && outlived(host, state, &user, at)? {
+            noted = with_user(host, state, &user, incarnation, at)?;
+        }
+        let Some(extent) = noted else { return Ok(Registered::Ended) };
+        is_long = activity_log::is_long(extent);
+    }
+    if let Some(node) = &state.node {
+        let registered = with_session(host, state, node, incarnation)?;
+        return Ok(if registered == DONE { Registered::Done { is_long } } else { registered });
+    }
+    Ok(Registered::Done { is_long })
+}
+
+const DONE: Registered = Registered::Done { is_long: false };
+
+/// Whether the user's tombstone is so old that no answer is still on its way from before it: then it is as if it had been
+/// seen.
+fn outlived(host: &impl Host, state: &mut TurnToken<'_>, user: &str, at: &str) -> Result<bool, Failure> {
+    let stamp = store::text_of(host, user_bucket(user), USER, FORGOTTEN)?;
+    let seconds = |stamp: &str| stamp.split_once('.').and_then(|(whole, _)| integer(whole));
+    let age = seconds(at).zip(stamp.as_deref().and_then(seconds)).map(|(now, then)| now.saturating_sub(then));
+    state.forgotten = stamp.map(Cow::Owned);
+    Ok(age.is_some_and(|age| age >= DAY))
+}
+
+/// The user was not forgotten since this tombstone was seen, or none.
+pub(crate) fn unforgotten(seen: Option<&str>) -> Expectation<'_> {
+    match seen {
+        Some(text) => Expectation::AbsentOrEqual { map: USER, key: FORGOTTEN, text },
+        None => Expectation::Absent { map: USER, key: FORGOTTEN },
+    }
+}
+
+/// Where the user's list stands then. None: the user is not there to have it.
+fn with_user(
+    host: &impl Host,
+    state: &TurnToken<'_>,
+    user: &str,
+    incarnation: &str,
+    at: &str,
+) -> Result<Option<LogExtent>, Failure> {
+    let ActivityRecord { record, entry } = ActivityRecord::new(&state.session, incarnation, at);
+    let records = [&*record];
+    let mut operations = vec![
+        Operation::Append { log: ACTIVITY, records: &records, marks: &[] },
+        Operation::Put { map: SESSIONS, key: &state.session, text: &entry },
+    ];
+    if let Some(node) = &state.node {
+        operations.push(Operation::Put { map: NODES, key: node, text: &state.session });
+    }
+    let expectations = [unforgotten(state.forgotten.as_deref())];
+    let (bucket, opening) = (user_bucket(user), Opening::Create { time_to_live: None });
+    let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
+    let receipt = store::transact(host, &transaction)?;
+    if !receipt.is_applied() {
+        return Ok(None);
+    }
+    Outcomes::of(receipt).extent().map(Some)
+}
+
+fn with_session(host: &impl Host, state: &TurnToken<'_>, node: &str, incarnation: &str) -> Result<Registered, Failure> {
+    let mut ids = String::new();
+    for (name, id) in [("app_id", &state.app_id), ("node_id", &state.node_id)] {
+        if let Some(id) = id {
+            push_member(&mut ids, name, id);
+        }
+    }
+    ids.push_str(if ids.is_empty() { "{}" } else { "}" });
+    let mut operations = vec![Operation::Put { map: NODES, key: node, text: &ids }];
+    if let Some(user) = &state.user {
+        operations.push(Operation::Put { map: SESSION, key: OWNER, text: user });
+    }
+    let owner = state.user.as_deref().map(owned_by);
+    let incarnation = Some(incarnation).filter(|life| !life.is_empty());
+    let opening = Opening::Existing { incarnation, renew: true };
+    let (bucket, expectations) = (Bucket::session(&state.session), owner.as_slice());
+    let receipt = store::transact(host, &Transaction { bucket, opening, expectations, operations: &operations })?;
+    Ok(match receipt.status {
+        Status::Applied | Status::Repeated => DONE,
+        Status::Unmet => Registered::Foreign,
+        _ => Registered::Ended,
+    })
+}
+
+/// A text as the next member of an object, the first one among them.
+fn push_member(out: &mut String, name: &str, text: &str) {
+    out.push_str(if out.is_empty() { "{\"" } else { ",\"" });
+    out.push_str(name);
+    out.push_str("\":");
+    push_string(out, text);
+}
+
+/// An id that is short enough to be listed.
+pub(crate) fn listed(id: Option<&str>) -> Option<&str> {
+    id.filter(|id| id.len() <= ID_MAX)
+}
+
+/// A longer id names nobody in metadata either.
+const USER_ID_MAX: usize = 1024;
+
+/// The name of a user's bucket.
+pub(crate) fn valid_user(user: &str) -> SessionResult<Cow<'_, str>> {
+    if (1..=USER_ID_MAX).contains(&user.len()) {
+        return Ok(user_bucket_name(user));
+    }
+    let message = format!("Invalid user_id of {} bytes. Must be 1-{ID_MAX} bytes.", user.len());
+    Err(SessionProblem::new(Code::InvalidValue, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_users_share_a_bucket() {
+        let long = "x".repeat(127);
+        assert_eq!(user_bucket_name("anna_1"), "anna_1");
+        assert_eq!(user_bucket_name(&"x".repeat(126)).len(), 126);
+        let others =
+            ["anna@example.org", "h-anna", "a b", "", &long, "h-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq"];
+        for (index, user) in others.iter().enumerate() {
+            let hashed = user_bucket_name(user);
+            assert!(hashed.starts_with("h-") && hashed.len() == 54, "{user}");
+            assert!(others.iter().take(index).all(|other| user_bucket_name(other) != hashed));
+        }
+    }
+}

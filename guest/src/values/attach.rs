@@ -1,0 +1,174 @@
+//! Attaches a session's values to a question as `memory_context`, or as many of them as fit.
+
+use keepline_json as json;
+
+use crate::context::Context;
+use crate::contract::{Bucket, Failure, FoundEntries, Host, Operation, Transaction, VALUES};
+use crate::entry::metadata::Metadata;
+use crate::entry::turn_token::PlainTurnToken;
+use crate::entry::types::{Effect, Problem, QuestionReply};
+use crate::options::config::Config;
+use crate::store::{Found, Outcomes};
+use crate::text::ids::is_key;
+use crate::text::quoting::repr;
+use crate::values::fitting::read_fitting;
+use crate::values::session_id::{READ_ID, keep_session_id};
+use crate::{log, store};
+
+/// A warning names no more keys than this.
+const NAMED_MAX: usize = 8;
+
+/// Open the session, or create it, and attach what it holds.
+pub(crate) fn open_and_attach(
+    context: &Context<impl Host>,
+    session: &str,
+    metadata: &Metadata<'_>,
+    reply: &mut QuestionReply,
+) -> Result<(), Failure> {
+    let Config { max_keys, max_context_bytes, .. } = context.config;
+    let read = Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes };
+    let reads = [read, READ_ID];
+    let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
+    let opening = context.config.create();
+    let transaction = Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations };
+    let mut receipt = store::transact(&context.host, &transaction)?;
+    // Creating opens what is there and makes what is not: any other status is the store's fault.
+    if !receipt.is_applied() {
+        return Err(Failure::out_of_turn());
+    }
+    reply.turn = PlainTurnToken::write(session, &receipt.incarnation);
+    let incarnation = std::mem::take(&mut receipt.incarnation);
+    let mut outcomes = Outcomes::of(receipt);
+    let found = outcomes.entries()?;
+    if metadata.session_id.is_some() && outcomes.text()?.is_none() {
+        keep_session_id(context, metadata);
+    }
+    attach_found(context, Bucket::session(session), &incarnation, metadata, found, reply)
+}
+
+/// Attach the values that were found, or as many of them as fit.
+pub(crate) fn attach_found(
+    context: &Context<impl Host>,
+    bucket: Bucket<'_>,
+    incarnation: &str,
+    metadata: &Metadata<'_>,
+    found: Found,
+    reply: &mut QuestionReply,
+) -> Result<(), Failure> {
+    let session = bucket.name;
+    match found {
+        Found::Entries(values) => attach_entries(context, session, metadata, values, reply),
+        Found::Oversize { entries, .. } => {
+            let mut message = oversize_message(context, session, entries);
+            let fitting = read_fitting(context, bucket, incarnation, entries)?;
+            attach_entries(context, session, metadata, fitting.values, reply);
+            if reply.effect != Effect::Enriched {
+                reply.effect = Effect::Limited;
+            }
+            if fitting.left_out_count > 0 {
+                message.push_str("; left out ");
+                json::push_number(&mut message, fitting.left_out_count);
+                message.push_str(" keys: ");
+                push_names(&mut message, &fitting.left_out);
+            }
+            log::warn(&context.host, log::LIMIT, &[&message]);
+            reply.problem = Some(Problem::limit(message));
+        }
+    }
+    Ok(())
+}
+
+/// Attach what can be attached.
+fn attach_entries(
+    context: &Context<impl Host>,
+    session: &str,
+    metadata: &Metadata<'_>,
+    mut values: FoundEntries,
+    reply: &mut QuestionReply,
+) {
+    let mut skipped = values.unreadable;
+    values.entries.retain(|entry| {
+        let is_good = is_key(&entry.key) && json::portable(&entry.text).is_some();
+        if !is_good {
+            skipped.push(entry.key.clone());
+        }
+        is_good
+    });
+    if !skipped.is_empty() {
+        log::warn(&context.host, log::VALUE, &[&skipped_line(session, &skipped)]);
+    }
+    let entries = &mut values.entries;
+    if entries.is_empty() {
+        return;
+    }
+
+    let size = entries.iter().map(|entry| entry.key.len() + entry.text.len() + "{\"\":".len()).sum::<usize>() + 1;
+    reply.metadata = Some(metadata.enriched(size, |out| {
+        let mut before = "{\"";
+        for entry in entries.iter() {
+            out.push_str(before);
+            // A key of ours has no character that must be escaped.
+            out.push_str(&entry.key);
+            out.push_str("\":");
+            push_line(out, entry.text.trim_matches([' ', '\t', '\n', '\r']));
+            before = ",\"";
+        }
+        out.push('}');
+    }));
+    reply.effect = Effect::Enriched;
+    reply.attached = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+    log::debug(&context.host, |line| {
+        line.push_str("Attached ");
+        json::push_number(line, u64::from(reply.attached));
+        line.push_str(" memory keys to question for session ");
+        line.push_str(session);
+    });
+}
+
+fn oversize_message(context: &Context<impl Host>, session: &str, keys: u64) -> String {
+    let Config { max_keys, max_context_bytes, .. } = context.config;
+    if keys > max_keys {
+        format!("Memory of session {session} ({keys} keys) is over max_keys ({max_keys})")
+    } else {
+        // How far over is not known: a store stops counting bytes at the limit.
+        format!("Memory of session {session} is over max_context_bytes ({max_context_bytes})")
+    }
+}
+
+/// A JSON value on one line. In valid JSON a raw line end is a blank between tokens, so a string, which is
+/// what most values are, holds none and need not be searched.
+fn push_line(out: &mut String, value: &str) {
+    if value.starts_with('"') {
+        return out.push_str(value);
+    }
+    let mut rest = value;
+    while let Some((line, tail)) = rest.split_once(['\n', '\r']) {
+        out.push_str(line);
+        out.push(' ');
+        rest = tail;
+    }
+    out.push_str(rest);
+}
+
+fn skipped_line(session: &str, keys: &[String]) -> String {
+    let mut line = String::from("Skipped ");
+    json::push_number(&mut line, keys.len() as u64);
+    line.push_str(" stored values of session ");
+    line.push_str(session);
+    line.push_str(" that strict JSON parsers refuse: ");
+    push_names(&mut line, keys);
+    line
+}
+
+/// As many names as people want to read.
+fn push_names(line: &mut String, keys: &[String]) {
+    for (index, key) in keys.iter().take(NAMED_MAX).enumerate() {
+        if index > 0 {
+            line.push_str(", ");
+        }
+        line.push_str(&repr(key));
+    }
+    if keys.len() > NAMED_MAX {
+        line.push_str(", …");
+    }
+}

@@ -1,0 +1,107 @@
+//! Message ids: an answer that has one is stored once, whoever sends it again.
+//!
+//! Promises that the same id never counts twice while it is among the newest [`KEEP`], and that a session holds no
+//! more than [`LIMIT`] of them. Refuses to let the session's other parts suffer from what is broken here.
+//!
+//! An id is found by its key in the map, and forgotten by its place in the log: the oldest go first.
+
+use keepline_json as json;
+use std::borrow::Cow;
+
+use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, PositionMark, Receipt, Transaction};
+use crate::text::ids::{is_token, token};
+use crate::{log, store};
+
+/// The log of ids.
+pub(crate) const LOG: &str = "answers";
+
+/// The map from an id to its position there.
+pub(crate) const MAP: &str = "messages";
+
+/// Of more than so many ids …
+const LIMIT: u64 = 1000;
+
+/// … the newest stay.
+const KEEP: u64 = 500;
+
+/// What is read of those to be forgotten. A record of ours has less than 600 bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The id of an answer.
+pub(crate) struct MessageId<'a> {
+    key: Cow<'a, str>,
+    record: String,
+}
+
+impl<'a> MessageId<'a> {
+    /// Any text but the empty one.
+    pub(crate) fn new(id: &'a str) -> Option<Self> {
+        if id.is_empty() {
+            return None;
+        }
+        let key = token(id);
+        let mut record = String::with_capacity(key.len() + 8);
+        json::push_string(&mut record, &key);
+        Some(Self { key, record })
+    }
+
+    /// It is not stored yet.
+    pub(crate) fn is_new(&self) -> Expectation<'_> {
+        Expectation::Absent { map: MAP, key: &self.key }
+    }
+
+    /// Where its record lies is found under it.
+    pub(crate) fn mark(&self) -> PositionMark<'_> {
+        PositionMark { map: MAP, key: &self.key, record_index: 0 }
+    }
+
+    pub(crate) fn record(&self) -> &str {
+        &self.record
+    }
+
+    /// Adds it to a transaction, with the question for what is too much then.
+    pub(crate) fn append<'s>(
+        &'s self,
+        operations: &mut Vec<Operation<'s>>,
+        records: &'s [&'s str],
+        marks: &'s [PositionMark<'s>],
+    ) {
+        operations.push(Operation::Append { log: LOG, records, marks });
+        operations.push(Operation::Overflow {
+            log: LOG,
+            limit: LIMIT,
+            keep: KEEP,
+            max_records: LIMIT,
+            max_bytes: MAX_BYTES,
+        });
+    }
+}
+
+/// Forget the ids that an applied answer found to be too many. The answer stands whatever comes of that.
+pub(crate) fn tidy(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt) {
+    if let Some(surplus) = store::surplus(written, receipt, LOG)
+        && let Err(failure) = forget(host, written, receipt, surplus)
+    {
+        let parts = ["Old message ids of session ", written.bucket.name, " not forgotten: ", &failure.sentence()];
+        log::warn(host, log::STORE, &parts);
+    }
+}
+
+/// If the log does not begin any more where it did, another writer was faster and did the work.
+fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplus: &LogRecords) -> Result<(), Failure> {
+    // What others wrote may be no id: it goes, and no entry with it.
+    let ids = surplus.records.iter().filter_map(|record| json::string(record));
+    let mut keys: Vec<String> = ids.filter(|id| is_token(id)).map(Cow::into_owned).collect();
+    store::sort(&mut keys);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let transaction = Transaction {
+        bucket: written.bucket,
+        opening: written.opening.again(receipt),
+        expectations: &[Expectation::Log { log: LOG, first: Some(surplus.extent.first), next: None }],
+        operations: &[
+            Operation::ReplaceOldest { log: LOG, count: surplus.records.len() as u64, records: &[] },
+            Operation::Remove { map: MAP, keys: &keys },
+        ],
+    };
+    store::transact(host, &transaction).map(drop)
+}

@@ -1,0 +1,106 @@
+//! The session that an entry names, and ids that are kept beside a hashed name.
+//!
+//! A session whose name is a hash is reached by the id that it was made of and by no other text. Costs nothing where the id is the
+//! name.
+
+use crate::context::Context;
+use crate::contract::{Bucket, Expectation, Failure, Host, Opening, Operation, Transaction};
+use crate::entry::metadata::{Metadata, Session};
+use crate::entry::types::{Effect, Problem};
+use crate::store::Outcomes;
+use crate::text::ids::{InvalidId, SessionIds, hashed, is_hash};
+use crate::text::quoting::repr;
+use crate::transcript::schema::SESSION;
+use crate::{log, store};
+
+/// The id that a session's name was made of; of map `session`.
+pub(crate) const ID: &str = "id";
+
+/// Longer ones than can be, so that they are told from none.
+const ID_BYTES: u64 = 4096;
+
+/// What is read to know whether the id is kept.
+pub(crate) const READ_ID: Operation<'static> = Operation::Get { map: SESSION, key: ID, max_bytes: ID_BYTES };
+
+/// The id of the session of that name, if this is what is kept with it.
+pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> {
+    kept.filter(|id| hashed(id) == name)
+}
+
+/// Keep the id with its session, which is there.
+pub(crate) fn keep(host: &impl Host, name: &str, id: &str) -> Result<(), Failure> {
+    let expectations = [Expectation::Absent { map: SESSION, key: ID }];
+    let operations = [Operation::Put { map: SESSION, key: ID, text: id }];
+    let bucket = Bucket::session(name);
+    let keep = Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations };
+    store::transact(host, &keep).map(drop)
+}
+
+/// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
+pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
+    let (bucket, opening) = (Bucket::session(name), Opening::LOOK);
+    let look = Transaction { bucket, opening, expectations: &[], operations: &[READ_ID] };
+    let receipt = store::transact(host, &look)?;
+    Ok(receipt.is_applied() && Outcomes::of(receipt).text()?.is_none())
+}
+
+/// The metadata of an entry, and whose it is. The store is asked only for a session that is called like a hash.
+pub(crate) fn read_metadata<'a>(
+    context: &Context<impl Host>,
+    text: &'a str,
+    unbound: bool,
+) -> Result<Metadata<'a>, Failure> {
+    let ids = context.config.session_ids;
+    let mut metadata = Metadata::parse(text, unbound, ids);
+    if let (SessionIds::Strict, Session::Named(name)) = (ids, &metadata.session)
+        && is_hash(name)
+        && !is_plain(&context.host, name)?
+    {
+        metadata.session = Session::Malformed { shown: repr(name), why: InvalidId::Reserved };
+    }
+    Ok(metadata)
+}
+
+/// Why an entry has no session that names one.
+pub(crate) fn invalid_id(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
+    let message = ["session_id ", shown, " is not allowed: ", context.config.session_ids.allowed()].concat();
+    Problem { code: why.code(), message }
+}
+
+/// Keep the id of an entry's session, if it has another one than its name. That it can't be is no reason to fail.
+pub(crate) fn keep_session_id(context: &Context<impl Host>, metadata: &Metadata<'_>) {
+    let (Some(id), Session::Named(name)) = (metadata.session_id.as_deref(), &metadata.session) else { return };
+    if let Err(failure) = keep(&context.host, name, id) {
+        let what = ["The id of session ", name, " can't be kept with it: ", &failure.sentence()];
+        log::warn(&context.host, log::STORE, &what);
+    }
+}
+
+/// An entry whose metadata name no session that could be used: say why, if there is a reason.
+pub(crate) fn without_session(
+    context: &Context<impl Host>,
+    metadata: &Metadata<'_>,
+    lane: &str,
+) -> (Effect, Option<Problem>) {
+    match &metadata.session {
+        Session::Malformed { shown, why } => {
+            log::debug(&context.host, |line| {
+                line.push_str("Ignoring invalid session_id in ");
+                line.push_str(lane);
+                line.push_str(" metadata: ");
+                line.push_str(shown);
+            });
+            (Effect::Ignored, Some(invalid_id(context, shown, *why)))
+        }
+        Session::None | Session::Named(_) => {
+            if metadata.unreadable {
+                log::debug(&context.host, |line| {
+                    line.push_str("No JSON object in ");
+                    line.push_str(lane);
+                    line.push_str(" metadata: no session");
+                });
+            }
+            (Effect::Passed, None)
+        }
+    }
+}
