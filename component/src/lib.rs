@@ -1,4 +1,4 @@
-//! Keepline's filter as a component, for whoever wants to load it: the world `memory-filter` of `wit/`.
+//! Keepline's filter as a component of the world `memory-filter` in `wit/`.
 
 /// The component. What it imports is the complete list of its powers.
 pub const FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/keepline.wasm"));

@@ -1,4 +1,5 @@
-//! What the host lends beside a store: a clock and a log, as traits that an embedder can bring its own of.
+//! Logs messages of the host and of plugins, and re-exports the clock: the services, beside a store, that an embedder
+//! can bring.
 
 use std::{
     borrow::Cow,
@@ -56,8 +57,8 @@ impl Log for TracingLog {
 }
 
 /// Keeps an outage, or a plugin, from flooding a log: of the warnings and errors of one context, a few pass at once, and
-/// of everything else of a plugin's so many bytes; the rest of the period is counted, and the next period begins by
-/// telling the count.
+/// of everything else of a plugin's so many bytes; the rest of the period is counted, and the next period begins with
+/// that count.
 pub(crate) struct RateLimitedLog {
     inner: std::sync::Arc<dyn Log>,
     /// Of what the host itself reports: no plugin's chatter keeps it from that.
@@ -104,7 +105,7 @@ impl RateLimitedLog {
     /// Bytes of chatter. What the bundled filter says in detail of some ten thousand entries.
     const CHATTER: usize = 1 << 20;
     /// Contexts come from the component, so their number is bounded; the rest share one period. When there are too many, those
-    /// are forgotten whose period is over, with what they would have told of it.
+    /// whose period is over are dropped, with their counts.
     const MAX_CONTEXTS: usize = 32;
 
     pub(crate) fn new(inner: std::sync::Arc<dyn Log>) -> Self {
@@ -112,13 +113,13 @@ impl RateLimitedLog {
     }
 
     /// The lowest level that a component need make messages of. Warnings are always wanted: a subscriber
-    /// may be installed, or changed, after an instance was told.
+    /// may be installed or changed after an instance was configured.
     pub(crate) fn lowest_wanted(&self) -> LogLevel {
         let wanted = |level: &LogLevel| self.inner.enabled(*level);
         [LogLevel::Trace, LogLevel::Debug, LogLevel::Info].into_iter().find(wanted).unwrap_or(LogLevel::Warn)
     }
 
-    /// Log a message of a component that nobody trusts.
+    /// Logs a message of an untrusted component.
     pub(crate) fn log(&self, level: LogLevel, context: &str, message: &str) {
         if !self.inner.enabled(level) {
             return;
@@ -133,7 +134,7 @@ impl RateLimitedLog {
         self.pass(admission, level, &context, &message);
     }
 
-    /// Log a message of the host's own, a warning or an error.
+    /// Logs a message of the host's own, a warning or an error.
     pub(crate) fn report(&self, level: LogLevel, context: &str, message: &str) {
         if self.inner.enabled(level) {
             let message = printable(message, MAX_MESSAGE);
@@ -173,7 +174,7 @@ enum Admission {
     Suppress,
 }
 
-/// What a component tells people, made [`printable`].
+/// Makes a component's text [`printable`] in place.
 pub(crate) fn make_printable(text: &mut String, max: usize) {
     if let Cow::Owned(printable) = printable(text, max) {
         *text = printable;
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_displayed_as_nothing_is_escaped() {
+    fn invisible_characters_are_escaped() {
         let invisible = [
             '\u{3164}',
             '\u{115f}',
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_can_not_see_for_what_it_is_is_escaped() {
+    fn misleading_characters_are_escaped() {
         for c in [
             '\0',
             '\n',

@@ -1,6 +1,6 @@
 //! Content of chat messages that is an array of parts: texts, images and other files, thoughts.
 //!
-//! Promises that whoever reads such content, the filter or its host, takes the same texts for parts. Refuses parts of
+//! Promises that every reader, the filter and its host, finds the same parts. Refuses parts of
 //! types that it does not know, and those that belong to tools: a text that holds such is a text.
 
 use std::borrow::Cow;

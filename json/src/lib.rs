@@ -143,7 +143,7 @@ pub fn number(raw: &str) -> Option<f64> {
         }
     }
     let exponent = exponent.clamp(-400, 400);
-    #[allow(clippy::cast_precision_loss, reason = "as told above")]
+    #[allow(clippy::cast_precision_loss, reason = "as documented above")]
     let mut float = number as f64;
     for _ in 0..exponent.unsigned_abs() / 22 {
         float = scaled(float, 22, exponent < 0);

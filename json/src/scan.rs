@@ -16,7 +16,7 @@ use nesting::Nesting;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Hand each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
+/// Passes each member of the object `text` to `each`, in order: its key (with quotes and escapes) and its value,
 /// as slices of `text`. Members before a fault are handed out before it is found. None: it is not one object
 /// and nothing else.
 #[must_use = "what was handed out is of no use if the text is no object"]
@@ -25,8 +25,8 @@ pub fn object<'a>(text: &'a str, mut each: impl FnMut(&'a str, &'a str)) -> Opti
     scanner.container(b'{', b'}', &mut each).map(|()| scanner.form)
 }
 
-/// As [`object`], from behind the value of a member on, at the byte `from`: whoever knows that the text begins as another
-/// one does need not look at that again. None as well: something that is no member begins there, such as a further
+/// As [`object`], from behind the value of a member on, at the byte `from`: for a text that is known to begin as one that
+/// was scanned before. None as well: something that is no member begins there, such as a further
 /// digit of that value.
 #[must_use = "what was handed out is of no use if the text is no object"]
 pub fn rest_of_object<'a>(text: &'a str, from: usize, mut each: impl FnMut(&'a str, &'a str)) -> Option<Form> {
@@ -34,7 +34,7 @@ pub fn rest_of_object<'a>(text: &'a str, from: usize, mut each: impl FnMut(&'a s
     scanner.rest_of_container(b'}', &mut each).map(|()| scanner.form)
 }
 
-/// As [`object`], for whoever does not care about its form.
+/// As [`object`], without the form.
 #[must_use = "what was handed out is of no use if the text is no object"]
 pub fn members<'a>(text: &'a str, each: impl FnMut(&'a str, &'a str)) -> Option<()> {
     object(text, each).map(|_| ())
@@ -70,7 +70,7 @@ fn begins_with_name(bytes: &[u8], name: &[u8]) -> bool {
     name.iter().all(|byte| inner.next() == Some(byte)) && inner.next() == Some(&b'"') && inner.next() == Some(&b':')
 }
 
-/// Hand each element of the array `text` to `each`, as [`members`] does it.
+/// Passes each element of the array `text` to `each`, as [`members`] does it.
 pub fn elements<'a>(text: &'a str, mut each: impl FnMut(&'a str)) -> Option<()> {
     Scanner::lenient(text).container(b'[', b']', &mut |_, value| each(value))
 }

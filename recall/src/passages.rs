@@ -4,7 +4,7 @@
 /// passage would.
 pub const PASSAGE_TOKENS: usize = 70;
 
-/// A text, or the rest of one, that has no more tokens stays whole: of two passages one would be a scrap, and whoever needs
+/// A text, or the rest of one, that has no more tokens stays whole: of two passages one would be a scrap, and whatever needs
 /// the text needs both.
 pub const WHOLE_TOKENS: usize = 93;
 

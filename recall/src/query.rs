@@ -5,7 +5,7 @@ use crate::fold::capital;
 use crate::terms::{self, Word, words};
 use crate::time::Date;
 
-/// A query has at most so many terms: two fewer than stores match in a call, for what whoever asks wants to know beside.
+/// A query has at most so many terms: two fewer than stores match in a call, which the caller needs for further terms.
 pub const MAX_TERMS: usize = 254;
 
 /// Of a long question, so many words count at its beginning, and as many at its end.
@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 32;
 /// Which hints a question is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// Prefer what was said by somebody whom the question names.
+    /// Prefer what a speaker said whom the question names.
     pub speaker: bool,
     /// Prefer what was said in a month or on a day that the question names, and what says when if it asks for that.
     pub time: bool,

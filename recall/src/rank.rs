@@ -211,7 +211,7 @@ impl<'a> Ranking<'a> {
         }
     }
 
-    /// Score a term: the documents that hold it, and those that somebody of that name says.
+    /// Score a term: the documents that hold it, and those that a speaker of that name says.
     #[inline(never)]
     fn word(&mut self, holding: &[u32], said_by: &[u32]) {
         if self.everywhere(holding) {

@@ -24,7 +24,7 @@ const LONG: usize = 12;
 pub struct Document<'a> {
     /// The passage's text.
     pub text: &'a str,
-    /// Who says it: a role or a name; empty if nobody is known. Each of its words is a hint.
+    /// Who says it: a role or a name; empty if unknown. Each of its words is a hint.
     pub speaker: &'a str,
     /// When, in milliseconds since 1970; 0: not known.
     pub time: u64,
@@ -243,7 +243,7 @@ const fn facet(tag: u8) -> Hash {
 }
 
 /// A term for something that the caller knows of a passage, by bytes of the caller's: no word's, and no hint's. By it the
-/// passages are found that have it, and a few that don't: whoever asks compares.
+/// passages are found that have it, and a few that don't: the caller compares.
 pub fn key(bytes: &[u8]) -> u32 {
     facet(b'k').bytes(bytes).term()
 }
@@ -251,7 +251,7 @@ pub fn key(bytes: &[u8]) -> u32 {
 /// Says when: holds a word of time.
 pub(crate) const TIME: u32 = facet(b't').term();
 
-/// Said by somebody with this word in the name.
+/// Said by a speaker with this word in the name.
 ///
 /// The last byte is the word's: stores keep together what has that in common, and who asks for the one asks for the
 /// other.

@@ -147,7 +147,7 @@ pub struct Similar {
 }
 
 /// What words have found (the best first), with what vectors say of the passages that have one: of those, in any order and
-/// each once, at most 1,024. `mark` tells of a position; none: there is no passage, or nobody knows. The best first; of more
+/// each once, at most 1,024. `mark` tells of a position; none: there is no passage, or it is unknown. The best first; of more
 /// than 1,024 that words have found, these.
 ///
 /// A passage's neighbours in its session count with it, half as much at each step. Each rank r counts 1 / (20 + r) by words,

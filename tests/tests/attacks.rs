@@ -1,7 +1,7 @@
-//! Attacks by a plugin that nobody trusts, and by whoever hands it in: on the built binary and on the library. None takes
-//! more than its limit, ends the host, or goes by without a line that says what was refused and why.
+//! Attacks by an untrusted plugin, or by whoever supplies it, on the built binary and on the library. None takes more
+//! than its limit, ends the host, or passes without a line that says what was refused and why.
 //!
-//! Those that could take from the machine run under limits of their own ([`keepline_tests::confined`]): one that succeeds
+//! Attacks that could harm the machine run under limits of their own ([`keepline_tests::confined`]): one that succeeds
 //! fails its test, not the machine.
 
 #[path = "attacks/at_work.rs"]

@@ -1,5 +1,4 @@
-//! Whatever comes in, from a client, an operator, a host or the store itself: the component answers, and
-//! never traps.
+//! Random input from a client, an operator, a host or the store itself: the component answers, and never traps.
 //!
 //! Cases that were found are kept in `proptest-regressions/` and tried first.
 

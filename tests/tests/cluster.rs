@@ -1,5 +1,5 @@
-//! Redis Cluster: the guarantees of a single server hold while slots move and nodes go. The cluster is real:
-//! three masters, three replicas, on loopback.
+//! Redis Cluster: the guarantees of a single server hold while slots move and nodes go. The cluster is real: three
+//! masters and three replicas, on loopback.
 
 use std::{
     collections::BTreeMap,
@@ -290,7 +290,7 @@ async fn one_node_that_answers_is_enough_to_find_the_others() {
 }
 
 #[tokio::test]
-async fn a_cluster_taken_for_a_single_server_and_the_reverse_are_told() {
+async fn a_cluster_taken_for_a_single_server_is_reported_and_so_is_the_reverse() {
     let cluster = shared_cluster();
     let single = RedisServer::start().unwrap();
     let short = Duration::from_millis(500);

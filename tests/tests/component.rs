@@ -1,4 +1,4 @@
-//! The bundled component: what it asks for, what it offers, how large it is.
+//! The bundled component: its imports, its exports and its size.
 
 use std::path::Path;
 

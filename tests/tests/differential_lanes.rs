@@ -1,7 +1,7 @@
-//! Random traffic on the lanes, calls on sessions and time passing come to the same on every store: reply
-//! for reply, and in what is stored at the end.
+//! Random traffic on the lanes, calls on sessions and passing time give the same replies and the same stored data on
+//! every store.
 //!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more of them.
+//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` sets the number of rounds.
 
 use std::{env, fmt::Debug, time::Duration};
 

@@ -1,8 +1,8 @@
-//! Random traffic comes to what the original node's rules say (`tests/src/original.rs`), on every store: in the
-//! library, with several pipes, operators' calls and time passing; and through `keepline run`, with lines that are
-//! refused in between and other processes at work on the same sessions.
+//! Random traffic gives what the original node's rules say (`tests/src/original.rs`), on every store: in the library,
+//! with several pipes, operators' calls and passing time; and through `keepline run`, with refused lines in between and
+//! other processes at work on the same sessions.
 //!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more of them.
+//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` sets the number of rounds.
 
 use std::{
     env,

@@ -1,6 +1,5 @@
-//! A host that serves many conversations from few instances: the bound and the line before it, a plugin that
-//! is replaced while it works, and an end that leaves nothing half-done. One deadline for an entry, and a turn that
-//! ends with the next question.
+//! Embedding the library: many conversations on few instances, a bounded queue, a plugin that is replaced at work, a
+//! clean shutdown, one deadline per entry, and turns that end with the next question.
 
 #[path = "embedding/deadlines.rs"]
 mod deadlines;

@@ -1,5 +1,5 @@
-//! Redis and the way to it fail in every way they can: each entry goes on, in time, and what was told to
-//! be stored is stored once. The faults are real: a redis-server of the test's own, and a proxy before it.
+//! Redis and the connection to it fail in every way they can: each entry goes on in time, and each answer is stored
+//! once. The faults are real: a redis-server of the test's own, and a proxy before it.
 
 #[path = "faults/cuts.rs"]
 mod cuts;

@@ -1,4 +1,4 @@
-//! The filter's rules, each held by the compiled component over every store.
+//! The filter's rules, tested on the compiled component over every store.
 //!
 //! A rule is a function of a store; `on_every_store!` makes one test of it for each store.
 

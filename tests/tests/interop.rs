@@ -1,5 +1,5 @@
-//! One Redis shared with the original node: what it wrote we read and continue, what we write is its
-//! layout byte for byte, and it can go on from there. Redis only, with a client that looks behind both.
+//! One Redis shared with the original node: we read and continue its sessions, we write its layout byte for byte, and
+//! it can continue ours. Redis only, checked with a client of its own.
 
 #[path = "interop/expiry.rs"]
 mod expiry;

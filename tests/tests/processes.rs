@@ -1,4 +1,4 @@
-//! Several processes, each with several pipes, at work on one session in one Redis, or in one directory.
+//! Several processes, each with several pipes, at work on one session in one Redis or in one directory.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! What an entry costs the store, counted: calls of it, and requests over the network.
+//! Counts what an entry costs the store: calls of it, and requests over the network.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A plugin that nobody trusts: what it does, it does to itself. Each misdeed is stopped within its limit
-//! and reported in one line, its entry goes on unchanged, and the next one is served.
+//! An untrusted plugin harms only itself: each misdeed is stopped within its limit and reported in one line, its entry
+//! goes on unchanged, and the next one is served.
 
 #[path = "sandbox/compiled.rs"]
 mod compiled;

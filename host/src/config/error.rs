@@ -1,4 +1,4 @@
-//! Why a configuration is refused, and how values are told in errors.
+//! Errors of a configuration, and how they show values.
 
 use serde_json::Value;
 
@@ -20,13 +20,13 @@ pub enum ConfigError {
         /// Who said so.
         origin: Origin,
     },
-    /// A backend that nobody has heard of; in the node's words.
+    /// An unknown backend, in the node's words.
     #[error("Unknown backend: {given}. Must be \"redis\", \"memory\" or \"directory\".")]
     Backend {
         /// What was given.
         given: String,
     },
-    /// A profile that nobody has heard of; in the node's words.
+    /// An unknown profile, in the node's words.
     #[error("Profile {given} is not defined in memory_persistent: use memory, redis, custom or chat")]
     Profile {
         /// What was given.
@@ -79,7 +79,7 @@ pub enum ConfigError {
         /// Whose document it is.
         origin: Origin,
     },
-    /// Fields for a profile that nobody chose, while the backend is Redis all the same.
+    /// Fields for a profile that was not chosen, while the backend is Redis all the same.
     #[error(
         "{origin} has fields in the object \"{profile}\", which are read only when that profile is selected, but the \
          backend is Redis without it: add \"profile\": \"{profile}\" or --profile {profile}, or move the fields out \

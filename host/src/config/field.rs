@@ -1,4 +1,4 @@
-//! What a field is: what it may hold, and how a value that is given for it is checked.
+//! A field of the configuration: what it may hold, and how a value for it is checked.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ pub struct Field {
     pub name: &'static str,
     /// What it may hold.
     pub kind: Kind,
-    /// What it holds when nobody says otherwise.
+    /// Its default.
     pub default: Preset,
     /// One line for people.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! Holds the values of all fields while one source after the other is laid over them.
+//! Holds the values of all fields while one source after another is applied.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{
     field,
 };
 
-/// Values while they are being put together.
+/// The values of all fields so far.
 #[derive(Clone)]
 pub(super) struct Layers {
     /// Defaults and the profile: what `null` goes back to.
@@ -78,13 +78,13 @@ impl Layers {
         self.settings.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
     }
 
-    /// Whether somebody set a field, whoever's field it is.
+    /// Whether a field was set, the host's or the filter's.
     pub(super) fn is_chosen(&self, name: &str) -> bool {
         let of_host = self.settings.get(name).map(|(_, origin)| origin);
         of_host.or_else(|| self.filter.get(name).map(|(_, origin)| origin)).is_some_and(Origin::is_chosen)
     }
 
-    /// Whether a filter's option is on, whoever set it.
+    /// Whether an option of the filter is on, from whichever source.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.filter.get(name).is_some_and(|(value, _)| *value == Value::Bool(true))
     }
@@ -107,7 +107,7 @@ impl Layers {
         } else if let Some(base) = self.base_filter.get(name) {
             self.filter.insert(name.to_owned(), base.clone());
         } else if self.filter.remove(name).is_none() {
-            // Nobody set it before: hand the null on, so that an unknown name is still refused.
+            // Not set before: pass the null on, so that an unknown name is still refused.
             self.filter.insert(name.to_owned(), (value, origin));
         }
     }

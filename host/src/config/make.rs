@@ -1,4 +1,4 @@
-//! What a configuration makes: a store, a sandbox, options.
+//! Makes the store, the sandbox and the options that a configuration describes.
 
 use std::{
     path::{Path, PathBuf},
@@ -219,7 +219,7 @@ impl Config {
         let Some(earlier) = self.earlier_key_prefix().filter(|_| self.is_redis()) else { return Ok(()) };
         let options = RedisOptions { key_prefix: earlier.clone(), ..self.redis_options() };
         let deadline = Deadline::after(options.store_timeout);
-        // Options that make no sense together are told of where the store is made.
+        // Inconsistent options are reported where the store is made.
         let Ok(store) = RedisStore::new(options) else { return Ok(()) };
         let mut cursor = String::new();
         let found = loop {

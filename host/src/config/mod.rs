@@ -56,7 +56,7 @@ pub use crate::store::{Secret, masked_url};
 pub struct Config {
     /// The profile whose defaults are in force.
     pub profile: Profile,
-    /// Who chose it.
+    /// Where the profile came from.
     pub profile_origin: Origin,
     /// The host's fields.
     pub host: HostFields,
@@ -65,7 +65,7 @@ pub struct Config {
     /// Whether the environment replaces the store that the command line names. Such a store may be read and written, but a
     /// person who names another one does not mean to delete from it.
     pub replaced_store: Option<ReplacedStore>,
-    /// What somebody probably did not mean; for people.
+    /// Warnings for people about probable mistakes.
     pub warnings: Vec<String>,
     settings: BTreeMap<&'static str, (Setting, Origin)>,
     filter: BTreeMap<String, (Value, Origin)>,
@@ -100,19 +100,19 @@ impl Config {
         Value::Object(object).to_string()
     }
 
-    /// Where a field's value came from, whoever's field it is.
+    /// Where a field's value came from, the host's or the filter's.
     pub fn origin(&self, name: &str) -> Origin {
         let of_host = self.settings.get(name).map(|(_, origin)| origin);
         let of_filter = || self.filter.get(name).map(|(_, origin)| origin);
         of_host.or_else(of_filter).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Whether one of these fields of the filter's was set by nobody, and by no profile.
+    /// Whether one of these fields of the filter's has its default: neither set, nor from a profile.
     pub fn has_choice(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.origin(name) == Origin::Default)
     }
 
-    /// Takes a value that the store shows for a field of the filter's, unless somebody or the profile has set it.
+    /// Takes a value that the store shows for a field of the filter's, unless it was set or comes from the profile.
     pub fn adopt(&mut self, name: &str, value: Value) {
         if self.origin(name) == Origin::Default {
             self.filter.insert(name.to_owned(), (value, Origin::Store));

@@ -1,9 +1,10 @@
-//! The variables by which NeuroLink's memory factory chooses its backend and its rules, as fallbacks of our own fields.
+//! Reads the variables by which NeuroLink's memory factory chooses its backend and rules, as fallbacks for our own
+//! fields.
 //!
-//! They are read only where `STORAGE_TYPE` is set, and those of Redis only where it says so and Redis is what is used in
-//! the end: a variable that stands there for another program never redirects memory. Every field of ours that somebody
-//! sets is stronger, and so is the backend of a profile that somebody chose. Where ours name a server, nothing of theirs
-//! is used to reach it: a password goes to nobody but the server it was meant for.
+//! They are read only where `STORAGE_TYPE` is set, and those of Redis only where it says so and Redis is used in the
+//! end: a variable that is there for another program never redirects memory. Every field of ours that was set takes
+//! precedence, and so does the backend of a chosen profile. Where our fields name a server, none of theirs is used to
+//! reach it, so a password goes to no other server than its own.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ const THRESHOLD: &str = "NEUROLINK_TOKEN_THRESHOLD";
 const TITLE_PROMPT: &str = "NEUROLINK_TITLE_PROMPT";
 /// What stands in that prompt for the first message, which here comes after it.
 const USER_MESSAGE: &str = "${userMessage}";
-/// Whom to ask is told by a server's address here, not by a provider's name.
+/// Models are named by their server's address here, not by a provider's name.
 const MODELS: [&str; 2] = ["NEUROLINK_SUMMARIZATION_PROVIDER", "NEUROLINK_SUMMARIZATION_MODEL"];
 /// What every one of theirs begins with that can't be another program's.
 const OWN: &str = "NEUROLINK_";
@@ -56,7 +57,7 @@ pub(super) fn is_known(name: &str) -> bool {
         || CONNECTION.iter().any(|(variable, _)| *variable == name)
 }
 
-/// Whether a variable can be nobody else's.
+/// Whether a variable can only be meant for NeuroLink.
 pub(super) fn is_own(name: &str) -> bool {
     [MAX_SESSIONS, ENABLED, SUMMARIZATION, THRESHOLD, TITLE_PROMPT].contains(&name) || MODELS.contains(&name)
 }
@@ -67,7 +68,7 @@ pub(super) fn earlier_key_prefix<'p>(prefix: &'p str, of: &Origin) -> Option<&'p
     prefix.strip_prefix(OUR_PREFIX).filter(|earlier| is_theirs && !earlier.is_empty())
 }
 
-/// Lets them stand in for fields that nobody set. Returns what somebody probably did not mean.
+/// Uses them for fields that were not set. Returns warnings about probable mistakes.
 pub(super) fn fall_back(
     layers: &mut Layers,
     variables: &BTreeMap<String, String>,
@@ -87,8 +88,8 @@ pub(super) fn fall_back(
     if decides {
         if !is_redis && !storage.trim().eq_ignore_ascii_case("memory") {
             let given = Value::from(shortened(storage.trim()));
-            let told = "which is neither \"memory\" nor \"redis\"; using memory";
-            warnings.push(format!("{STORAGE_TYPE} is {given}, {told}"));
+            let problem = "which is neither \"memory\" nor \"redis\"; using memory";
+            warnings.push(format!("{STORAGE_TYPE} is {given}, {problem}"));
         }
         let backend = if is_redis { "redis" } else { "memory" };
         layers.set_text("backend", backend, origin(STORAGE_TYPE))?;

@@ -1,4 +1,4 @@
-//! Profiles: what goes together, under one name.
+//! Profiles: named sets of defaults.
 
 use super::Preset;
 

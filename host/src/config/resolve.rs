@@ -1,4 +1,4 @@
-//! Putting the sources together: layer over layer, each field checked where its origin is known.
+//! Resolves a configuration from its sources, checking each field while its origin is known.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use super::{
 
 #[allow(clippy::multiple_inherent_impl, reason = "methods of the same room's type, by what they are for")]
 impl Config {
-    /// Put the sources together.
+    /// Resolves the sources to a configuration.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -73,7 +73,7 @@ impl Config {
     }
 }
 
-/// What of a command line names a store, for people; none if nothing does.
+/// The part of the command line that names a store, for messages; None if there is none.
 fn typed_by(layers: &Layers, profile: Profile, profile_origin: &Origin, is_document_typed: bool) -> Option<String> {
     match profile_origin {
         Origin::CommandLine => Some(format!("profile {}", profile.name())),
@@ -102,7 +102,7 @@ fn choose_profile(
 }
 
 /// The fields of a document, by the node's way of resolving, and the profiles that it has fields for although
-/// nobody chose any.
+/// none was chosen.
 fn document_fields(
     profile: Profile,
     profile_origin: &Origin,

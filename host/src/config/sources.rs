@@ -1,4 +1,4 @@
-//! What a configuration is made from, and where a value came from.
+//! The sources of a configuration, and the origin of each value.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path};
 
@@ -15,7 +15,7 @@ const NOT_FIELDS: [&str; 2] = ["CONFIG", "PLUGIN"];
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// It was not set.
     Default,
     /// The profile.
     Profile(Profile),
@@ -30,7 +30,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether somebody asked for it, in contrast to a default.
+    /// Whether it was chosen, in contrast to a default.
     pub fn is_chosen(&self) -> bool {
         !matches!(self, Self::Default | Self::Profile(_) | Self::Store)
     }
@@ -124,7 +124,7 @@ impl Sources {
                 self.neurolink.insert(name, text);
             }
         } else {
-            // What can be nobody else's is told of, and not read.
+            // A variable that is clearly meant for NeuroLink is reported, and not read.
             let own = foreign.into_keys().filter(|name| neurolink::is_own(name));
             self.neurolink.extend(own.map(|name| (name, String::new())));
         }

@@ -123,7 +123,7 @@ impl fmt::Display for ReplacedStore {
 pub(super) fn replaced_store(typed: &Layers, used: &Layers, by: &str) -> Option<ReplacedStore> {
     let (typed_host, used_host) = (typed.host_fields()?, used.host_fields()?);
     let (named, name) = (StoreName::of(&typed_host), StoreName::of(&used_host));
-    // What nobody chose is filled in by the environment, and not replaced.
+    // A field that was not chosen is filled in by the environment, not replaced.
     let is_chosen = |field: &str| typed.origin(field).is_chosen();
     let is_replaced = match (&named, &name) {
         (StoreName::Memory, StoreName::Memory) => false,

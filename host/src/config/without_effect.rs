@@ -1,4 +1,4 @@
-//! Finds fields that somebody set although another field makes them meaningless.
+//! Finds fields that were set although another field makes them meaningless.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Entries in, replies out.
+//! Types of the interface `filter`: entries and replies.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
@@ -202,7 +202,7 @@ pub(crate) struct AnswerEntry<'a> {
 #[derive(Debug, ComponentType, Lift)]
 #[component(record)]
 pub(crate) struct AnswerReply {
-    #[allow(dead_code, reason = "the contract has it, and says that it is none: nobody looks")]
+    #[allow(dead_code, reason = "the contract has it, and says that it is always none")]
     pub(crate) metadata: Option<String>,
     pub(crate) effect: Effect,
     pub(crate) due: Vec<Task>,

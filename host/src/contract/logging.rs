@@ -1,4 +1,4 @@
-//! How urgent a message is, as `wasi:logging` has it.
+//! The levels of `wasi:logging`.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 

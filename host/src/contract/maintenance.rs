@@ -1,4 +1,4 @@
-//! Deferred work.
+//! Types of the interface `maintenance`: deferred work.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 
@@ -28,9 +28,9 @@ pub struct CompletionNeed {
     pub id: u32,
     /// What it is for.
     pub purpose: Purpose,
-    /// What the model is told to do.
+    /// The model's instructions.
     pub instructions: String,
-    /// What it is to do it with; quoted and fenced.
+    /// The text to work on; quoted and fenced.
     pub input: String,
     /// The longest answer that is of use.
     #[component(name = "max-tokens")]
@@ -79,7 +79,7 @@ pub struct VectorsResult {
     pub vectors: Vec<Vector>,
 }
 
-/// There is nobody to ask: the filter does without, or leaves it for later.
+/// There is no model to ask: the filter does without, or leaves it for later.
 #[derive(Clone, Debug, PartialEq, Eq, ComponentType, Lower)]
 #[component(record)]
 pub struct MissingResult {
@@ -109,7 +109,7 @@ pub enum NeedResult {
     /// Vectors.
     #[component(name = "vectors")]
     Vectors(VectorsResult),
-    /// Nothing, because nobody was asked.
+    /// Nothing, because no model was asked.
     #[component(name = "missing")]
     Missing(MissingResult),
     /// Nothing, this time.
@@ -147,7 +147,7 @@ pub enum Step {
     /// It is done.
     #[component(name = "done")]
     Done,
-    /// Somebody else is at work on it, or has done it.
+    /// Another process is at work on it, or has done it.
     #[component(name = "taken")]
     Taken,
     /// The session or user is gone, or was forgotten.

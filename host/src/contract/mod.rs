@@ -1,7 +1,7 @@
-//! The contract of `wit/` as plain Rust, but for `key-value`, name for name.
+//! The types of the contract in `wit/` as plain Rust, under the same names; those of `key-value` are in the stores'
+//! crate.
 //!
-//! These very types cross the boundary of the component; each instance is checked against them when it is made. The
-//! types of `key-value` are the stores' own.
+//! These types cross the component's boundary themselves: each instance is checked against them when it is made.
 
 #![allow(unsafe_code, reason = "what is derived implements wasmtime's unsafe traits")]
 

@@ -1,4 +1,4 @@
-//! What is done to sessions.
+//! Types of the interface `sessions`.
 
 use wasmtime::component::{ComponentType, Lift};
 

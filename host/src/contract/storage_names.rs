@@ -1,7 +1,7 @@
-//! Which ids sessions may have, and the names that are made of them, as the bundled filter does it.
+//! Names in storage that the host shares with the bundled filter: of sessions' and users' buckets, and of maps.
 //!
-//! Promises that a plugin decides nothing of it: the host goes by the option that it was given. Refuses to know which
-//! sessions there are.
+//! Which ids sessions may have follows from the operator's option, never from what a plugin says. Which sessions exist
+//! is not known here.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub(crate) const NODES: &str = "nodes";
 pub(crate) const SESSION: &str = "session";
 /// The key of the owner in [`SESSION`].
 pub(crate) const OWNER: &str = "owner";
-/// What the names begin with that are hashes.
+/// The prefix of names that are hashes.
 const HASHED: &str = "h-";
 /// Of a session's bucket: the map and the key under which an id is kept that is not the session's name.
 pub(crate) const ID: (&str, &str) = ("session", "id");
@@ -49,7 +49,8 @@ impl SessionIds {
 
     /// The name of the bucket of the session with this id: the id itself, or its hash. None: no session can have this id.
     ///
-    /// Whoever writes a bucket whose name is a hash past the filter keeps the id in it: in map `session`, under `id`.
+    /// A program that writes a bucket whose name is a hash without the filter must keep the id in it: in map `session`,
+    /// under `id`.
     pub fn bucket_name(self, id: &str) -> Option<Cow<'_, str>> {
         let is_name = (1..=128).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));

@@ -1,4 +1,4 @@
-//! What is done with conversations, and with users.
+//! Types of the interfaces `transcripts` and `users`.
 
 use wasmtime::component::{ComponentType, Lift, Lower};
 

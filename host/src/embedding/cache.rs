@@ -1,7 +1,7 @@
-//! Embeddings of questions that were asked before.
+//! Caches embeddings of questions.
 //!
-//! Promises to keep no text: what is known of one is a hash of it with a key that this process alone has. Bounded for each
-//! user or session, in age, and in all; the oldest goes first.
+//! Keeps no text: an entry's key is a hash with a secret of this process. Bounded per user or session, in age, and in
+//! total; the oldest goes first.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::RandomState},
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::contract::filter::Vector;
 
-/// Of one user, or of one session of nobody's.
+/// Per user, or per session without an owner.
 const MAX_OF_OWNER: usize = 1000;
 /// Of all, with what is around each.
 const MAX_BYTES: usize = 32 << 20;

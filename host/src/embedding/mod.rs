@@ -1,8 +1,8 @@
-//! Embeddings: who makes them, and how a question gets one in time.
+//! Embeddings: the trait of models that make them, and how a question gets one in time.
 //!
-//! A filter that wants them ([`Keepline::wants_vectors`](crate::Keepline::wants_vectors)) gets the question's with the
-//! question, if it is there within [`Options::embedding_wait`](crate::Options::embedding_wait); a question never fails or
-//! waits longer for want of it. Those of what was said come off the entries' path, with
+//! A filter that wants them ([`Keepline::wants_vectors`](crate::Keepline::wants_vectors)) gets a question with its
+//! embedding if that is there within [`Options::embedding_wait`](crate::Options::embedding_wait); a question never
+//! fails, and never waits longer, for lack of one. Stored messages are embedded off the entries' path, by
 //! [`Maintenance`](crate::maintenance::Maintenance).
 
 mod cache;
@@ -21,7 +21,7 @@ const MAX_DIMENSIONS: usize = 4096;
 /// A model for embeddings.
 ///
 /// It is called on and off the entries' path, from several tasks at a time. A call may be dropped at any time. Its own
-/// time-outs and retries are its business: on the path nobody waits for them.
+/// time-outs and retries are its business: the path never waits for them.
 #[async_trait]
 pub trait Embedder: Send + Sync + 'static {
     /// One for each text, in order: at most 64 texts, of some hundred bytes as a rule; a question may be longer.

@@ -1,8 +1,8 @@
-//! Which of several texts a model refuses: they are asked for in halves, down to single ones.
+//! Finds which of several texts a model refuses, by asking for them in halves, down to single ones.
 //!
-//! Promises that a text which a model never takes keeps no other from its embedding, within a bounded number of requests and
-//! time. Refuses to take a server that refuses everything, a wrong model's say, for one that refuses these texts: one that
-//! any model takes is asked for first.
+//! Promises that a text which a model never accepts keeps no other from its embedding, within a bounded number of
+//! requests and time. A server that refuses everything, such as one with a wrong model, is not taken for one that
+//! refuses these texts: a text that any model accepts is tried first.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::contract::filter::Vector;
 
 /// Requests beyond the first, at most: enough to find one text among 64.
 const MAX_REQUESTS: usize = 14;
-/// No further request is begun after that time: whoever asks has about a minute.
+/// No further request is begun after that time: the caller has about a minute.
 const MAX_TIME: Duration = Duration::from_secs(25);
-/// What any model takes.
+/// A text that any model accepts.
 const PLAIN: &str = "Hello.";
 
-/// What has become of the texts.
+/// The vectors of the texts, and how many were refused.
 pub(super) struct Made {
     /// One for each of them, or for the first of them, at least one. Without data: the model refuses that text.
     pub vectors: Vec<Vector>,

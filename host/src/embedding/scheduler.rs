@@ -1,7 +1,7 @@
-//! How embeddings are had: on the path in time or not at all, off it whenever they come.
+//! Schedules calls of the embedder: in time or not at all on an entry's path, without a limit of its own off it.
 //!
-//! Promises that a question waits no longer than its budget, and not at all for an endpoint that was late or failed time
-//! after time. What comes too late is kept for the next time. Refuses to log anything that was said.
+//! Promises that a question waits no longer than its budget, and not at all for an endpoint that was late or failed
+//! several times in a row. An embedding that comes too late is cached for the next time. No text is ever logged.
 
 use std::{
     sync::{
@@ -43,7 +43,7 @@ pub struct EmbeddingMetrics {
     pub left_alone: u64,
 }
 
-/// Where embeddings are asked for.
+/// Asks for embeddings, within bounds.
 pub(crate) struct EmbeddingScheduler {
     embedder: Arc<dyn Embedder>,
     wait: Duration,
@@ -127,7 +127,7 @@ impl EmbeddingScheduler {
             return None;
         };
         let (desk, text) = (self.clone(), text.to_owned());
-        // It goes on when nobody waits for it any more: the same question may be asked again.
+        // It goes on when the question no longer waits: the same question may be asked again.
         let asked = tokio::spawn(async move {
             let _place = place;
             // That the model refuses the question says nothing of the endpoint.
@@ -243,13 +243,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_in_time_is_had_once() {
+    async fn an_embedding_that_comes_in_time_is_asked_for_once() {
         let (desk, gated, _) = desk(LONG);
         gated.open();
         let first = desk.of_question("anna", "dog?", None).await.unwrap();
         assert_eq!(desk.of_question("anna", "dog?", None).await.unwrap(), first);
         assert_eq!(gated.asked(), 1);
-        // Nobody learns by the time it takes what others have asked.
+        // The time it takes reveals nothing about others' questions.
         assert!(desk.of_question("bob", "dog?", None).await.is_some());
         assert_eq!(gated.asked(), 2);
         let metrics = desk.metrics();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_late_is_left_alone_and_kept_for_the_next_time() {
+    async fn a_late_endpoint_is_left_alone_and_its_vectors_are_kept_for_the_next_time() {
         let (desk, gated, lines) = desk(SHORT);
         for text in ["secret 1", "secret 2", "secret 3", "secret 4", "secret 5"] {
             assert_eq!(desk.of_question("anna", text, None).await, None);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_is_told_and_left_alone() {
+    async fn a_failing_endpoint_is_logged_and_left_alone() {
         let (desk, gated, lines) = desk(LONG);
         gated.open();
         gated.fails.store(true, Ordering::Relaxed);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_little_time_says_nothing_of_the_endpoint() {
+    async fn a_question_with_little_time_does_not_count_against_the_endpoint() {
         let (desk, gated, lines) = desk(LONG);
         for number in 0..10 {
             assert_eq!(desk.of_question("anna", &number.to_string(), Some(SHORT)).await, None);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_so_many_are_asked_for_at_a_time() {
+    async fn questions_that_are_embedded_at_a_time_are_bounded() {
         let (desk, gated, _) = desk(LONG);
         let all = (0..100).map(|number| {
             let desk = desk.clone();

@@ -1,6 +1,9 @@
-//! References to files, and what they refer to: what a window says of a file is for whoever asks the model to fetch.
+//! Resolves references to files in the messages that a question gets, so that the model's caller can fetch them.
 
-use std::fmt::{self, Debug};
+use std::{
+    fmt::{self, Debug},
+    ops::Range,
+};
 
 use async_trait::async_trait;
 use keepline_json as json;
@@ -8,8 +11,6 @@ use serde_json::{Map, Value};
 
 use crate::logging::{LogLevel, RateLimitedLog};
 
-/// The member with the messages that a question gets.
-const MESSAGES: &str = "memory_messages";
 /// What begins a reference among the parts of a message.
 const MARK: &str = "{\"type\":\"file\"";
 
@@ -19,7 +20,7 @@ pub trait FileResolver: Debug + Send + Sync {
     /// What there is to know of a file. `file` is the reference, as its message's metadata had it: any JSON.
     ///
     /// Called on a question's path, once for each file in its window, one after the other: the question waits. A URL that
-    /// is signed anew each time makes each prompt begin differently, which providers' caches don't like.
+    /// is signed again each time makes each prompt begin differently, which defeats providers' caches.
     ///
     /// # Errors
     /// For people: why not. The reference is left out then, with a warning.
@@ -29,7 +30,7 @@ pub trait FileResolver: Debug + Send + Sync {
 /// Where a file is, and what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedFile {
-    /// Where the model, or whoever asks it, gets it.
+    /// Where the model, or its caller, gets it.
     pub url: String,
     /// Its media type, as `image/png`.
     pub mime_type: String,
@@ -53,18 +54,18 @@ impl ResolvedFile {
     }
 }
 
-/// Metadata whose messages say where their files are. None: they have none.
-pub(crate) async fn resolved(metadata: &str, resolver: &dyn FileResolver, log: &RateLimitedLog) -> Option<String> {
-    if !metadata.contains(MARK) {
+/// Metadata with the files of its messages resolved; `messages` is where their array is. None: there are no files.
+pub(crate) async fn resolved(
+    metadata: &str,
+    messages: Range<usize>,
+    resolver: &dyn FileResolver,
+    log: &RateLimitedLog,
+) -> Option<String> {
+    let Range { start: begin, end } = messages;
+    let raw = metadata.get(begin..end)?;
+    if !raw.contains(MARK) {
         return None;
     }
-    let mut found = None;
-    json::members(metadata, |key, raw| {
-        if json::key_is(key, MESSAGES) {
-            found = Some(raw);
-        }
-    })?;
-    let raw = found?;
     let mut messages: Vec<Value> = serde_json::from_str(&json::mended(raw)?).ok()?;
     for message in &mut messages {
         let Some(parts) = message.get_mut("content").and_then(Value::as_array_mut) else { continue };
@@ -72,10 +73,8 @@ pub(crate) async fn resolved(metadata: &str, resolver: &dyn FileResolver, log: &
             parts.extend(resolved_part(part, resolver, log).await);
         }
     }
-    // Where it stands: the same text may stand elsewhere, too.
-    let begins = raw.as_ptr().addr().checked_sub(metadata.as_ptr().addr())?;
-    let (before, rest) = metadata.split_at_checked(begins)?;
-    Some([before, &Value::Array(messages).to_string(), rest.strip_prefix(raw)?].concat())
+    let (before, after) = (metadata.get(..begin)?, metadata.get(end..)?);
+    Some([before, &Value::Array(messages).to_string(), after].concat())
 }
 
 async fn resolved_part(mut part: Value, resolver: &dyn FileResolver, log: &RateLimitedLog) -> Option<Value> {

@@ -1,4 +1,4 @@
-//! What was attached to a question, for whoever would rather not read it out of the metadata.
+//! Reads the memory that was attached to a question's metadata.
 
 use serde_json::{Map, Value};
 

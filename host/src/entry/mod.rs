@@ -1,4 +1,4 @@
-//! Entries, what becomes of them, and what can go wrong.
+//! Entries, their outcomes, and their errors.
 
 pub(crate) mod files;
 pub(crate) mod memory;
@@ -28,7 +28,7 @@ pub struct Answer<'a> {
     pub message_id: Option<&'a str>,
     /// The question's text. None: that of the pipe's question.
     pub question_text: Option<&'a str>,
-    /// What tools did, in the order of events; after what [`Pipe::tool`](crate::Pipe::tool) was told.
+    /// What tools did, in the order of events; after what was passed to [`Pipe::tool`](crate::Pipe::tool).
     pub activity: &'a [ToolActivity],
     /// Whether it has come to its end.
     pub status: AnswerStatus,
@@ -103,8 +103,8 @@ impl ToolActivity {
         self.output.is_some() || self.error.is_some()
     }
 
-    /// Whether it is a result that names its tool, without arguments: that of a tool that takes none, if nobody has told
-    /// of its call.
+    /// Whether it is a result that names its tool, without arguments: that of a tool that takes none, if its call is
+    /// unknown.
     pub(crate) fn lacks_call(&self) -> bool {
         self.arguments.is_none() && !self.name.is_empty() && self.is_ended()
     }

@@ -1,4 +1,4 @@
-//! One step of a task: where the task stands after it.
+//! The outcome of one step of a task.
 
 use crate::{
     contract::{

@@ -1,7 +1,7 @@
-//! Counting tokens as a model does.
+//! Counts tokens with an embedder's counter, within bounds.
 //!
-//! Promises that a text costs its entry no more than a part of its time, and the host nothing: it is counted in short
-//! pieces, and what is too long, takes too long or panics is left to the estimate.
+//! Promises that counting takes no more than a part of its entry's time and never blocks the host: texts are counted in
+//! short pieces, and tokens are estimated for a text that is too long, takes too long or makes the counter panic.
 
 use std::{fmt::Debug, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What has become of entries.
+//! Counts how entries and memories ended.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use crate::{
     store::Histogram,
 };
 
-/// Why answers were skipped: [`Counters::skipped`] by reason, as the filter told it.
+/// Why answers were skipped: [`Counters::skipped`] by reason, as the filter gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkipCounters {
@@ -45,7 +45,7 @@ pub(crate) struct SkipTally {
 }
 
 impl SkipTally {
-    /// One more that was skipped. Whatever a plugin tells, there are no more reasons than these.
+    /// Counts a skipped answer. Unknown reasons count as other, so a plugin can't add reasons.
     fn count(&self, problem: Option<&Problem>) {
         let code = problem.map(|problem| problem.code.to_string()).unwrap_or_default();
         let known = REASONS.into_iter().position(|reason| reason == code);
@@ -179,7 +179,7 @@ counters! {
     passed: Passed;
     /// A malformed session id.
     ignored: Ignored;
-    /// A session of somebody else's.
+    /// A session of another user.
     foreign: Foreign;
     /// Kept from being enriched or stored by a limit.
     limited: Limited;

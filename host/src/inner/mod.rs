@@ -1,4 +1,4 @@
-//! What a Keepline, its pipes and its sessions share, and how each of them calls an instance.
+//! The state that a Keepline, its pipes and its sessions share, and how they call an instance.
 
 pub(crate) mod counters;
 
@@ -14,6 +14,7 @@ use crate::{
     embedding::EmbeddingScheduler,
     entry::{
         files::{FileResolver, resolved},
+        metadata::Attached,
         tokens::{TokenCounter, counted},
     },
     logging::LogLevel,
@@ -44,7 +45,7 @@ impl Inner {
         deadline.map_or_else(|| CallDeadline::within(now, self.entry_timeout), CallDeadline::by)
     }
 
-    /// How many tokens a text is, for this model if one is set, if anybody counts them, they are wanted, and there is time:
+    /// The number of a text's tokens, for this model if one is set, if there is a counter, the filter wants turns and there is time:
     /// counting takes no more than half of what is left.
     pub(crate) async fn count_tokens(&self, model: Option<&str>, text: &str, due: CallDeadline) -> Option<u32> {
         let counter = self.counter()?;
@@ -60,17 +61,10 @@ impl Inner {
         }
     }
 
-    /// The model that is set for a question's session, or for itself, as it is told by what the question gets. Nobody
-    /// needs it if nobody counts.
-    pub(crate) fn model(&self, metadata: Option<&str>) -> Option<String> {
+    /// The model that is set for a question's session or for the question itself, if tokens are counted.
+    pub(crate) fn model(&self, metadata: Option<&str>, attached: &Attached) -> Option<String> {
         self.counter()?;
-        let mut model = None;
-        json::members(metadata?, |key, raw| {
-            if json::key_is(key, "memory_model") {
-                model = json::string(raw).map(Into::into);
-            }
-        })?;
-        model
+        json::string(metadata?.get(attached.model.clone()?)?).map(Into::into)
     }
 
     pub(crate) fn counts_tokens(&self) -> bool {
@@ -91,12 +85,19 @@ impl Inner {
         desk.of_question(owner.user.as_ref().unwrap_or(session), &json::spoken(text), due.deadline.left()).await
     }
 
-    /// What a question gets, with what its files are. When that takes too long, as it is.
-    pub(crate) async fn with_files(&self, metadata: Option<String>, due: CallDeadline) -> Option<String> {
-        let (Some(resolver), Some(told)) = (&self.file_resolver, &metadata) else { return metadata };
+    /// A question's metadata with its files resolved; as it is where that takes too long.
+    pub(crate) async fn with_files(
+        &self,
+        metadata: Option<String>,
+        attached: &Attached,
+        due: CallDeadline,
+    ) -> Option<String> {
+        let (Some(resolver), Some(messages), Some(text)) = (&self.file_resolver, &attached.messages, &metadata) else {
+            return metadata;
+        };
         let log = &self.pool.services().log;
         let left = due.deadline.left().unwrap_or(self.entry_timeout);
-        match tokio::time::timeout(left, resolved(told, &**resolver, log)).await {
+        match tokio::time::timeout(left, resolved(text, messages.clone(), &**resolver, log)).await {
             Ok(resolved) => resolved.or(metadata),
             Err(_) => {
                 log.report(

@@ -1,4 +1,4 @@
-//! What is worth watching: counters, latencies and gauges, read at one moment.
+//! Metrics: counters, latencies and gauges, read at one moment.
 
 use crate::{
     embedding::EmbeddingMetrics,

@@ -1,4 +1,4 @@
-//! The whole: a plugin, a store and a configuration, from which pipes are opened.
+//! The library's centre: a plugin, a store and a configuration, from which pipes are opened.
 
 pub(crate) mod metrics;
 mod store_probe;
@@ -222,7 +222,7 @@ impl Keepline {
         self.inner.pool.services().log.report(level, context, message);
     }
 
-    /// What a plugin says, not in a message of its own.
+    /// Logs a plugin's text as the plugin's.
     pub(crate) fn report_of_plugin(&self, level: LogLevel, context: &str, message: &str) {
         self.inner.pool.services().log.log(level, context, message);
     }
@@ -241,7 +241,7 @@ impl Keepline {
     /// changes. Then new calls are served by the new plugin; those under way finish with the old one, whose
     /// instances are dropped as they come back. No entry fails or loses its memory by that.
     ///
-    /// What the old plugin told a pipe of its question (the turn) is handed to the new one with the answer:
+    /// The turn state that the old plugin returned for a question is passed to the new one with the answer:
     /// one that can't read it has to take it for none, as the bundled filter does.
     ///
     /// # Errors
@@ -270,7 +270,7 @@ impl Keepline {
     /// each of its own.
     ///
     /// # Errors
-    /// When the other store has other capabilities: the plugin was told of the first one's.
+    /// When the other store has other capabilities: the plugin was configured for the first one's.
     pub fn with_store(&self, store: Arc<dyn Store>) -> Result<Self, KeeplineError> {
         if store.capabilities() != self.store.store().capabilities() {
             return Err(KeeplineError::Store("the other store has other capabilities".into()));
@@ -281,7 +281,7 @@ impl Keepline {
 
     /// Looks whether the store can be used, as an entry would find it, by the deadline or else within
     /// [`Options::entry_timeout`]. It is a call of the store as others are: one that the circuit breaker keeps back is
-    /// told as a problem, and one that goes well closes it. Cost: one request to each server; for a store in this
+    /// reported as a problem, and one that succeeds closes it. Cost: one request to each server; for a store in this
     /// process none.
     pub async fn health(&self, by: Option<Deadline>) -> Health {
         self.store.check(by.unwrap_or_else(|| Deadline::after(self.inner.entry_timeout))).await

@@ -1,6 +1,6 @@
-//! A look at a store that nobody uses: so that a circuit breaker closes, and an outage is known, without an entry.
+//! Probes an idle store, so that a circuit breaker closes and an outage is known without an entry.
 //!
-//! It keeps nothing alive: when the last Keepline over the store is gone, it ends.
+//! It keeps nothing alive: it ends with the last Keepline over the store.
 
 use std::{
     sync::{Arc, Weak},
@@ -14,7 +14,7 @@ use crate::{
     store::{Deadline, Guard},
 };
 
-/// Looks at the store whenever nobody has asked for anything for an interval, and logs when it goes and comes back.
+/// Checks the store whenever it was idle for an interval, and logs when it fails and when it is back.
 pub(crate) async fn run(store: Weak<Guard>, log: Arc<RateLimitedLog>, interval: Duration, limit: Duration) {
     let (mut is_good, mut asked) = (true, 0);
     loop {

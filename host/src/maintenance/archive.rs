@@ -1,4 +1,4 @@
-//! Where conversations are kept before parts of them are removed.
+//! The trait of archives: they keep conversations before retention removes parts of them.
 
 use std::fmt::Debug;
 

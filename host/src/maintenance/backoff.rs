@@ -1,7 +1,7 @@
-//! Tasks that wait because the model has failed them more than once in a row.
+//! Delays tasks that the model has failed more than once in a row.
 //!
-//! Promises that a task is tried again with the next answer after its first failure, and then in growing intervals, up to an
-//! hour. Refuses to remember more than so many: others are tried with each answer.
+//! A task is tried again with the next answer after its first failure, and then at growing intervals of up to an hour.
+//! The number of tasks that are remembered is bounded; others are tried with each answer.
 
 use std::{
     collections::HashMap,

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::entry::Problem;
 
-/// What became of a task.
+/// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done, or was no longer due.
     Done,
-    /// Somebody else is at work on it, or has done it.
+    /// Another process is at work on it, or has done it.
     Taken,
     /// The session is gone.
     Ended,
@@ -17,13 +17,13 @@ pub enum Outcome {
     Failed(Problem),
 }
 
-/// What has become of the tasks of one kind.
+/// How the tasks of one kind ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskCounters {
     /// Done, or found to be no longer due.
     pub done: u64,
-    /// Somebody else was at work on it, or had done it.
+    /// Another process was at work on it, or had done it.
     pub taken: u64,
     /// The session was gone.
     pub ended: u64,
@@ -31,7 +31,7 @@ pub struct TaskCounters {
     pub failed: u64,
 }
 
-/// What has become of deferred work.
+/// How deferred tasks ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MaintenanceCounters {

@@ -1,6 +1,6 @@
 //! Deferred work: tasks that replies name, such as the summary of a long conversation.
 //!
-//! The component never waits for a model. It says what it needs; whoever runs the task gets it in their own time, and
+//! The component never waits for a model. It says what it needs; the program that runs the task gets it in its own time, and
 //! calls again with the results. To abandon a task at any point leaves everything as it was.
 //!
 //! [`Maintenance`] does all that, in the background or inline, with a [`Model`] of yours or [`NoModel`]. A host that

@@ -1,4 +1,4 @@
-//! Models: what a host has done for its plugin, because the plugin can't.
+//! The trait of language models, which complete prompts for the plugin.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! How deferred work is done.
+//! Options of deferred work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ pub struct MaintenanceOptions {
     /// How long the model may take for one completion, or the embedder for one call, whatever it does to get it. Default 60 s. The lease of a step is
     /// that long and a little longer: who is killed keeps others from its session's task until it has run out.
     pub model_timeout: Duration,
-    /// Who keeps what is about to be removed because a transcript is too long. Default: nobody.
+    /// Keeps copies of what is about to be removed because a transcript is too long. Default: none are kept.
     pub archive: Option<Arc<dyn Archive>>,
 }
 

@@ -1,14 +1,14 @@
-//! Tasks that wait to be done in the background.
+//! Queues tasks for the background.
 //!
-//! Promises that those of one subject and name are done in the order in which they came, and that each is there once, as
-//! it was named last. Refuses more than so many, those at work among them.
+//! Promises that tasks of one subject and name are done in order, and that each is queued once, as it was last named.
+//! The number of tasks that are queued or at work is bounded.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Task;
 
-/// The bundled filter's task for a user: a session was used. Its state begins with the session, which is told of by this
-/// task alone: that of another session does not stand for it.
+/// The bundled filter's task for a user: a session was used. Its state begins with the session, which only this
+/// task names: one of another session does not replace it.
 const ACTIVITY: &str = "activity";
 
 /// Subject and name.
@@ -16,7 +16,7 @@ pub(super) type Key = (String, String);
 
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Of each key that somebody works for, perhaps on the last one: then none waits.
+    /// Per key with a worker. Empty: the worker is at its last task.
     waiting: HashMap<Key, VecDeque<Task>>,
     /// Tasks that wait or are at work.
     count: usize,
@@ -24,7 +24,7 @@ pub(super) struct Queue {
 
 /// What became of a task that was handed in.
 pub(super) enum Added {
-    /// It waits, and somebody has to work for its key.
+    /// It waits, and its key needs a worker.
     First(Key),
     /// It waits behind others, or in the place of an older one.
     Waits,
@@ -72,7 +72,7 @@ impl Queue {
         waits
     }
 
-    /// Nobody works for them any more. How many are given up, with the one at work if there is one.
+    /// Drops the tasks of a key that has lost its worker. Returns how many, with the one at work if there is one.
     pub fn give_up(&mut self, key: &Key, is_at_work: bool) -> usize {
         let waiting = self.waiting.remove(key).map_or(0, |waiting| waiting.len());
         let left = waiting.saturating_add(usize::from(is_at_work));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_uses_each_session_s_last_one_is_there_in_their_order() {
+    fn the_last_use_of_each_session_is_queued_in_order() {
         let mut queue = Queue::default();
         for state in ["a 1 10", "b 1 20", "a 1 30", "", "c 1 40"] {
             assert!(!matches!(queue.add(task("activity", state), 4), Added::Full));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_while_another_is_at_work_waits_behind_it_and_both_are_given_up() {
+    fn a_task_behind_one_at_work_waits_and_both_are_given_up() {
         let mut queue = Queue::default();
         queue.add(task("title", "1"), 2);
         assert!(queue.next(&key("title")).is_some());

@@ -1,9 +1,9 @@
-//! The runner: does tasks in the background, or inline.
+//! Runs tasks in the background, or inline.
 //!
-//! Promises that tasks of one subject are done one after the other, here and, by the lease that each step holds in the
-//! store, among processes; that no more than so many are accepted and at work; and that one that fails, hangs or is
-//! abandoned leaves everything as it was. Refuses to keep anything by itself: what is dropped is due again at the next
-//! answer of its session.
+//! Promises that tasks of one subject are done one after another, in this process and, by the lease that each step
+//! holds in the store, among processes; that the numbers of accepted and of running tasks are bounded; and that a task
+//! which fails, hangs or is abandoned leaves everything as it was. Nothing is persisted: a dropped task is due again at
+//! the next answer of its session.
 
 use std::{
     collections::HashMap,
@@ -82,7 +82,7 @@ struct State {
     tasks: JoinSet<()>,
     queue: Queue,
     backoff: Backoff,
-    /// Of each subject that somebody is at work on, or waits for.
+    /// Per subject with a task at work or waiting.
     gates: HashMap<String, Weak<Gate<()>>>,
 }
 
@@ -134,7 +134,7 @@ impl Maintenance {
             state.queue.len()
         };
         self.inner.all_over().await;
-        // Those that nobody has begun to work for.
+        // Those that no worker has begun.
         let left = mem::take(&mut self.inner.state.lock().queue);
         self.inner.tally.count_abandoned(left.len());
         abandoned
@@ -191,7 +191,7 @@ struct Subject<'a> {
 impl Drop for Subject<'_> {
     fn drop(&mut self) {
         let mut state = self.inner.state.lock();
-        // This one, and nobody else.
+        // This one only.
         if Arc::strong_count(&self.gate) == 1 {
             state.gates.remove(&self.name);
         }
@@ -238,7 +238,7 @@ impl Inner {
         state.tasks.spawn_on(work, &self.runtime);
     }
 
-    /// Nobody else is at work on the subject, and no more than so many on others.
+    /// Waits for the subject to be free, and for one of the places for tasks at work.
     async fn turn<'a>(&'a self, subject: &'a Subject<'_>) -> (MutexGuard<'a, ()>, Option<SemaphorePermit<'a>>) {
         let gate = subject.gate.lock().await;
         // It is never closed.
@@ -303,7 +303,7 @@ impl Inner {
                 Step::Taken => return Outcome::Taken,
                 Step::Ended => return Outcome::Ended,
                 Step::Again => {
-                    // What is about to be removed is kept, if anybody keeps it.
+                    // Before anything is removed, it is archived if there is an archive.
                     if let Some(archive) = archive.take()
                         && let Err(failed) = self.keep(&**archive, &subject).await
                     {
@@ -329,11 +329,11 @@ impl Inner {
             }
         }
         let problem = problem.unwrap_or_else(|| match is_plugins {
-            true => told(ProblemCode::Other("failed".to_owned()), "it failed".to_owned()),
+            true => problem_of(ProblemCode::Other("failed".to_owned()), "it failed".to_owned()),
             false => over(format!("it was not finished after {MAX_STEPS} steps")),
         });
         let again = "it is tried again after the session's next answer";
-        // The plugin's own words are told as such.
+        // The plugin's own words are logged as such.
         let message = if is_plugins {
             self.keepline.report_of_plugin(LogLevel::Warn, "keepline.maintenance", &problem.to_string());
             format!("deferred task '{name}' of {subject} failed, as the plugin says; {again}")
@@ -344,8 +344,7 @@ impl Inner {
         Outcome::Failed(problem)
     }
 
-    /// Tell the filter that what the step needs is not to be had, so that whoever tries it next need not wait for the
-    /// lease to run out.
+    /// Tells the filter that a need could not be met, so that the next attempt need not wait for the lease to run out.
     async fn leave(&self, job: &mut Job, id: u32, failed: Problem) -> Problem {
         job.results = vec![NeedResult::Failed(FailedResult { id, message: failed.message.clone() })];
         self.keepline.advance(job, None).await;
@@ -356,7 +355,7 @@ impl Inner {
         let limit = self.options.model_timeout;
         let late = |_| format!("it was not archived within {} ms", limit.as_millis());
         let kept = timeout(limit, archive.keep(subject)).await.map_err(late).flatten();
-        kept.map_err(|message| told(ProblemCode::Other("archive".to_owned()), message))
+        kept.map_err(|message| problem_of(ProblemCode::Other("archive".to_owned()), message))
     }
 
     /// All that a step needs, one after the other.
@@ -371,7 +370,7 @@ impl Inner {
                 "there is no room for the {room} bytes of what it needs beside the plugin's instances \
                  (sandbox_pool_memory_bytes)"
             );
-            return Err((id, told(ProblemCode::Busy, message)));
+            return Err((id, problem_of(ProblemCode::Busy, message)));
         }
         let mut results = Vec::with_capacity(needs.len());
         for need in needs {
@@ -399,7 +398,7 @@ impl Inner {
                             return Err((id, of_model(message)));
                         }
                         Ok(Some(text)) => NeedResult::Completion(CompletionResult { id, text }),
-                        Ok(None) => nobody(id, "there is no model"),
+                        Ok(None) => missing(id, "there is no model"),
                         Err(error) => return Err((id, of_model(error.0))),
                     }
                 }
@@ -423,7 +422,7 @@ impl Inner {
                         |_| ModelError(format!("the embedding model has not answered within {} ms", limit.as_millis()));
                     match timeout(limit, self.keepline.embed(&texts)).await.map_err(late).flatten() {
                         Ok(Some(vectors)) => NeedResult::Vectors(VectorsResult { id, vectors }),
-                        Ok(None) => nobody(id, "there is no embedding model"),
+                        Ok(None) => missing(id, "there is no embedding model"),
                         Err(error) => return Err((id, of_model(error.0))),
                     }
                 }
@@ -465,19 +464,19 @@ fn room_of(need: &Need) -> usize {
     }
 }
 
-fn nobody(id: u32, message: &str) -> NeedResult {
+fn missing(id: u32, message: &str) -> NeedResult {
     NeedResult::Missing(MissingResult { id, message: message.to_owned() })
 }
 
 fn of_model(message: String) -> Problem {
-    told(ProblemCode::Other(MODEL.to_owned()), message)
+    problem_of(ProblemCode::Other(MODEL.to_owned()), message)
 }
 
 fn over(message: String) -> Problem {
-    told(ProblemCode::Limit, message)
+    problem_of(ProblemCode::Limit, message)
 }
 
-fn told(code: ProblemCode, mut message: String) -> Problem {
+fn problem_of(code: ProblemCode, mut message: String) -> Problem {
     make_printable(&mut message, MAX_MESSAGE);
     Problem { code, message }
 }

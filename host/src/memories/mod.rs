@@ -20,8 +20,8 @@
 //!     json!({"role": "user", "content": "My dog is called Bruno."}),
 //!     json!({"role": "assistant", "content": "A fine name."}),
 //! ];
-//! let told = Remember { user: "anna", session: Some("chat-1"), messages: &messages, ..Remember::default() };
-//! let remembered = keepline.remember(told, None).await;
+//! let memory = Remember { user: "anna", session: Some("chat-1"), messages: &messages, ..Remember::default() };
+//! let remembered = keepline.remember(memory, None).await;
 //! assert!(matches!(remembered.outcome, RememberOutcome::Stored { .. }));
 //! // Then, as after any answer: maintenance.submit(remembered.due);
 //!

@@ -1,7 +1,7 @@
 //! The newest exchange in a list of chat messages.
 //!
 //! Promises that it is the newest one, whatever tools did between its question and its answer. An older one is taken only
-//! if nobody has begun to answer what was asked after it. Refuses to guess what a row of an unknown role is: it is passed
+//! if no answer to a later question has begun. Refuses to guess what a row of an unknown role is: it is passed
 //! over.
 
 use keepline_json::push_base32;
@@ -168,9 +168,9 @@ mod tests {
             (&[("user", "q"), ("calls", "wait"), ("function", "t"), ("assistant", "a")], pair("q", "a")),
             (&[("user", "q"), ("system", "s"), ("assistant", "a"), ("assistant", "b")], pair("q", "b")),
             (&[("user", "q"), ("user", "r"), ("assistant", "a")], pair("r", "a")),
-            // Nobody has begun to answer: what was before is the newest.
+            // No answer has begun: the pair before is the newest.
             (&[("user", "q")], pair("old", "older")),
-            // Somebody has.
+            // An answer has begun.
             (&[("user", "q"), ("calls", ""), ("tool", "t")], Err(MemorySkip::NoPair)),
             (&[("user", "q"), ("assistant", "wait"), ("tool", "t")], Err(MemorySkip::NoPair)),
             (&[("user", "q"), ("assistant", " \n")], Err(MemorySkip::Empty)),

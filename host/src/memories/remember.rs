@@ -18,7 +18,7 @@ use crate::{
     store::Deadline,
 };
 
-/// A longer id names nobody.
+/// A longer id names no user.
 const USER_MAX: usize = 1024;
 /// If the caller names no source.
 const SOURCE: &str = r#""source":"chat","#;
@@ -29,7 +29,7 @@ const ADDED: &str = r#""auto_generated":true,"storage_version":"v1"}"#;
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
 pub struct Remember<'a> {
-    /// The user's id, 1 to 1,024 bytes. Empty: nobody is known, and nothing is stored.
+    /// The user's id, 1 to 1,024 bytes. Empty: no user is known, and nothing is stored.
     pub user: &'a str,
     /// The conversation's session. None, or an empty text: the memory goes to a session of the user's own, if recall's
     /// scope is the user.
@@ -97,14 +97,14 @@ impl RememberOutcome {
 #[allow(clippy::multiple_inherent_impl, reason = "memories are built on a Keepline, which knows nothing of them")]
 impl Keepline {
     /// Stores the newest exchange of a conversation as a memory of a user, by the deadline or else within
-    /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is told with the reason and counted;
+    /// [`Options::entry_timeout`](crate::Options::entry_timeout). What is not stored is returned with its reason and counted;
     /// there is no error. Cost: that of an answer; with a session's first memory some more transactions.
-    pub async fn remember(&self, mut told: Remember<'_>, by: Option<Deadline>) -> Remembered {
+    pub async fn remember(&self, mut wanted: Remember<'_>, by: Option<Deadline>) -> Remembered {
         // As in an entry's metadata, an empty id names no session.
-        told.session = told.session.filter(|session| !session.is_empty());
+        wanted.session = wanted.session.filter(|session| !session.is_empty());
         let mut due = Vec::new();
-        let outcome = match self.exchange(&told) {
-            Ok((pair, session)) => self.store_pair(&told, &pair, session, by, &mut due).await,
+        let outcome = match self.exchange(&wanted) {
+            Ok((pair, session)) => self.store_pair(&wanted, &pair, session, by, &mut due).await,
             Err(skip) => RememberOutcome::Skipped(skip),
         };
         match &outcome {
@@ -121,30 +121,31 @@ impl Keepline {
     }
 
     /// What is to be stored, and where.
-    fn exchange(&self, told: &Remember<'_>) -> Result<(Pair, String), MemorySkip> {
-        if !(1..=USER_MAX).contains(&told.user.len()) {
+    fn exchange(&self, wanted: &Remember<'_>) -> Result<(Pair, String), MemorySkip> {
+        if !(1..=USER_MAX).contains(&wanted.user.len()) {
             return Err(MemorySkip::NoUser);
         }
-        let pair = Pair::newest(told.messages)?;
+        let pair = Pair::newest(wanted.messages)?;
         let scope = Scope::of(self).ok_or(MemorySkip::NoConversations)?;
-        match told.session {
+        match wanted.session {
             Some(session) => Ok((pair, session.to_owned())),
-            None if scope == Scope::User => Ok((pair, own_session(told.user))),
+            None if scope == Scope::User => Ok((pair, own_session(wanted.user))),
             None => Err(MemorySkip::NoSession),
         }
     }
 
     async fn store_pair(
         &self,
-        told: &Remember<'_>,
+        wanted: &Remember<'_>,
         pair: &Pair,
         session: String,
         by: Option<Deadline>,
         due: &mut Vec<Task>,
     ) -> RememberOutcome {
-        let message_id = told.message_id.filter(|id| !id.is_empty()).map_or_else(|| pair.id(), str::to_owned);
-        let metadata = json!({"session_id": session, "user_id": told.user, "memory_mode": "conversation"}).to_string();
-        let Some(stored_metadata) = stored_metadata(told.metadata) else {
+        let message_id = wanted.message_id.filter(|id| !id.is_empty()).map_or_else(|| pair.id(), str::to_owned);
+        let metadata =
+            json!({"session_id": session, "user_id": wanted.user, "memory_mode": "conversation"}).to_string();
+        let Some(stored_metadata) = stored_metadata(wanted.metadata) else {
             let message = "the metadata is not a JSON object".into();
             return RememberOutcome::Failed(Problem { code: ProblemCode::Other("invalid".into()), message });
         };
@@ -196,8 +197,8 @@ impl Scope {
     }
 }
 
-/// The session of a user's memories that belong to no other. A hash, so that no two users share one, and nobody else's
-/// session has this name by chance; who takes the name on purpose has a session that is not the user's.
+/// The session of a user's memories that belong to no other. A hash, so that no two users share one, and no other
+/// session has this name by chance; one that takes the name on purpose does not belong to the user.
 fn own_session(user: &str) -> String {
     let mut hash = Sha256::new();
     hash.update("keepline memories of user\0");
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_stored_is_told_with_its_reason() {
+    async fn a_memory_that_is_not_stored_is_returned_with_its_reason() {
         let keepline = keepline(r#"{"conversation": true, "min_message_length": 3}"#).await;
         keepline.pipe().answer("Fine.", r#"{"session_id": "bens", "user_id": "ben"}"#).await.unwrap();
         let said = messages("Where?", "In Bonn.");
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_store_fails_nobody() {
+    async fn a_failed_store_is_an_outcome_and_not_an_error() {
         let keepline = keepline(r#"{"conversation": true}"#).await;
         keepline.shutdown(std::time::Duration::ZERO).await;
         let said = messages("Where?", "In Bonn.");
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_that_are_none_are_not_stored() {
+    fn metadata_that_is_not_an_object_is_not_stored() {
         assert_eq!(stored_metadata(" ").unwrap(), stored_metadata("{}").unwrap());
         for given in ["[]", "{", "{\"a\":NaN}", "{} x", "1"] {
             assert_eq!(stored_metadata(given), None, "{given}");

@@ -10,7 +10,7 @@ use crate::entry::Problem;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemorySkip {
-    /// Nobody is known, or by an id of more than 1,024 bytes.
+    /// No user is known, or the id has more than 1,024 bytes.
     NoUser,
     /// Less than two messages.
     TooFewMessages,

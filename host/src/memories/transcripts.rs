@@ -63,7 +63,7 @@ impl Message {
 pub(super) struct Transcripts<'a> {
     sessions: &'a mut Sessions,
     user: &'a Listed,
-    /// A session of nobody's that may be read: the one that was named.
+    /// The session without an owner that may be read: the named one.
     named: Option<&'a str>,
     read: Vec<Read>,
 }
@@ -81,7 +81,7 @@ struct Read {
 enum From {
     /// It is on the user's list.
     List(Arc<Listed>),
-    /// Whoever asks has named it.
+    /// The caller has named it.
     Name,
 }
 
@@ -152,7 +152,7 @@ impl<'a> Transcripts<'a> {
         Ok(Some((found.turn.clone(), position, memory)))
     }
 
-    /// The session's title, if the session may be read: it is on the user's list, or nobody's and named.
+    /// The session's title, if the session may be read: it is on the user's list, or has no owner and was named.
     async fn title_if_allowed(&mut self, session: &str) -> Result<Option<(Option<String>, From)>, SessionError> {
         if let Some(listed) = alone_if_listed(self.sessions, self.user, session).await? {
             return match self.sessions.describe_of(&listed, session).await {

@@ -1,5 +1,4 @@
-//! The bundled filter's options of conversations, with their types. The filter itself checks them, and knows their
-//! defaults.
+//! Typed options of the bundled filter for conversations. The filter itself checks them and has the defaults.
 
 use serde_json::{Map, Value};
 
@@ -98,8 +97,8 @@ impl From<RecallSource> for Value {
 
 macro_rules! conversation_options {
     ($( $(#[doc = $about:literal])+ $name:ident: $type:ty; )+) => {
-        /// How conversations are kept, for [`FilterOptions::conversation`](crate::FilterOptions::conversation). What is
-        /// none has the filter's default.
+        /// How conversations are kept, for [`FilterOptions::conversation`](crate::FilterOptions::conversation). `None`
+        /// means the filter's default.
         #[derive(Clone, Debug, Default, PartialEq)]
         #[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
         pub struct ConversationOptions {
@@ -213,7 +212,7 @@ mod tests {
     use crate::{FilterOptions, Keepline, Options, Plugin, Sandbox, store::MemoryStore};
 
     #[test]
-    fn what_is_given_is_written_with_the_switch() {
+    fn given_options_are_written_with_the_switch_that_turns_conversations_on() {
         let options = ConversationOptions {
             max_context_tokens: Some(4000),
             window_form: Some(WindowForm::Text),
@@ -239,7 +238,7 @@ mod tests {
         let filter = FilterOptions { conversation, ..FilterOptions::default() }.into();
         let options = Options { filter, ..Options::default() };
         let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();
-        let told: Map<String, Value> = serde_json::from_str(&keepline.filter_options()).unwrap();
+        let effective: Map<String, Value> = serde_json::from_str(&keepline.filter_options()).unwrap();
         let others = [
             "session_ttl_hours",
             "session_ttl_mode",
@@ -252,7 +251,8 @@ mod tests {
             "max_keys",
             "conversation",
         ];
-        let told: BTreeSet<&str> = told.keys().map(String::as_str).filter(|name| !others.contains(name)).collect();
-        assert_eq!(told, ConversationOptions::NAMES.iter().copied().collect());
+        let names: BTreeSet<&str> =
+            effective.keys().map(String::as_str).filter(|name| !others.contains(name)).collect();
+        assert_eq!(names, ConversationOptions::NAMES.iter().copied().collect());
     }
 }

@@ -1,4 +1,4 @@
-//! The bundled filter's options, with their types. The filter itself checks them, and knows their defaults.
+//! Typed options of the bundled filter. The filter itself checks them and has the defaults.
 
 use serde_json::{Map, Value};
 
@@ -24,8 +24,8 @@ pub enum UnboundContext {
 }
 
 /// Options of the bundled filter, for [`Options::filter`](crate::Options::filter):
-/// `options.filter = FilterOptions { max_keys: Some(50), ..FilterOptions::default() }.into()`. What is none has the
-/// filter's default. Another plugin may have others: its options are written as JSON.
+/// `options.filter = FilterOptions { max_keys: Some(50), ..FilterOptions::default() }.into()`. `None` means
+/// the filter's default. Another plugin may have others: its options are written as JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(clippy::exhaustive_structs, reason = "made field by field, with the default for the rest")]
 pub struct FilterOptions {

@@ -1,4 +1,4 @@
-//! How a Keepline behaves.
+//! Options of a Keepline: limits, time-outs, and the services that an embedder brings.
 
 pub(crate) mod conversation;
 pub(crate) mod filter;
@@ -57,7 +57,7 @@ pub struct Options {
     /// Whether a Keepline can be made only if the store can be used then. Without it, the store is not asked for anything
     /// before the first entry. Default false: the memory is never the reason that nothing goes on.
     pub require_store: bool,
-    /// How long nobody asks the store for anything before it is looked at ([`Keepline::health`](crate::Keepline::health)):
+    /// How long the store must be idle before it is probed ([`Keepline::health`](crate::Keepline::health)):
     /// so a circuit breaker closes without an entry, and an outage is logged before one meets it. A task of tokio's does
     /// it, for the store that the Keepline was made with. Default none: it is not looked at.
     pub probe_interval: Option<Duration>,

@@ -13,7 +13,7 @@ pub use crate::entry::{
 };
 use crate::{
     contract::filter::{AnswerReply, QuestionReply},
-    entry::metadata::Metadata,
+    entry::metadata::{Attached, Metadata},
     inner::Inner,
     logging::LogLevel,
     options::OnStoreError,
@@ -127,7 +127,7 @@ impl Pipe {
         let owner = turn.owner();
         let most_added = self.inner.pool.most_attached();
         if self.inner.pool.wants_turns() {
-            // Also of a question that fails: its answer is none the less one to it.
+            // For a failed question, too: its answer still answers it.
             turn.edit(|content| {
                 content.staged.question_text = Some(question.text.to_owned());
                 content.staged.question_tokens = question.tokens;
@@ -144,22 +144,27 @@ impl Pipe {
             let scope = if reads_only { Scope::Look(owner.clone()) } else { Scope::Entry(owner.clone()) };
             let scope = scope.by_id(ids);
             let called = instance.question(writer, due, scope, question).await?;
-            if let Some(returned) = &called.0.metadata {
-                metadata.accept(returned, most_added)?;
-            }
-            Ok(called)
+            let (reply, writer) = called;
+            let attached = match &reply.metadata {
+                Some(returned) => metadata.accept(returned, most_added)?,
+                None => Attached::default(),
+            };
+            Ok(((reply, attached), writer))
         };
         let called = self.inner.call(&self.store, &mut self.writer, due, call).await;
         self.inner.tally.questions.record(began.elapsed());
-        let may_wait =
-            self.inner.pool.wants_turns() && called.as_ref().is_ok_and(|reply| tool_calls::may_wait(&question, reply));
         match called {
-            Ok(QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem }) => {
-                let model = self.inner.model(metadata.as_deref());
+            Ok((reply, places)) => {
+                let names_message = metadata.names_message || question.message_id.is_some();
+                let may_wait = self.inner.pool.wants_turns()
+                    && names_message
+                    && tool_calls::may_wait(&reply, &places, metadata.has_switches);
+                let QuestionReply { metadata, turn: state, effect, attached, due: tasks, problem } = reply;
+                let model = self.inner.model(metadata.as_deref(), &places);
                 turn.edit(|content| {
                     (content.state, content.may_wait, content.staged.model) = (state, may_wait, model);
                 });
-                let metadata = self.inner.with_files(metadata, due).await;
+                let metadata = self.inner.with_files(metadata, &places, due).await;
                 let problem = problem.map(Problem::from);
                 self.conclude(Passed { metadata, effect, attached, has_vector, due: tasks, problem })
             }
@@ -171,7 +176,7 @@ impl Pipe {
     /// is forgotten at once. A result goes to the turn that has its call, if exactly one of those that are open has; if
     /// several have, it is left out and reported. Calls and results belong together by their `call_id`, in the order in
     /// which they come; one that is handed in again as it was is taken once. A result that has a name and no arguments, of
-    /// a call that nobody has told of, is taken as both: the call of a tool that takes no arguments. No more than
+    /// an unknown call, is taken as both: the call of a tool that takes no arguments. No more than
     /// [`Options::max_entry_bytes`](crate::Options::max_entry_bytes) is kept for one answer, and nothing beyond the next
     /// question of the same transcript.
     pub fn tool(&mut self, activity: ToolActivity) {
@@ -239,7 +244,8 @@ impl Pipe {
         by: Option<Deadline>,
     ) -> Result<Passed, EntryError> {
         let metadata = Metadata::read(answer.metadata);
-        self.pass_answer(turn, answer, metadata, metadata.owner(), by).await
+        let owner = metadata.owner();
+        self.pass_answer(turn, answer, metadata, owner, by).await
     }
 
     async fn pass_answer(
@@ -285,7 +291,7 @@ impl Pipe {
         drop(parts);
         self.inner.tally.answers.record(began.elapsed());
         match called {
-            // Whatever the filter takes for an answer's metadata: they are none of its business.
+            // Metadata that a filter returns for an answer is ignored.
             Ok(AnswerReply { metadata: _, effect, due, problem }) => {
                 let problem = problem.map(Problem::from);
                 if takes_turn(effect, problem.as_ref()) {
@@ -301,7 +307,7 @@ impl Pipe {
         }
     }
 
-    /// An answer that would make its session anybody's.
+    /// Refuses an answer that would leave its session without its owner.
     fn lost_owner(&self) -> Passed {
         let message =
             "the answer names no user, and the turn that knew its session's user may have been dropped; it is \

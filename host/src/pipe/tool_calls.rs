@@ -1,31 +1,18 @@
-//! Calls of tools whose results are still to come: whether a result that comes without its call may be one of theirs.
+//! Tracks tool calls whose results are still to come, to tell whether a result without its call may belong to one of
+//! them.
 
 use std::{borrow::Cow, collections::HashSet};
 
 use keepline_json::{self as json, elements, members};
 
-use super::{Question, ToolActivity};
-use crate::contract::filter::QuestionReply;
+use super::ToolActivity;
+use crate::{contract::filter::QuestionReply, entry::metadata::Attached};
 
-/// Whether a question may go on with a turn that waits for results: it names a message of that turn then, and its window
-/// ends with the calls. Where no window can tell, it may.
-pub(super) fn may_wait(question: &Question<'_>, reply: &QuestionReply) -> bool {
-    let (mut names, mut has_switches) = (question.message_id.is_some(), false);
-    let _ = members(question.metadata, |key, value| match json::string(key).as_deref() {
-        Some("message_id" | "parent_message_id") => names |= value.starts_with('"'),
-        Some("memory") => has_switches = true,
-        _ => {}
-    });
-    if !names {
-        return false;
-    }
-    let mut window = None;
-    let _ = members(reply.metadata.as_deref().unwrap_or_default(), |key, value| {
-        if json::key_is(key, "memory_messages") {
-            window = Some(value);
-        }
-    });
-    match window {
+/// Whether a question that names a message may go on with a turn that waits for results: then its window ends with the
+/// calls. Where no window can tell, it may. Cost: the window is searched; the rest of the reply is not read.
+pub(super) fn may_wait(reply: &QuestionReply, attached: &Attached, has_switches: bool) -> bool {
+    let window = reply.metadata.as_deref().zip(attached.messages.clone());
+    match window.and_then(|(metadata, range)| metadata.get(range)) {
         // Most windows need no closer look. One that is a text does not tell.
         Some(window) => !window.starts_with('[') || (window.contains("\"tool_calls\"") && shows_open_calls(window)),
         None => has_switches || reply.problem.is_some(),

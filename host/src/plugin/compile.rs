@@ -1,8 +1,8 @@
-//! From a component's bytes to machine code, within bounds.
+//! Compiles a component to machine code, within bounds.
 //!
 //! Code comes from the cache, from a compiler process with limits of its own, or from this process. A component is
-//! compiled only after it was found to be within its limits; that it is in the cache under these limits says so, too. The
-//! bundled filter is trusted: it is compiled here, and on all processors.
+//! compiled only once it is known to be within its limits; being in the cache under the same limits proves that, too.
+//! The bundled filter is trusted: it is compiled in this process, on all processors.
 
 use wasmtime::{Engine, component::Component};
 

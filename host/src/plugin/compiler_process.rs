@@ -1,8 +1,9 @@
-//! Compiling in a process of its own, whose memory and processor time the operating system limits.
+//! Compiles in a separate process, whose memory and processor time the operating system limits.
 //!
-//! The host starts a program, as a rule itself ([`Compiler::this_program`]), that calls [`serve`]. It gets the component on
-//! standard input, so that what was looked at is what is compiled, and the directory that compiled code goes to. It says on
-//! standard output what it refused, and ends. It has none of the host's environment, in which there may be secrets.
+//! The host starts a program, usually itself ([`Compiler::this_program`](crate::plugin::Compiler::this_program)), that
+//! calls [`serve`]. It gets the component on standard input, so that what was measured is what is compiled, and a
+//! directory for the compiled code. It reports on standard output what it refused, and ends. It has none of the host's
+//! environment, which may hold secrets.
 
 use std::{
     env,
@@ -140,7 +141,7 @@ pub fn serve(arguments: &[OsString]) -> ExitCode {
                 PluginError::EngineDefect(problem) => (DEFECT, problem),
                 other => (DEFECT, other.to_string()),
             };
-            // Who does not listen is told by the exit code.
+            // The exit code says it as well, if no one reads this.
             let _ = io::stdout().write_all(message.as_bytes());
             ExitCode::from(code)
         }
@@ -163,7 +164,7 @@ fn serve_checked(arguments: &[OsString]) -> Result<(), PluginError> {
     compile_into(Path::new(directory), &bytes)
 }
 
-/// Limits this process, and begins anew: what its allocator has reserved so far would not count.
+/// Limits this process and restarts it: what its allocator has reserved so far would not count.
 #[cfg(unix)]
 fn limit(memory: u64, seconds: u64) -> io::Result<()> {
     use std::os::unix::process::CommandExt as _;

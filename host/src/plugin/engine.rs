@@ -1,4 +1,4 @@
-//! wasmtime, set up for plugins.
+//! Sets wasmtime up for plugins, and guards against its panics.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(super) fn engine(setup: Setup<'_>) -> Result<Engine, PluginError> {
         .concurrency_support(false)
         .epoch_interruption(true)
         // It would save a twentieth of an entry, take ten times the memory to compile, and of a long chain of calls the square
-        // of its length. Whoever builds a component inlines better.
+        // of its length. A component's own build inlines better.
         .compiler_inlining(Inlining::No)
         .parallel_compilation(setup.is_parallel)
         .memory_guaranteed_dense_image_size(1 << 20);

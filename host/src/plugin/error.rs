@@ -1,4 +1,4 @@
-//! Why a plugin can't be loaded.
+//! Errors of loading a plugin.
 
 use std::{io, path::PathBuf};
 
@@ -79,7 +79,7 @@ pub enum PluginError {
     Sandbox(String),
 }
 
-/// What the engine says of somebody else's bytes, in which there may be names of theirs: one line of bounded length.
+/// An engine's message about untrusted bytes, which may hold names from them, as one line of bounded length.
 pub(super) fn printable_text(problem: impl ToString) -> String {
     let mut text = problem.to_string();
     make_printable(&mut text, MAX_MESSAGE);
@@ -98,9 +98,9 @@ pub(super) fn printable_name(name: &str) -> String {
 /// Names in a message that has to stay readable.
 fn list(names: &[impl AsRef<str>]) -> String {
     const MOST: usize = 12;
-    let mut told: Vec<_> = names.iter().take(MOST).map(|name| printable_name(name.as_ref())).collect();
+    let mut shown: Vec<_> = names.iter().take(MOST).map(|name| printable_name(name.as_ref())).collect();
     if let Some(more @ 1..) = names.len().checked_sub(MOST) {
-        told.push(format!("and {more} more"));
+        shown.push(format!("and {more} more"));
     }
-    told.join(", ")
+    shown.join(", ")
 }

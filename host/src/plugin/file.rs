@@ -1,7 +1,6 @@
-//! Reading a plugin's file: a regular one, and no more of it than a plugin may be long.
+//! Reads a plugin's file, if it is a regular one and no longer than a plugin may be.
 //!
-//! Whoever hands in a path may hand in that of a device, a pipe or a file of terabytes: none of them is waited for or
-//! read to its end.
+//! A path may lead to a device, a pipe or a file of terabytes: none of them is waited for or read to its end.
 
 use std::{
     fs::{File, OpenOptions},
@@ -35,7 +34,7 @@ pub fn read(path: &Path, limits: &PluginLimits) -> Result<Vec<u8>, PluginError> 
     if length > limits.max_bytes { Err(too_large(length)) } else { Ok(bytes) }
 }
 
-/// Without waiting: to open a named pipe would take until somebody writes to it.
+/// Without waiting: opening a named pipe would block until a writer opens it.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt as _;

@@ -1,9 +1,9 @@
-//! Plugins: loading a component that nobody trusts, after having looked at what it is and what it asks for.
+//! Plugins: loads an untrusted component after checking what it is and what it imports.
 //!
-//! Bounded by default: a file is read, walked over and compiled within [`PluginLimits`], in a service that is running as
-//! well as at its start. Deny by default: the linker holds the contract's three imports and nothing else, and a component
-//! that wants more is refused with the list of what it asked for. Refused by default: neither a panic of the engine nor
-//! code that others may have written gets past this module.
+//! Bounded: a file is read, measured and compiled within [`PluginLimits`], in a running service as well as at its
+//! start. Denied by default: the linker holds the contract's three imports and nothing else, and a component that wants
+//! more is refused with a list of what it asked for. Contained: neither a panic of the engine nor code that others may
+//! have written gets past this module.
 
 mod cache;
 mod compile;

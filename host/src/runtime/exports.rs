@@ -1,4 +1,4 @@
-//! What the component exports: one line for each function, as in `wit/`, and how it is called.
+//! The component's exports: one line per function, as in `wit/`, and the typed calls of them.
 
 use wasmtime::{
     Store,

@@ -1,4 +1,4 @@
-//! Why an instance was stopped, as one printable line.
+//! The reason why an instance was stopped, as one printable line.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl std::error::Error for Fault {}
 
 impl Fault {
     /// What it answered can't be accepted. The reason may hold words of the component's own: it becomes one printable
-    /// line, whoever is told.
+    /// line, wherever it is shown.
     pub(crate) fn of(mut why: String) -> Self {
         make_printable(&mut why, MAX_MESSAGE);
         Self { why, is_pool_exhausted: false }

@@ -1,4 +1,4 @@
-//! One instance: calls go in, replies or a fault come out. After a fault it is done for.
+//! One instance: calls go in, and a reply or a fault comes out. After a fault it can't be used.
 
 use std::sync::Arc;
 
@@ -44,8 +44,7 @@ pub(crate) struct Instance {
     calls_left: u64,
 }
 
-/// Each call has the writer of whoever calls, and gives it back with the reply: what it counted during the call is part
-/// of it. It reaches what is in its scope.
+/// Each call takes its caller's writer and returns it with the reply, with what it counted during the call. It reaches what is in its scope.
 macro_rules! calls {
     ($($name:ident($($argument:ident: $type:ty),*) -> $reply:ty;)*) => {
         $(

@@ -1,4 +1,5 @@
-//! What one instance is lent, and what is left of its budgets: the store's data in wasmtime's sense.
+//! The host's state for one instance, its store data in wasmtime's sense: services, scope, and what is left of its
+//! budgets.
 
 use std::{
     sync::{
@@ -169,8 +170,8 @@ impl InstanceState {
     /// A call of the store was for what is not in its scope.
     pub(super) fn denied(&self, asked: &str) {
         self.services.denied.fetch_add(1, Ordering::Relaxed);
-        let told = format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
-        self.services.log.report(LogLevel::Warn, "keepline.denied", &told);
+        let message = format!("the plugin asked the store {asked}, which is beyond the call that it serves: denied");
+        self.services.log.report(LogLevel::Warn, "keepline.denied", &message);
     }
 
     pub(super) fn log(&mut self, level: LogLevel, context: &str, message: &str) {

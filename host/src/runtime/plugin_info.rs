@@ -1,4 +1,4 @@
-//! What a program tells of itself when it is configured, as far as the host goes by it.
+//! The parts of the plugin's `configure` reply that the host relies on.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn limit_of<'l, T>(limits: &'l mut [T; 3], key: &str) -> Option<&'l mut T> {
 
 /// By its options in force: `max_context_bytes` and `max_window_bytes`, which are never more than the contract allows, what
 /// `recall_tokens` come to, and what is around keys and values. Never more than the options that it was given say, or mean
-/// where they say nothing: one that tells more than it was told gets no more for it, and windows and recall only where they
+/// where they say nothing: a plugin that reports more than it was given gains nothing, and windows and recall only where they
 /// were asked for.
 fn most_attached(effective: &str, options: &str) -> usize {
     const MOST: f64 = 8_389_632.0;

@@ -1,4 +1,4 @@
-//! A component, linked: what instances are made of.
+//! A linked component, from which instances are made.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Bounds of what a component returns. A reply over them is no reply: its instance is done for.
+//! Checks replies of a component against bounds. An instance whose reply is over one is dropped, and the reply with it.
 //!
-//! Whatever it returns, it can't make the host copy more than [`Sandbox::copy_bytes`](crate::Sandbox::copy_bytes) in
-//! one call; these are about what is kept, handed to the next call, or shown. What it returns as an entry's metadata
-//! is looked at where the entry is known (`metadata`).
+//! However much a component returns, the host copies no more than [`Sandbox::copy_bytes`](crate::Sandbox::copy_bytes)
+//! in one call. These bounds are for what is kept, passed to the next call or shown. Metadata of an entry is checked
+//! where the entry's own is known, in `entry::metadata`.
 
 use super::{fault::Fault, scope::Scope};
 use crate::contract::{
@@ -92,8 +92,8 @@ impl<T> Bounded for SessionReply<T> {
     }
 }
 
-/// Whether a component could have named this task: whoever hands in another one is told so, before an instance that
-/// hands it back is taken for a faulty one.
+/// Whether a component could have named this task. Checked before the task is run, so that an instance which hands it
+/// back is not taken for a faulty one.
 pub(crate) fn is_task(task: &Task) -> bool {
     self::task(task, MAX_PROGRESS_STATE).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Catches panics of code that is not the library's, without a word on standard error.
+//! Catches panics of code that is not the library's, and keeps them off standard error.
 
 use std::{
     any::Any,
@@ -11,13 +11,13 @@ thread_local! {
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code that may panic, such as the engine's on somebody else's bytes.
+/// Runs code that may panic, such as the engine's on untrusted bytes.
 ///
 /// # Errors
 /// When it panics: the first line of its message.
 pub(crate) fn catch_panic<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
-    // The hook is the process's, and so is what it did before: only panics that are caught here are kept from it.
+    // The hook belongs to the process and keeps doing what it did: only panics that are caught here don't reach it.
     HOOK.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error_of_one_line_and_later_panics_are_told_as_before() {
+    fn a_caught_panic_is_an_error_of_one_line_and_later_panics_reach_the_hook() {
         assert_eq!(catch_panic(|| 1), Ok(1));
         assert_eq!(catch_panic(|| panic!("first {}\nsecond", 1)).map(|()| 0), Err("first 1".to_owned()));
         assert!(!IS_CAUGHT.get());

@@ -1,4 +1,4 @@
-//! What a component may use of the machine, and where its compiled code is kept.
+//! The sandbox: what a component may use of the machine, and where its compiled code is kept.
 
 pub(crate) mod catch_panic;
 mod compiler;
@@ -96,14 +96,14 @@ pub enum Isolation {
     /// tenants at work than instances.
     #[default]
     Tenant,
-    /// Nobody: each call gets an instance of its own, which is dropped after it. Nothing can be carried from one entry to
+    /// No one: each call gets an instance of its own, which is dropped after it. Nothing can be carried from one entry to
     /// another but by the entry's own session. Costs making and dropping an instance, some 150 µs of processor time a
     /// call.
     Entry,
 }
 
 /// Where compiled code is kept between processes: by the component's digest, its limits, wasmtime's version and its
-/// settings; the newest 32. An entry that can't be read is compiled anew. It is trusted as a program on disk is: who can
+/// settings; the newest 32. An entry that can't be read is compiled again. It is trusted as a program on disk is: who can
 /// write there can make the host run anything. So a directory is refused that others can write to, that belongs to
 /// others, or that is in one of that kind, but for those such as `/tmp`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

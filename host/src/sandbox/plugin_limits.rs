@@ -1,7 +1,7 @@
-//! How large a component may be, and what loading it may take: limits that hold before any of it is compiled or run.
+//! Limits how large a component may be and what loading it may take, before any of it is compiled or run.
 //!
-//! Everything that reads or compiles a component (parsing, validation, type checks, code generation) is about as
-//! expensive as these measures say, and no more: one that stays below them is loaded within bounded time and memory.
+//! Parsing, validation, type checks and code generation cost about what these measures say: a component that stays
+//! below them is loaded in bounded time and memory.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why a call on a session failed.
+//! Errors of calls on a session.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Which ids sessions have whose names are hashes: read from the store, past the plugin.
+//! Looks up the ids of sessions whose names are hashes, in the store, without the plugin.
 //!
-//! Promises an id that makes the session's name, so that it is found by it again, or else the name itself.
+//! Promises an id that leads to the session's name again, or else the name itself.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! What an operator, or another part of a pipeline, does to sessions, conversations and users: the component's exports
-//! `sessions`, `transcripts` and `users`.
+//! Operations on sessions, conversations and users, for operators and other parts of a pipeline: the component's
+//! exports `sessions`, `transcripts` and `users`.
 
 mod error;
 mod hashed_ids;
@@ -166,7 +166,7 @@ impl Sessions {
     }
 
     /// Note a session that was moved here in the lists of its owner, and a node also in its session's. A session that is
-    /// nobody's becomes the user's, if one is named. May be called again.
+    /// without an owner becomes the user's, if one is named. May be called again.
     ///
     /// The plugin reaches the bucket of the user who is named; where none is, that of the owner whom the session's bucket
     /// names, so move only sessions here whose owner you believe. For a node it is the owner's bucket only if that lists the
@@ -206,7 +206,7 @@ impl Sessions {
         Ok(Scope::registered(transcript, Some(&*owner).filter(|_| is_lent), None))
     }
 
-    /// Of an owned transcript, its session tells the owner, also where this plugin is told to keep no conversations: those
+    /// Of an owned transcript, its session names the owner, even where this plugin keeps no conversations: those
     /// that another one keeps are deleted whole. One call of the plugin more, and one of the store.
     async fn scope(&mut self, reach: Reach<'_>) -> Result<Scope, SessionError> {
         let transcript = match reach {
@@ -221,7 +221,7 @@ impl Sessions {
         match Box::pin(self.describe(transcript.session.into())).await {
             Ok(TranscriptState { owner: Some(owner), .. }) => self.owned(&transcript, &owner).await,
             Ok(_) => Ok(Scope::registered(&transcript, None, None)),
-            // Who looks at what has expired clears it away: it is told once.
+            // Reading an expired session clears it away, so this is reported only once.
             Err(error) if error.code == SessionErrorCode::Expired => Err(error),
             // The call itself says it best.
             Err(error) if error.code.is_about_session() || !has_owners => {
@@ -277,7 +277,7 @@ impl Sessions {
         self.list_of(&Listed::of_user(user), user, before, limit).await
     }
 
-    /// The same, for whoever reads them then.
+    /// The same, with the sessions recorded for later reads.
     pub(crate) async fn list_of(
         &mut self,
         listed: &Listed,
@@ -290,7 +290,7 @@ impl Sessions {
             instance.user_sessions(writer, due, listed.scope(), user, before, limit).await
         });
         let mut page: UserSessions = called.await??;
-        // Where nothing is on the list, the plugin has read nothing of anybody.
+        // With an empty list, the plugin has read no one's data.
         listed.name().clone_into(&mut page.user);
         page.sessions.retain(|text| match session_of(text) {
             // The host has seen the name, and the plugin tells the id.

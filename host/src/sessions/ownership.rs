@@ -1,7 +1,7 @@
-//! Whose a session is: what the plugin says, held against the store before it is lent that user's bucket.
+//! Checks a plugin's claim about a session's owner against the store, before that user's bucket is opened to it.
 //!
-//! Promises that a plugin gets at no user's memory by its word alone. What a session's own bucket says of its owner proves
-//! nothing, since the plugin writes there as it likes: the list in the user's bucket counts.
+//! Promises that a plugin's word alone gives access to no user's memory. What a session's own bucket says about its
+//! owner proves nothing, because the plugin writes there; the list in the user's bucket counts.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What a user said and was told, searched for words.
+//! Searches a user's messages for words.
 //!
-//! Promises that a call does a bounded amount of work, whatever is found, and says where to go on; and that nothing of
-//! another owner's session is found. Put together from the component's lists and messages: words are literal, an index knows
-//! nothing of them.
+//! Promises that each call does a bounded amount of work, whatever it finds, and returns where to continue; and that it
+//! finds nothing in sessions of other owners. It is built on the component's lists and messages, not on an index,
+//! because words are matched literally.
 
 use keepline_json::mended;
 use serde_json::Value;
@@ -55,14 +55,14 @@ pub(super) async fn search_user(
     limit: u32,
 ) -> Result<UserSearch, SessionError> {
     let words = Words::parse(words)?;
-    let mut at = after.map_or(Ok(Place::default()), Place::parse)?;
+    let mut at = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
     let limit = usize::try_from(if limit == 0 { LIMIT } else { limit.min(LIMIT_MAX) }).unwrap_or(usize::MAX);
     let listed = Listed::of_user(user);
     let mut search = UserSearch::default();
     let mut work = WORK;
     loop {
         let list = sessions.list_of(&listed, user, at.list, SESSIONS).await?;
-        falls(list.older, at.list)?;
+        check_progress(list.older, at.list)?;
         let page: Vec<ListedSession> = list.sessions.iter().filter_map(|text| ListedSession::parse(text)).collect();
         // By name, if it is still on this page.
         let known = page.iter().position(|listed| !at.session.is_empty() && name_of(sessions, listed) == at.session);
@@ -72,7 +72,7 @@ pub(super) async fn search_user(
             loop {
                 if work == 0 || search.found.len() >= limit {
                     let session = name_of(sessions, session);
-                    search.next = Some(Place { list: at.list, index, session, before }.write());
+                    search.next = Some(SearchCursor { list: at.list, index, session, before }.write());
                     return Ok(search);
                 }
                 work -= 1;
@@ -86,7 +86,7 @@ pub(super) async fn search_user(
             }
         }
         let Some(older) = list.older else { return Ok(search) };
-        at = Place { list: Some(older), ..Place::default() };
+        at = SearchCursor { list: Some(older), ..SearchCursor::default() };
         work = work.saturating_sub(1);
         if work == 0 {
             search.next = Some(at.write());
@@ -95,7 +95,7 @@ pub(super) async fn search_user(
     }
 }
 
-/// The same in this session alone, whoever's it is.
+/// As [`search_user`], in one session, whoever owns it.
 pub(super) async fn search_in(
     sessions: &mut Sessions,
     session: &str,
@@ -106,7 +106,7 @@ pub(super) async fn search_in(
     let words = Words::parse(words)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let session = ListedSession { session: session.to_owned(), title: None };
-    let mut place = after.map_or(Ok(Place::default()), Place::parse)?;
+    let mut place = after.map_or(Ok(SearchCursor::default()), SearchCursor::parse)?;
     let mut search = UserSearch::default();
     for _ in 0..WORK {
         let room = limit.saturating_sub(search.found.len());
@@ -159,7 +159,7 @@ async fn search_session(
             });
         }
     }
-    falls(older, before)?;
+    check_progress(older, before)?;
     Ok((found, older))
 }
 
@@ -184,9 +184,9 @@ impl ListedSession {
     }
 }
 
-/// Where a search goes on.
+/// Where a search continues.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Place {
+struct SearchCursor {
     /// The page of the list: its `before`.
     list: Option<u64>,
     /// How many sessions of that page are done.
@@ -197,7 +197,7 @@ struct Place {
     before: Option<u64>,
 }
 
-impl Place {
+impl SearchCursor {
     fn write(&self) -> String {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         format!("{}.{}.{}.{}", number(self.list), self.index, self.session, number(self.before))
@@ -253,8 +253,8 @@ impl Words {
     }
 }
 
-/// A page goes on below where it began: else it would come again.
-fn falls(older: Option<u64>, before: Option<u64>) -> Result<(), SessionError> {
+/// A page must end before it began, or it would be read again and again.
+fn check_progress(older: Option<u64>, before: Option<u64>) -> Result<(), SessionError> {
     if older.zip(before).is_some_and(|(older, before)| older >= before) {
         let message = "the plugin makes no progress: its pages repeat".to_owned();
         return Err(SessionError { code: SessionErrorCode::Plugin, message });
@@ -273,14 +273,14 @@ mod tests {
     #[test]
     fn a_place_is_read_as_it_was_written() {
         for place in [
-            Place::default(),
-            Place { list: Some(7), index: 49, session: "a-b_1".into(), before: Some(u64::MAX) },
-            Place { list: None, index: 1, session: "s".into(), before: None },
+            SearchCursor::default(),
+            SearchCursor { list: Some(7), index: 49, session: "a-b_1".into(), before: Some(u64::MAX) },
+            SearchCursor { list: None, index: 1, session: "s".into(), before: None },
         ] {
-            assert_eq!(Place::parse(&place.write()).unwrap(), place);
+            assert_eq!(SearchCursor::parse(&place.write()).unwrap(), place);
         }
         for text in ["", "1", "..", "x.0..", ".-1..", ".0.s.x", ".0.s.1.", "1.2.3.4.5", "99999999999999999999.0.."] {
-            assert_eq!(Place::parse(text).unwrap_err().code, SessionErrorCode::InvalidValue, "{text}");
+            assert_eq!(SearchCursor::parse(text).unwrap_err().code, SessionErrorCode::InvalidValue, "{text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Plugins at work: in the built binary, and in the library.
+//! Helpers to run plugins in the built binary and in the library.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Plugins that fault time after time: they are left alone, and tried again.
+//! Plugins that keep faulting are left alone, and tried again later.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Whose a session is: a plugin's word lends it no bucket, whoever calls it. What is lent follows from what the operator
-//! named and from the user's own list.
+//! A plugin's claim about a session's owner opens no bucket to it, whatever the call. What is reachable follows from
+//! what the operator named and from the user's own list.
 
 use std::path::Path;
 

@@ -1,18 +1,18 @@
-//! What the other tests here rely on: the limits hold, and what a program took is told.
+//! The confinement that the other attacks rely on: its limits hold, and it reports what a program used.
 
 use std::time::Duration;
 
 use keepline_tests::confined::{Confined, in_confinement};
 
 #[test]
-fn how_a_program_ends_and_what_it_wrote_is_told() {
+fn the_end_and_the_output_of_a_program_are_reported() {
     let ended = Confined::new("sh").args(["-c", "cat; echo $NAME >&2; exit 7"]).env("NAME", "x").input("in").run();
     assert_eq!((ended.code, ended.signal, ended.timed_out), (Some(7), None, false), "{ended:?}");
     assert_eq!((&*ended.stdout, &*ended.stderr), ("in", "x\n"));
 }
 
 #[test]
-fn memory_is_limited_and_told_that_of_children_too() {
+fn memory_is_limited_and_reported_with_that_of_children() {
     let take = |megabytes: u32| format!("head -c {megabytes}000000 /dev/zero | tail -c {megabytes}000000 | wc -c");
     let held = Confined::new("sh").args(["-c", &take(100)]).run();
     assert_eq!(held.stdout, "100000000\n");
@@ -22,7 +22,7 @@ fn memory_is_limited_and_told_that_of_children_too() {
 }
 
 #[test]
-fn processor_time_is_limited_and_told() {
+fn processor_time_is_limited_and_reported() {
     let ended = Confined::new("sh").args(["-c", "while :; do :; done"]).cpu(Duration::from_secs(1)).run();
     assert_eq!((ended.code, ended.signal, ended.timed_out), (None, Some(9), false), "{ended:?}");
     assert!(ended.cpu >= Duration::from_millis(900) && ended.cpu <= Duration::from_secs(3), "{ended:?}");

@@ -1,4 +1,4 @@
-//! What a plugin knows or could reach of others: other sessions, other tenants.
+//! Isolation of sessions and of tenants from each other.
 
 use keepline::{
     sessions::Transcript,

@@ -1,6 +1,6 @@
-//! Components that are small and take much to load, and files that are none: each is refused within ten seconds of
-//! processor time and 600 MiB, in one line that names the limit, its value and the option that raises it. `inspect`, a
-//! start with it, and a service that is told to switch to it are held to that alike; the library by itself, too.
+//! Small components that take much to load, and files that are not regular: each is refused within ten seconds of
+//! processor time and 600 MiB, in one line that names the limit, its value and the option that raises it. This holds
+//! for `inspect`, for a start, for a service that switches to it, and for the library by itself.
 
 #[path = "loading/components.rs"]
 mod components;

@@ -1,4 +1,4 @@
-//! What a plugin says, to have it taken for what the host says, or to bury that.
+//! Messages of a plugin that pose as the host's, or that bury them.
 
 use keepline::logging::is_printable;
 

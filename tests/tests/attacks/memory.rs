@@ -1,4 +1,4 @@
-//! Plugins that hold more memory than they may: in one instance, in all together, and where nobody looked.
+//! Plugins that hold more memory than they may: in one instance, in all together, and in places that are easily missed.
 
 use std::{fmt::Write, sync::Arc, time::Duration};
 

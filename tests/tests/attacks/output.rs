@@ -1,4 +1,4 @@
-//! What a plugin returns and nobody reads.
+//! Replies of a plugin that are too large, or that the reader is slow to take.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -16,7 +16,7 @@ const REPLY: usize = 1_000_000;
 const LINES: usize = 600;
 
 #[test]
-fn replies_that_nobody_reads_are_not_heaped_up_and_come_out_in_order() {
+fn replies_that_are_not_read_are_bounded_and_come_out_in_order() {
     for pipes in ["1", "4"] {
         // However busy the machine is: nothing here is about time.
         let patient = ["--set", "max_context_bytes=1000000", "--set", "store_timeout_ms=60000"];

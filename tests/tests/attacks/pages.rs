@@ -1,5 +1,5 @@
-//! What a plugin tells operators: pages that do not end, or come to more than there is room for, and text that would be
-//! taken for somebody else's.
+//! Lists that a plugin returns to operators: pages that don't end or are too large together, and texts that pose as
+//! someone else's.
 
 use keepline_tests::confined::Ended;
 

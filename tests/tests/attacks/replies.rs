@@ -1,4 +1,4 @@
-//! What a plugin returns in place of an entry's metadata, to have its own words taken for somebody else's.
+//! Returned metadata that tries to pass for someone else's words.
 
 use super::*;
 

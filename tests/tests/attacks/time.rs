@@ -1,4 +1,4 @@
-//! Plugins that keep a thread to themselves.
+//! Plugins that occupy a thread.
 
 use std::{
     io::Write,

@@ -1,4 +1,4 @@
-//! Plugins that have others do more for one entry than anybody needs: the host, and the store.
+//! Plugins that make the host or the store do excessive work for one entry.
 
 use std::time::Duration;
 

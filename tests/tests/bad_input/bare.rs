@@ -1,4 +1,4 @@
-//! A host of one's own, which can hand back any turn: the contract with nothing around it.
+//! A minimal host that can hand back any turn: the contract with nothing around it.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The ways to the nodes: slow ones, silent ones, IPv6, and slots whose move was broken off.
+//! Connections to nodes: slow ones, silent ones, IPv6, and slots whose move was interrupted.
 
 use keepline::store::Deadline;
 use keepline_tests::{lanes::look, proxy::Weather, servers::proxied};
@@ -110,7 +110,7 @@ async fn nodes_that_are_silent_take_none_of_the_time_that_the_others_need() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_the_map_waits_no_longer_than_its_own_deadline() {
+async fn a_call_waits_for_the_map_no_longer_than_its_own_deadline() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let options = RedisOptions {
         cluster: true,

@@ -68,7 +68,7 @@ async fn a_master_that_hangs_costs_its_own_sessions_their_memory_and_no_others()
 }
 
 #[tokio::test]
-async fn what_replicas_do_not_confirm_is_told_and_reads_go_on() {
+async fn unconfirmed_writes_are_reported_and_reads_go_on() {
     let cluster = RedisCluster::start_with(1, 1, &[]).unwrap();
     let mut node = node(RedisOptions { wait_replicas: 1, ..options(&cluster) }).await;
     let mut single = RedisOptions { wait_replicas: 2, ..options(&cluster) };

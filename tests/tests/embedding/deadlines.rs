@@ -1,5 +1,5 @@
-//! An entry has one deadline, whatever it needs: an instance, its transactions, a summary. Which store it is makes no
-//! difference, also if it never answers.
+//! An entry has one deadline for everything that it needs: an instance, its transactions, a summary. It holds for every
+//! store, even one that never answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -116,7 +116,7 @@ async fn waiting_for_an_instance_is_part_of_an_entrys_time() {
 }
 
 #[tokio::test]
-async fn who_gets_no_instance_in_its_time_is_forwarded_unchanged() {
+async fn a_call_without_an_instance_in_time_is_forwarded_unchanged() {
     let (node, gate) = host(PATIENCE, |options| options.max_instances = 1).await;
     let (metadata, mut first, mut second) = (metadata_of("s"), node.keepline.pipe(), node.keepline.pipe());
     let mut first = first.answer("x", &metadata).boxed_local();

@@ -1,4 +1,5 @@
-//! Any store is guarded, and watched; tenants share what need not be theirs; one clock drives all.
+//! Every store is guarded and monitored; tenants share connections and the number of instances; one clock drives
+//! everything.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! As many calls at one time as there are instances; a line of bounded length and patience; first come, first
-//! served; and memory is never the reason that an entry does not go on.
+//! As many concurrent calls as instances; a queue that is bounded in length and time, first come, first served; and an
+//! entry that gets no instance goes on without memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -53,7 +53,7 @@ async fn no_more_calls_are_served_at_one_time_than_there_are_instances() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_in_the_line_is_forwarded_unchanged_and_counted() {
+async fn a_call_beyond_the_queue_is_forwarded_unchanged_and_counted() {
     let (node, gate) = host(2, 3).await;
     let mut calls: Vec<_> = (0..5).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
     begin(&mut calls).await;
@@ -91,7 +91,7 @@ async fn a_call_that_gets_no_instance_is_an_error_for_a_host_that_wants_errors()
 }
 
 #[tokio::test]
-async fn who_waits_too_long_is_forwarded_unchanged_and_counted() {
+async fn a_call_that_waits_too_long_is_forwarded_unchanged_and_counted() {
     let (node, gate) = host_with(1, 10, |options| options.max_wait = Duration::from_millis(20)).await;
     let mut first = say(&node.keepline, "first");
     begin([&mut first]).await;
@@ -106,7 +106,7 @@ async fn who_waits_too_long_is_forwarded_unchanged_and_counted() {
 }
 
 #[tokio::test]
-async fn who_comes_first_is_served_first() {
+async fn calls_are_served_in_order() {
     let (node, gate) = host(2, 100).await;
     let names: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
     let mut calls: Vec<_> = names.iter().map(|name| say(&node.keepline, name)).collect();
@@ -126,7 +126,7 @@ async fn who_comes_first_is_served_first() {
 }
 
 #[tokio::test]
-async fn who_gives_up_leaves_the_line() {
+async fn a_dropped_call_leaves_the_queue() {
     let (node, gate) = host(1, 2).await;
     let keepline = &node.keepline;
     let (mut at_work, mut second, mut third) = (say(keepline, "a"), say(keepline, "b"), say(keepline, "c"));
@@ -144,7 +144,7 @@ async fn who_gives_up_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn who_gives_up_with_an_instance_leaves_its_place() {
+async fn a_dropped_call_with_an_instance_frees_its_place() {
     let (node, gate) = host(1, 10).await;
     let (mut first, mut second) = (say(&node.keepline, "a"), say(&node.keepline, "b"));
     begin([&mut first, &mut second]).await;

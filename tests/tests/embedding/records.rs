@@ -1,5 +1,5 @@
-//! Entries as records: all that is known of them reaches the plugin, and what belongs to a turn comes with its answers
-//! if the plugin wants it.
+//! Entries as records: everything known of an entry reaches the plugin, and an answer comes with its turn if the plugin
+//! wants that.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn a_turn_comes_with_its_answers_to_a_plugin_that_wants_turns() {
 }
 
 #[tokio::test]
-async fn of_a_turn_that_nobody_wants_nothing_is_kept() {
+async fn a_turn_is_not_kept_for_a_plugin_that_wants_none() {
     let mut node = telling("{}", |_| {}).await;
     node.pipe.question("What?", "{}").await.unwrap();
     node.pipe.tool(activity("sunny"));

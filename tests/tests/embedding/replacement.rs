@@ -1,5 +1,5 @@
-//! A plugin is replaced while it works, and no entry fails or loses its memory by that. One that can't be used
-//! is refused, and the one before goes on.
+//! A plugin is replaced at work, and no entry fails or loses its memory. A replacement that can't be used is refused,
+//! and the current one goes on.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! The example of an HTTP service, as a process: concurrent requests, a memory across them, a plugin that is
-//! replaced meanwhile, and an end that answers what was accepted.
+//! The example of an HTTP service, as a process: concurrent requests, a memory across them, a plugin that is replaced
+//! meanwhile, and a shutdown that answers what was accepted.
 
 use std::{
     fs,
@@ -130,12 +130,12 @@ fn serves_until_it_is_told_to_end(environment: &[(&str, &str)]) {
 }
 
 #[test]
-fn with_the_memory_store_it_serves_until_it_is_told_to_end() {
+fn with_the_memory_store_it_serves_until_its_end() {
     serves_until_it_is_told_to_end(&[]);
 }
 
 #[test]
-fn with_redis_it_serves_until_it_is_told_to_end() {
+fn with_redis_it_serves_until_its_end() {
     let server = RedisServer::start().unwrap();
     serves_until_it_is_told_to_end(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &server.url())]);
 }

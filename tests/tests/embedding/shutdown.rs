@@ -1,4 +1,4 @@
-//! What was accepted is finished within the limit, and told otherwise; what comes later goes on without memory.
+//! Accepted calls are finished within the limit, and counted otherwise; later ones go on without memory.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,7 +50,7 @@ async fn what_was_accepted_is_finished_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn what_is_not_finished_within_the_limit_is_told_and_counted() {
+async fn calls_unfinished_within_the_limit_are_counted() {
     let (node, gate) = host(|_| {}).await;
     let keepline = node.keepline.clone();
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();

@@ -1,5 +1,5 @@
-//! A question ends the turn of the one before, whatever becomes of it: an answer that names no session is stored in that
-//! of the last question, or nowhere.
+//! A question ends the turn before it, whatever its outcome: an answer that names no session is stored in the session
+//! of the latest question, or nowhere.
 
 use std::{sync::Arc, time::Duration};
 

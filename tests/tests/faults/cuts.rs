@@ -1,4 +1,4 @@
-//! The way is cut, wherever a call is.
+//! Connections that are cut at every point of a call.
 
 use super::*;
 

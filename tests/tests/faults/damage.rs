@@ -1,4 +1,4 @@
-//! What others have broken in one session is that session's own trouble, and can always be deleted.
+//! Data that others damaged in one session affects no other session, and can always be deleted.
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn a_damaged_log_position_stops_neither_other_sessions_nor_a_deletion() {
 }
 
 #[tokio::test]
-async fn a_session_whose_writers_have_a_wrong_type_can_be_deleted_and_begins_anew() {
+async fn a_session_whose_writers_have_a_wrong_type_can_be_deleted_and_starts_again() {
     let server = servers::start();
     let mut connection = raw(&server);
     let mut node = Node::new(&store(nervous(server.port())), r#"{"conversation":true}"#).await;

@@ -1,4 +1,4 @@
-//! What listens and is no Redis, and where nobody listens.
+//! Servers that are not Redis, and addresses without a server.
 
 use super::*;
 
@@ -94,8 +94,8 @@ pub(super) async fn impostor(behaviour: &'static str) -> (u16, JoinHandle<()>) {
 }
 
 #[test]
-fn what_is_no_redis_is_told_in_time_and_does_no_harm() {
-    in_own_process("impostors::what_is_no_redis_is_told_in_time_and_does_no_harm", || {
+fn a_server_that_is_not_redis_is_reported_in_time_and_does_no_harm() {
+    in_own_process("impostors::a_server_that_is_not_redis_is_reported_in_time_and_does_no_harm", || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let timeout = Duration::from_millis(400);
@@ -134,7 +134,7 @@ fn what_is_no_redis_is_told_in_time_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_within_the_time_out() {
+async fn an_address_without_a_server_is_reported_within_the_time_out() {
     let port = servers::dead_port();
     let timeout = Duration::from_millis(300);
     let store = store(RedisOptions { store_timeout: timeout, ..options(port) });
@@ -149,7 +149,7 @@ async fn nobody_there_is_told_within_the_time_out() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_exist_is_told_without_its_name() {
+async fn a_host_that_does_not_exist_is_reported_without_its_name() {
     let timeout = Duration::from_millis(300);
     let options = RedisOptions { host: "nobody.invalid".into(), store_timeout: timeout, ..options(6379) };
     let mut node = node(options).await;

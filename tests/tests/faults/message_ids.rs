@@ -1,4 +1,4 @@
-//! Who is not told that an answer is stored sends it again, with its id: it counts once, whatever was cut.
+//! An answer that is sent again with its id, because its caller does not know whether it was stored, counts once.
 
 use keepline_tests::lanes::untouched;
 

@@ -1,4 +1,4 @@
-//! What a user of Redis has to be allowed, and what keeps two of them apart.
+//! The permissions that a Redis user needs, and those that keep two users apart.
 
 use keepline::store::{DirectoryOptions, DirectoryStore};
 

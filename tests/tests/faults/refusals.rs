@@ -1,4 +1,4 @@
-//! A Redis that refuses: no memory, no writes, no entry.
+//! A Redis that refuses: out of memory, read-only, or without access.
 
 use super::*;
 
@@ -78,7 +78,7 @@ async fn a_read_only_replica_is_told_as_one_and_works_once_it_is_the_master() {
 }
 
 #[tokio::test]
-async fn whoever_is_not_let_in_is_told_so_and_nothing_secret_is_told() {
+async fn a_refused_login_is_reported_without_secrets() {
     let server = RedisServer::start_with(&["--requirepass", "correct-horse"]).unwrap();
     let mut connection = redis::Client::open(format!("redis://:correct-horse@127.0.0.1:{}", server.port()))
         .unwrap()

@@ -1,4 +1,4 @@
-//! `redis_wait_replicas`: what is reported as done is on a replica, whichever try did it.
+//! `redis_wait_replicas`: a write that is reported as done is on a replica, whichever try made it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Time: links that are slower than callers are patient, deadlines, and calls that nobody waits for any more.
+//! Slow links, deadlines, and calls whose caller has gone.
 
 use keepline_tests::lanes::look;
 
@@ -30,7 +30,7 @@ async fn a_server_on_a_slow_link_is_reached_though_connecting_takes_longer_than_
 }
 
 #[tokio::test]
-async fn an_attempt_to_connect_that_nobody_answers_is_given_up_and_made_again() {
+async fn an_unanswered_attempt_to_connect_is_given_up_and_repeated() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     proxy.weather(Weather::BlackHole);
@@ -64,7 +64,7 @@ async fn after_its_deadline_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn a_time_out_tells_whose_limit_it_was() {
+async fn a_time_out_names_its_limit() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
     let options = RedisOptions {

@@ -1,4 +1,4 @@
-//! Whom TLS trusts.
+//! The certificates that TLS trusts.
 
 use super::{impostors::impostor, *};
 
@@ -32,7 +32,7 @@ fn with_tls(directory: &Path) -> Option<(RedisServer, u16)> {
 }
 
 #[tokio::test]
-async fn tls_trusts_whom_it_is_told_to_trust_and_refuses_others_at_once() {
+async fn tls_trusts_the_configured_certificates_and_refuses_others_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let Some((server, tls_port)) = with_tls(directory.path()) else {
         eprintln!("this redis-server has no TLS; nothing is tested here");

@@ -1,4 +1,4 @@
-//! An answer is stored and counted as one, and comes back as the very text it was.
+//! An answer is stored and counted as one, and comes back as the same text.
 
 use keepline::pipe::Effect;
 use keepline_tests::{

@@ -1,4 +1,4 @@
-//! What a store can't do is told when the filter is configured, or when it is asked for.
+//! A store's missing capability is reported when the filter is configured, or when it is needed.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ async fn sessions_are_not_listed_where_nothing_is_listed() {
 }
 
 #[tokio::test]
-async fn a_store_that_counts_as_it_likes_is_told_once_and_used() {
+async fn a_store_without_exact_counts_is_reported_once_and_used() {
     let lacks: [fn(&mut StoreCapabilities); 2] = [|told| told.atomic = false, |told| told.exactly_once = false];
     for lacks in lacks {
         let store = without(lacks);

@@ -1,4 +1,4 @@
-//! Every entry is counted, under what became of it.
+//! Every entry is counted by its effect.
 
 use keepline::store::FailureCode;
 use keepline_tests::{lanes::Node, on_every_store};

@@ -1,4 +1,4 @@
-//! Deferred work, done for answers that were forwarded: titles, summaries, and a model that can do what it wants.
+//! Deferred work for forwarded answers: titles and summaries, with a model that may do anything.
 
 use std::{sync::Arc, time::Duration};
 

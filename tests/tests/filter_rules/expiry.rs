@@ -1,4 +1,4 @@
-//! A session ends when its time to live says, and begins anew.
+//! A session ends with its time to live, and the next one begins empty.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn without_a_time_to_live_a_session_stays(given: Given) {
     }
 }
 
-async fn an_expired_session_begins_anew_with_its_next_question(given: Given) {
+async fn an_expired_session_starts_again_with_its_next_question(given: Given) {
     let mut node = Node::new(&given.store, r#"{"session_ttl_hours": 1}"#).await;
     for _ in 0..3 {
         assert!(untouched(Effect::Resumed, &node.ask("s1").await));
@@ -77,5 +77,5 @@ on_every_store! {
     a_fixed_time_to_live_runs_from_creation,
     a_sliding_time_to_live_runs_from_the_last_use,
     without_a_time_to_live_a_session_stays,
-    an_expired_session_begins_anew_with_its_next_question,
+    an_expired_session_starts_again_with_its_next_question,
 }

@@ -1,4 +1,4 @@
-//! History tells of every operation, bounded by summaries that lose none, and never of values.
+//! History records every operation but no values, bounded by summaries that lose no count.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is over a limit is left out and told, and what is there stays as it was.
+//! What is over a limit is left out and reported, and stored data stays as it was.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Deferred work: this filter has none yet, and says so of whatever it is given.
+//! Tasks that the filter does not know, or that come too late, fail and change nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ fn job(subject: &str, name: &str, state: &str) -> Job {
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_knows_fails_and_leaves_everything_as_it_was() {
+async fn an_unknown_task_fails_and_changes_nothing() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let mut node = Node::new(&store, "{}").await;
     node.say("s1", "x").await;
@@ -45,7 +45,7 @@ async fn a_task_that_nobody_knows_fails_and_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_task_after_the_end_is_told_so() {
+async fn a_task_after_the_shutdown_fails_as_closed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let node = Node::new(&store, "{}").await;
     assert_eq!(node.keepline.shutdown(Duration::ZERO).await, 0);

@@ -1,4 +1,4 @@
-//! Whatever the metadata are, all but the memory in them stays byte for byte.
+//! Metadata stays as it was byte for byte, except for the memory in it.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ async fn metadata_that_are_no_object_pass_untouched(given: Given) {
     assert_eq!(node.log.take()[0], "plugin: keepline.session: No JSON object in question metadata: no session");
 }
 
-async fn metadata_that_nobody_can_read_carry_no_memory_when_it_is_to_be_stripped(given: Given) {
+async fn unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped(given: Given) {
     let mut node = Node::new(&given.store, r#"{"unbound_context": "strip"}"#).await;
     for metadata in [
         "{\"memory_context\":1,\"session_id\":\"s1\"",
@@ -168,7 +168,7 @@ async fn huge_metadata_are_no_danger(given: Given) {
 
 on_every_store! {
     metadata_that_are_no_object_pass_untouched,
-    metadata_that_nobody_can_read_carry_no_memory_when_it_is_to_be_stripped,
+    unreadable_metadata_carries_no_memory_when_it_is_to_be_stripped,
     what_common_writers_emit_beside_json_hides_no_session_and_no_forgery,
     the_rest_of_the_metadata_stays_byte_for_byte,
     deep_metadata_are_no_danger,

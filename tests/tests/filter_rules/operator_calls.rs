@@ -1,4 +1,4 @@
-//! The operator's calls do what they say, and refuse with the rule that was broken.
+//! Operators' calls do what they say, and refuse with the rule that was broken.
 
 use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{

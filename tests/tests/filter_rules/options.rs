@@ -1,4 +1,4 @@
-//! A wrong option is refused by name, and those in force are told.
+//! A wrong option is refused by name; the effective options are reported.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn a_wrong_option_is_refused_with_its_name_and_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn the_options_in_force_are_told() {
+async fn the_effective_options_are_reported() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let node = Node::new(&store, r#"{"max_history": null, "max_keys": 7, "session_ttl_hours": 0.5}"#).await;
     let told: Value = serde_json::from_str(&node.keepline.filter_options()).unwrap();

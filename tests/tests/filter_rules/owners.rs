@@ -1,4 +1,4 @@
-//! An answer belongs to its own session or to that of the question before it, and revives none.
+//! An answer belongs to the session that it names or to its question's, and revives none.
 
 use keepline::{Plugin, Sandbox, pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{

@@ -1,4 +1,4 @@
-//! A question gets all that its session holds, as it was put, and nothing that a client forged.
+//! A question gets everything that its session holds, unchanged, and nothing that a client forged.
 
 use keepline::pipe::Effect;
 use keepline_tests::{

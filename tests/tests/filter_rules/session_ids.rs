@@ -141,7 +141,7 @@ async fn with_hash_every_door_leads_to_the_same_session_and_shows_the_id_as_it_c
     }
 }
 
-async fn nobody_reaches_another_session_by_the_name_that_was_made_of_its_id(given: Given) {
+async fn the_hash_of_an_id_does_not_lead_to_its_session(given: Given) {
     let mut hash = Node::new(&given.store, r#"{"session_ids": "hash"}"#).await;
     hash.say("telegram:42", "private").await;
     let name = hash.keepline.session_ids().bucket_name("telegram:42").unwrap().into_owned();
@@ -252,7 +252,7 @@ on_every_store! {
     a_malformed_session_id_leaves_the_entry_untouched_and_is_logged,
     each_kind_of_malformed_session_id_is_reported_once_with_what_is_allowed,
     with_hash_every_door_leads_to_the_same_session_and_shows_the_id_as_it_came,
-    nobody_reaches_another_session_by_the_name_that_was_made_of_its_id,
+    the_hash_of_an_id_does_not_lead_to_its_session,
     a_session_that_was_called_like_a_hash_before_goes_on,
     an_id_is_kept_without_a_wait_once_it_is,
     a_session_id_is_matched_whole_up_to_128_characters,

@@ -1,4 +1,4 @@
-//! A store that fails stops no entry, unless that is asked for, and lets no forged memory through.
+//! A failing store stops no entry, unless that is configured, and lets no forged memory through.
 
 use keepline::{EntryError, OnStoreError, pipe::Effect, store::FailureCode};
 use keepline_tests::{

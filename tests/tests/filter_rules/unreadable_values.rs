@@ -1,4 +1,4 @@
-//! Stored values that can't be read are skipped, told and left as they are.
+//! Stored values that can't be read are skipped, reported and kept.
 
 use keepline::{pipe::Effect, sessions::SessionErrorCode as Code};
 use keepline_tests::{

@@ -1,4 +1,4 @@
-//! Lives that end, for both.
+//! Expiry, for us and for the original node.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What we write, byte for byte, and the original on top of it.
+//! Our layout, byte for byte, and the original node working on it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the original wrote, and what it left behind.
+//! Sessions that the original node wrote, and what it leaves behind.
 
 use super::*;
 
@@ -136,7 +136,7 @@ async fn what_the_original_leaves_behind_is_not_given_to_the_next_session() {
 }
 
 #[tokio::test]
-async fn what_is_no_utf8_or_only_pythons_json_is_skipped_and_left_as_it_is() {
+async fn non_utf8_and_nan_values_are_skipped_and_kept() {
     let given = StoreUnderTest::redis();
     let (raw, original) = (given.raw(), Original(given.raw()));
     original.create("s1", None);
@@ -162,7 +162,7 @@ async fn what_is_no_utf8_or_only_pythons_json_is_skipped_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn history_that_is_no_json_or_no_text_is_counted_and_never_in_the_way() {
+async fn unreadable_history_records_are_counted_and_block_nothing() {
     let given = StoreUnderTest::redis();
     let (raw, original) = (given.raw(), Original(given.raw()));
     original.create("s1", None);

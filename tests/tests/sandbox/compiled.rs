@@ -1,4 +1,4 @@
-//! Compiled code, and what becomes of it on disk.
+//! Compiled code on disk.
 
 use std::{
     fs::Permissions,

@@ -1,4 +1,4 @@
-//! What a plugin tells people, and how much of it.
+//! Log messages of a plugin: their size, number and characters.
 
 use super::*;
 

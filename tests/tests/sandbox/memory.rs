@@ -1,4 +1,4 @@
-//! What takes more memory than it may: of its own, and of the host.
+//! Plugins that take more memory than they may, of their own or of the host.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is refused before any of it runs.
+//! Components that are refused before any of them runs.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn a_component_without_the_exports_does_not_fit() {
 }
 
 #[test]
-fn what_is_no_component_is_told_apart() {
+fn files_that_are_not_components_are_told_apart() {
     let module = wat::parse_str("(module (memory 1))").unwrap();
     let text = b"(component)".to_vec();
     let noise: Vec<u8> = b"\0asm".iter().copied().chain((0..1000).map(|_| fastrand::u8(..))).collect();

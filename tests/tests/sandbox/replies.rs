@@ -1,4 +1,4 @@
-//! What gives up, and what is no reply.
+//! Traps, and replies that are refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -159,7 +159,7 @@ fn job(name: &str, state: &str) -> Job {
 }
 
 #[tokio::test]
-async fn a_step_of_a_task_within_its_bounds_is_told() {
+async fn a_step_of_a_task_within_its_bounds_is_returned() {
     let cell = Cell::hostile().await;
     let progress = cell.keepline.advance(&job("nothing", "as it was"), None).await;
     assert_eq!((progress.step, progress.task), (Step::Done, job("nothing", "as it was").task));
@@ -256,7 +256,7 @@ async fn prompts_of_tasks_are_held_within_the_pools_memory() {
 
 /// What a plugin says of a task is logged as its own.
 #[tokio::test]
-async fn a_plugin_s_problem_with_a_task_is_told_under_its_own_name() {
+async fn a_plugin_s_problem_with_a_task_is_logged_as_the_plugin_s() {
     let cell = Cell::hostile().await;
     let (runtime, options) = (Handle::current(), MaintenanceOptions::default());
     let maintenance = Maintenance::new(cell.keepline.clone(), Arc::new(Counting::default()), options, runtime);
@@ -271,7 +271,7 @@ async fn a_plugin_s_problem_with_a_task_is_told_under_its_own_name() {
 }
 
 #[tokio::test]
-async fn what_a_plugin_tells_people_is_short_and_harmless() {
+async fn messages_of_a_plugin_are_short_and_harmless() {
     let is_tame = |text: &str| text.len() <= 20_500 && !text.contains(|c: char| c.is_control());
     let cell = Cell::hostile().await;
     for length in ["5", "1000000"] {
@@ -309,7 +309,7 @@ async fn options_that_it_refuses_only_later_are_a_fault_of_its_own_told_in_one_l
 }
 
 #[tokio::test]
-async fn what_it_tells_of_its_options_is_one_object_or_nothing() {
+async fn effective_options_are_one_object_or_none() {
     let told = async |options: &str| {
         let cell = Cell::with(HOSTILE, &sandbox(), |own| own.filter = options.to_owned()).await.unwrap();
         cell.keepline.filter_options().to_string()

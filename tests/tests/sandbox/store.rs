@@ -1,4 +1,4 @@
-//! What a plugin asks of the store: how often, how much, and of which names.
+//! Plugins' requests to the store: their number, size and names.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What takes too long, or calls the host for ever.
+//! Plugins that take too long, or never stop calling the host.
 
 use super::*;
 

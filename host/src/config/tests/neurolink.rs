@@ -1,4 +1,4 @@
-//! Variables of NeuroLink's stand in for fields of ours where they are meant to, and nowhere else.
+//! Variables of NeuroLink's stand in for our own fields where they are meant to, and nowhere else.
 
 use super::*;
 use crate::store::SessionLimitPolicy;

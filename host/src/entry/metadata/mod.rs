@@ -1,12 +1,12 @@
-//! An entry's metadata, as far as the host looks at it: whom the entry belongs to, and what may come back in their
-//! place.
+//! Parses an entry's metadata as far as the host needs it, in one scan, and checks the metadata that a plugin returns.
 //!
-//! Promises that what a plugin returns is one JSON object, so that nothing in it can pass for a part of what it is put
-//! into, and that no reader can find in it another owner than the entry's. Refuses to know what makes a session.
+//! Promises that returned metadata is one JSON object, so that nothing in it can pass for a part of what it is put
+//! into, and that no reader finds another owner in it than the entry's. What makes a session is not known here.
 
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
+    ops::Range,
 };
 
 use compact_str::CompactString;
@@ -20,7 +20,7 @@ const MOST_ADDED: usize = 10_000;
 const FEW: usize = 8;
 
 /// Metadata, looked through once. What is no object has no owner.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Metadata<'a> {
     text: &'a str,
     form: Form,
@@ -29,9 +29,33 @@ pub(crate) struct Metadata<'a> {
     mode: Option<&'a str>,
     /// Whether it names a message: its own, or the one before it.
     pub(crate) names_message: bool,
+    /// Whether it has the member `memory`, the switches of one entry.
+    pub(crate) has_switches: bool,
+    attached: Attached,
     keys: KeyFilter,
     /// Where the value of the last member ends. 0: there is none.
     end: usize,
+}
+
+/// Where a question's metadata has what the host reads of a reply, as byte ranges of the values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attached {
+    /// `memory_messages`: the window.
+    pub(crate) messages: Option<Range<usize>>,
+    /// `memory_model`: the model that is set for the session.
+    pub(crate) model: Option<Range<usize>>,
+}
+
+impl Attached {
+    fn note(&mut self, text: &str, key: &str, value: &str) {
+        let begin = json::offset(text, value);
+        let range = begin..begin + value.len();
+        match key {
+            "memory_messages" => self.messages = Some(range),
+            "memory_model" => self.model = Some(range),
+            _ => {}
+        }
+    }
 }
 
 /// A member's name, as it stands there.
@@ -114,21 +138,23 @@ impl<'a> Named<'a> {
 impl<'a> Metadata<'a> {
     pub(crate) fn read(text: &'a str) -> Self {
         let (mut owner, mut keys, mut last) = (Named::default(), KeyFilter::default(), None);
-        let (mut mode, mut names_message) = (None, false);
+        let (mut mode, mut names_message, mut has_switches) = (None, false, false);
+        let mut attached = Attached::default();
         let form = json::object(text, |key, value| {
             let key = Key::from(key);
             owner.note(key, value);
             match key.name().as_ref() {
                 "memory_mode" => mode = Some(value),
                 "message_id" | "parent_message_id" => names_message |= value.starts_with('"'),
-                _ => {}
+                "memory" => has_switches = true,
+                name => attached.note(text, name, value),
             }
             keys.note(key);
             last = Some(value);
         });
         let end = last.map_or(0, |value| json::offset(text, value) + value.len());
         match form {
-            Some(form) => Self { text, form, owner, mode, names_message, keys, end },
+            Some(form) => Self { text, form, owner, mode, names_message, has_switches, attached, keys, end },
             None => Self { text, ..Self::default() },
         }
     }
@@ -164,13 +190,15 @@ impl<'a> Metadata<'a> {
             return None;
         }
         let (mut owner, mut keys): (Named<'b>, Keys<'b>) = (self.owner, Keys::default());
+        let mut attached = self.attached.clone();
         let form = json::rest_of_object(returned, self.end, |key, value| {
             let key = Key::from(key);
             owner.note(key, value);
             keys.note(key);
             keys.may_repeat |= self.keys.may_have(key);
+            attached.note(returned, &key.name(), value);
         })?;
-        Some((form, owner, keys.may_repeat))
+        Some(Read { form, owner, may_repeat: keys.may_repeat, attached })
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -184,44 +212,51 @@ impl<'a> Metadata<'a> {
     ///
     /// # Errors
     /// When they may not: then the plugin is at fault.
-    pub(crate) fn accept(&self, returned: &str, most_added: usize) -> Result<(), Fault> {
+    pub(crate) fn accept(&self, returned: &str, most_added: usize) -> Result<Attached, Fault> {
         let most = self.text.len().saturating_add(most_added);
         if returned.len() > most {
             return Err(Fault::of(format!("its metadata is {} bytes long, over {most}", returned.len())));
         }
-        let Some((form, owner, may_repeat)) = self.continued(returned).or_else(|| whole(returned)) else {
+        let Some(read) = self.continued(returned).or_else(|| whole(returned)) else {
             return Err(Fault::of("its metadata is not one JSON object".into()));
         };
-        if !form.is_within(self.form) {
+        if !read.form.is_within(self.form) {
             let liberties = "NaN or Infinity, a line break, a byte order mark, half a surrogate pair, a number of more than \
                              100 characters, or more than 125 levels";
             return Err(Fault::of(format!("its metadata holds what the entry's does not: {liberties}")));
         }
-        if owner != self.owner {
+        if read.owner != self.owner {
             let names = "session_id, user_id, app_id or node_id";
             return Err(Fault::of(format!("its metadata changes whose entry it is: {names}")));
         }
-        if may_repeat && repeats(self.text, returned)? {
+        if read.may_repeat && repeats(self.text, returned)? {
             return Err(Fault::of("its metadata has a member twice".into()));
         }
-        Ok(())
+        Ok(read.attached)
     }
 }
 
-/// An object's form, whom it names, and whether a member may be there twice.
-type Read<'a> = (Form, Named<'a>, bool);
+/// What one scan of returned metadata finds.
+struct Read<'a> {
+    form: Form,
+    owner: Named<'a>,
+    /// Whether a member may be there twice.
+    may_repeat: bool,
+    attached: Attached,
+}
 
 fn whole(text: &str) -> Option<Read<'_>> {
-    let (mut owner, mut keys) = (Named::default(), Keys::default());
+    let (mut owner, mut keys, mut attached) = (Named::default(), Keys::default(), Attached::default());
     let form = json::object(text, |key, value| {
         let key = Key::from(key);
         owner.note(key, value);
         keys.note(key);
+        attached.note(text, &key.name(), value);
     })?;
-    Some((form, owner, keys.may_repeat))
+    Some(Read { form, owner, may_repeat: keys.may_repeat, attached })
 }
 
-/// Whether Python takes a JSON value that is no string for false: it names nobody, then.
+/// Whether Python treats a JSON value that is no string as false: then it names no session.
 fn is_falsy(raw: &str) -> bool {
     match raw.as_bytes() {
         b"null" | b"false" => true,

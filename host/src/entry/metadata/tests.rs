@@ -157,16 +157,17 @@ fn what_begins_as_the_entry_does_is_read_as_if_all_of_it_was() {
     let mut continued = 0;
     for own in owns {
         let metadata = Metadata::read(own);
-        let told = |(form, owner, _): Read<'_>| (form.is_within(metadata.form), format!("{owner:?}"));
+        let found =
+            |read: Read<'_>| (read.form.is_within(metadata.form), format!("{:?} {:?}", read.owner, read.attached));
         for (at, rest) in
             (0..=own.len()).filter(|at| own.is_char_boundary(*at)).flat_map(|at| rests.map(|rest| (at, rest)))
         {
             let returned = own[..at].to_owned() + rest;
-            let part = metadata.continued(&returned).map(told);
+            let part = metadata.continued(&returned).map(found);
             continued += usize::from(part.is_some());
             let Some((is_within, owner)) = part else { continue };
-            assert_eq!(Some((is_within, owner)), whole(&returned).map(told), "{own} {returned}");
-            let is_own = whole(&returned).unwrap().1 == metadata.owner;
+            assert_eq!(Some((is_within, owner)), whole(&returned).map(found), "{own} {returned}");
+            let is_own = whole(&returned).unwrap().owner == metadata.owner;
             let expected = is_within && is_own && !repeats(own, &returned).unwrap();
             assert_eq!(metadata.accept(&returned, 100).is_ok(), expected, "{own} {returned}");
         }
@@ -192,4 +193,19 @@ fn no_more_members_are_added_than_can_be_compared_at_once() {
     let read = Metadata::read(own);
     assert!(read.accept(&with(MOST_ADDED), 1 << 20).is_ok());
     assert!(read.accept(&with(MOST_ADDED + 1), 1 << 20).is_err());
+}
+
+#[test]
+fn what_is_attached_is_found_where_it_is_in_one_scan() {
+    let found = |own: &str, returned: &str| {
+        let Attached { messages, model } = Metadata::read(own).accept(returned, 100).unwrap();
+        [messages, model].map(|range| range.map(|range| returned[range].to_owned()))
+    };
+    let window = r#"{"session_id":"s","memory_messages":[{"role":"user"}],"memory_model":"m"}"#;
+    let both = [Some(r#"[{"role":"user"}]"#.to_owned()), Some("\"m\"".to_owned())];
+    assert_eq!(found(r#"{"session_id":"s"}"#, window), both, "after the entry's own members");
+    assert_eq!(found(r#"{"session_id":"s","memory_messages":1}"#, window), both, "in the place of the entry's own");
+    assert_eq!(found(window, window), both, "left as it was");
+    assert_eq!(found(r#"{"a":1}"#, r#"{"a":1,"memory\u005fmodel":"m"}"#), [None, Some("\"m\"".to_owned())]);
+    assert_eq!(found("{}", "{}"), [None, None]);
 }

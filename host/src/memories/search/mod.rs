@@ -223,8 +223,9 @@ impl Keepline {
                 return Err(SessionError { code: SessionErrorCode::NotFound, message });
             }
             Effect::Failed => {
-                let told = passed.problem.map_or_else(|| "The question failed".to_owned(), |problem| problem.message);
-                return Err(failed(told));
+                let message =
+                    passed.problem.map_or_else(|| "The question failed".to_owned(), |problem| problem.message);
+                return Err(failed(message));
             }
             _ => {}
         }
@@ -261,7 +262,7 @@ fn invalid(message: &str) -> SessionError {
     SessionError { code: SessionErrorCode::InvalidValue, message: message.to_owned() }
 }
 
-/// The last thing that a user said in a session, which is on their list, or named by whoever asks.
+/// The last thing that a user said in a session, which is on their list, or named by the caller.
 async fn newest_question(
     sessions: &mut Sessions,
     listed: Option<&Listed>,

@@ -1,9 +1,9 @@
-//! The open turns of one stream of entries: routes each entry to the turn that it belongs to.
+//! Routes each entry of a stream to the open turn that it belongs to.
 //!
-//! An entry that names a session reaches a turn of that session or none, and one that names none reaches the turn of the
-//! question asked last. Nothing said in one session ever reaches another. Routing depends only on the entries and their
-//! order, never on how their calls end, so a stream that is served by many pipes routes as it does with one. The number of
-//! turns and their bytes are bounded: the oldest go first, and one that still waits for its answer is reported.
+//! An entry that names a session reaches a turn of that session or none; one that names none reaches the turn of the
+//! latest question. Nothing said in one session ever reaches another. Routing depends only on the entries and their
+//! order, never on how their calls end, so a stream that several pipes serve routes as it does with one. Turns are
+//! bounded in number and in bytes: the oldest are dropped first, and one that still waits for its answer is reported.
 
 use std::{
     collections::{HashMap, hash_map::DefaultHasher},
@@ -227,7 +227,7 @@ pub struct OpenTurns {
     unstored: Arc<AtomicUsize>,
     /// Which turns have a call.
     calls: HashMap<String, Vec<Key>>,
-    /// The turn of the question asked last. None: nobody can tell which that was.
+    /// The turn of the question asked last. None: it is not known.
     last: Option<Key>,
     numbers: u64,
     limits: Limits,
@@ -248,7 +248,7 @@ type Key = (CompactString, u64);
 struct OpenTurn {
     turn: Turn,
     stage: Stage,
-    /// Whether its question may go on with an earlier turn, whose calls nobody here knows.
+    /// Whether its question may continue an earlier turn, whose calls are not known here.
     may_continue: bool,
     question_bytes: usize,
     tool_bytes: usize,
@@ -287,13 +287,13 @@ impl OpenTurn {
     }
 }
 
-/// What an entry belongs to.
+/// The turn or session that an entry names.
 enum Named {
     /// The newest turn of its session that it may belong to.
     Turn(Key),
     /// A session without such a turn.
     Session,
-    /// What no session is called.
+    /// It names something that no session can be called.
     Unusable,
     /// It names no session.
     Nothing,
@@ -369,7 +369,7 @@ impl OpenTurns {
     }
 
     /// The turn that a tool's activity belongs to: one of the session that it names; else the only open one that has the
-    /// call of a result; else that of the question asked last. None: nobody can tell, which is reported, or nobody wants it.
+    /// call of a result; else that of the question asked last. None: that is ambiguous, which is reported, or the filter wants no turns.
     pub fn tool(&mut self, activity: &ToolActivity, metadata: &str) -> Option<Turn> {
         if !self.inner.pool.wants_turns() {
             return None;
@@ -584,7 +584,8 @@ impl OpenTurns {
         }
     }
 
-    /// The turn, which has an answer now: what is staged goes with that, and only calls without a result are left.
+    /// The turn, which is answered from now on: its staged content goes with the answer, and only calls without a result
+    /// are left.
     fn answered(&mut self, key: &Key) -> Option<Turn> {
         let open = self.get(key)?;
         let turn = open.turn.clone();

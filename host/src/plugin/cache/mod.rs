@@ -1,8 +1,8 @@
-//! Where compiled code is kept: a directory for each component, which wasmtime reads and writes as a cache.
+//! Caches compiled code: a directory per component, which wasmtime reads and writes as its cache.
 //!
-//! What is read from there runs as native code. So it is used only if nobody but this user, or root, could have written
-//! it; and a component whose code is found was held against the same limits when that was compiled. Of what was kept, the
-//! newest stay.
+//! What is read from there runs as native code, so it is used only if no one but this user or root could have written
+//! it. A component whose code is found was checked against the same limits when it was compiled. The newest entries are
+//! kept.
 
 mod staging;
 mod trust;
@@ -62,7 +62,7 @@ impl Kept {
     /// The compiled code, if it is there.
     ///
     /// # Errors
-    /// When somebody else could have written it.
+    /// When others could have written it.
     pub(super) fn find(&self) -> Result<Option<&Path>, PluginError> {
         if !holds_code(&self.slot) {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Kept {
     /// Removes the oldest ones, what compilers left behind, and what is in this place without being compiled code.
     fn make_room(&self) {
         if !holds_code(&self.slot) {
-            // Whatever can't be removed will be in the way, and is told then.
+            // A file that can't be removed is reported when it gets in the way.
             let _ = fs::remove_dir_all(&self.slot);
         }
         let mut slots = Vec::new();

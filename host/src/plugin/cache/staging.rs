@@ -1,4 +1,4 @@
-//! A directory that a compiler process writes into, which becomes the place of the code in one step, or is removed.
+//! A directory that a compiler process writes to: it becomes the cached code in one step, or is removed.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! Whether nobody but this user, or root, can have put code into a directory: as ssh looks at its keys.
+//! Checks that no one but this user or root can have put code into a directory, as ssh checks its keys.
 
 use std::{
     fs::{self, Metadata},
@@ -36,7 +36,7 @@ pub(super) fn usable(directory: &Path) -> Result<Option<PathBuf>, PluginError> {
 /// Directories that nobody else may replace what is in them.
 ///
 /// # Errors
-/// When somebody can.
+/// When others can.
 pub(super) fn check_parents(path: &Path) -> Result<(), PluginError> {
     // Of one that everybody may write to but only owners may remove from, such as /tmp, only what is in it counts.
     path.ancestors().try_for_each(|parent| check(parent, &read(parent)?, true))
@@ -59,7 +59,7 @@ pub(super) fn check_entries(slot: &Path) -> Result<(), PluginError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound && path != slot => continue,
             Err(error) => return Err(unreadable(&path, &error)),
         };
-        // To open anything else than a file may wait for whoever writes to it, and a link leads elsewhere.
+        // To open anything else than a file may wait for a writer, and a link leads elsewhere.
         if !(metadata.is_file() || metadata.is_dir()) || seen > MOST {
             return Err(untrusted(&path, "it is not what this program writes", "Remove it"));
         }
@@ -139,7 +139,7 @@ fn is_closed(_: &Metadata) -> bool {
     true
 }
 
-/// Elsewhere directories of a user are nobody else's, as they come.
+/// On other systems a user's directories belong to that user alone by default.
 #[cfg(not(unix))]
 fn check(_: &Path, _: &Metadata, _: bool) -> Result<(), PluginError> {
     Ok(())

@@ -1,9 +1,9 @@
-//! How large the types of a section are, told from its bytes before the validator looks at them.
+//! Measures the types of a section from its bytes, before the validator sees them.
 //!
-//! The validator makes a copy of an instance's or a component's type wherever one with resources is imported, exported or
-//! instantiated, for each has resources of its own. A few lines can ask for millions of copies: each counts here first, as
-//! much as it comes to when everything that it refers to is written out. Nothing here recurses but the parser of one type,
-//! which is not nested.
+//! The validator copies the type of an instance or a component wherever one with resources is imported, exported or
+//! instantiated, because each has resources of its own. A few lines can ask for millions of copies: each is counted
+//! here first, at its size when everything that it refers to is written out. Only the parser of a single type recurses,
+//! and that is not nested.
 
 use wasmparser::{
     BinaryReader, ComponentAlias, ComponentDefinedType, ComponentExternName, ComponentImport, ComponentOuterAliasKind,

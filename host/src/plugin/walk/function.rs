@@ -1,11 +1,11 @@
-//! What a function takes to compile, estimated from what it is.
+//! Estimates what a function costs to compile.
 //!
-//! Compilers are about linear in straight code, and far from it where many values live across many branches: where
-//! paths meet, each value that may differ needs a phi, which is passed on through all blocks around; and around each
-//! branch and call it needs a register or a place on the stack. So each label, branch and call counts once for each
+//! Compilers take about linear time for straight code, and far more where many values live across many branches: where
+//! paths meet, each value that may differ needs a phi, which is passed on through all surrounding blocks; and around
+//! each branch and call it needs a register or a stack slot. So each label, branch and call counts once for each
 //! operand that is on the stack there, and for each local that the function uses as often as blocks are nested there.
-//! What looks into a table, or works on a stretch of a table or a memory, becomes a loop with its checks: as much to compile
-//! as a small function, and more the more of them there are. Everything else counts once.
+//! Operations that look into a table, or work on a range of a table or memory, become a checked loop: as much to
+//! compile as a small function, and more the more of them there are. Everything else counts once.
 
 use wasmparser::{FuncValidator, FunctionBody, Operator, ValidatorResources};
 

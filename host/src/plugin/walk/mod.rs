@@ -1,8 +1,8 @@
-//! A walk over a component's bytes, before any of them is compiled: it is valid, and it is within its limits.
+//! Walks over a component's bytes before any of them is compiled: it must be valid and within its limits.
 //!
 //! The walk itself is bounded. It looks at each byte once, holds no more than the component's own types, recurses no
 //! deeper than types may be nested, and counts what nested components multiply without expanding it. Each section is
-//! counted before it is validated, with the copies that the validator makes of its types, so that nothing larger than
+//! counted before it is validated, with the copies that the validator makes of its types, so nothing larger than
 //! allowed is ever validated.
 
 mod declared;

@@ -1,7 +1,7 @@
-//! What instantiating a component comes to, with all that it instantiates in turn: counted, not expanded.
+//! Counts what instantiating a component comes to, with everything that it instantiates in turn, without expanding it.
 //!
-//! A component can be instantiated only after its definition has ended, so that its weight is known by then: each
-//! instantiation adds it, and thirty components that each instantiate the one before twice are thirty additions.
+//! A component can be instantiated only after its definition has ended, so its weight is known by then and each
+//! instantiation adds it: thirty components that each instantiate the previous one twice are thirty additions.
 
 use wasmparser::{
     ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, Encoding, Instance,

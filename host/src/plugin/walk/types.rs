@@ -1,7 +1,7 @@
-//! Types of components that are known to be valid: how deep they are nested, and how large they are written out.
+//! Measures types of components that are known to be valid: their nesting, and their size when written out.
 //!
-//! A type refers to others by their index, so that a few lines can describe one with a million parts. What compares or
-//! converts its values goes through all of them.
+//! Types refer to others by index, so a few lines can describe one with a million parts. Code that compares or converts
+//! its values goes through all of them.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
-//! The import `key-value`: the store, within an instance's budgets and its call's deadline.
+//! The import `key-value`: gives a component the store, within its budgets, its scope and its call's deadline.
 //!
-//! The stores' own types cross the boundary. What a store fails with is told to the component; what a component may
-//! not ask for ends it.
+//! The stores' own types cross the boundary. The component sees the store's failures; a request that is over a budget
+//! ends it.
 
 use wasmtime::{bail, component::Linker};
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// More names on one page nobody needs.
+/// The most names on one page.
 const MAX_PAGE: u32 = 10_000;
 /// What a call of the import is answered with.
 type Answer<T> = wasmtime::Result<(Result<T, Failure>,)>;
@@ -92,7 +92,7 @@ async fn transact_each(
     let admissions: Result<Vec<_>, _> = transactions.iter_mut().map(|transaction| admit(state, transaction)).collect();
     let admissions = match admissions {
         Ok(admissions) => admissions,
-        // What asks for others' is not done in part.
+        // A call that asks for a bucket beyond its scope is denied as a whole.
         Err(denied) => return Ok((vec![Attempt::Failure(denied); count],)),
     };
     let mut is_sent = admissions.iter().map(|admission| matches!(admission, Admission::Go { .. }));
@@ -109,8 +109,8 @@ async fn transact_each(
     let sent = match answer {
         Ok(results) if results.len() == transactions.len() => results,
         Ok(_) => {
-            let told = "the store did not answer each of the transactions";
-            vec![Err(Failure::new(FailureCode::Other, "", told)); transactions.len()]
+            let message = "the store did not answer each of the transactions";
+            vec![Err(Failure::new(FailureCode::Other, "", message)); transactions.len()]
         }
         Err(failure) => vec![Err(failure); transactions.len()],
     };
@@ -158,7 +158,7 @@ async fn delete_bucket(
     Ok((answered(state, answer).and_then(|answer| answer),))
 }
 
-/// Whether a transaction is of those that the call at hand may make; it is changed to one that stays within that.
+/// Whether the current call may make this transaction. It is restricted to what the call may do.
 fn admit(state: &InstanceState, transaction: &mut Transaction) -> Result<Admission, Failure> {
     let Transaction { bucket, opening, expectations, operations } = transaction;
     if state.scope.withholds(bucket) && matches!(opening, Opening::Existing(_)) {
@@ -168,13 +168,13 @@ fn admit(state: &InstanceState, transaction: &mut Transaction) -> Result<Admissi
     let Access { reads_only, owner } = access(state, bucket, asks_for_owner)?;
     if reads_only {
         match opening {
-            // To look at it is no use of it.
+            // Reading does not count as a use.
             Opening::Existing(life) if operations.iter().all(reads) => life.renew = false,
-            _ => return Err(denied_to(state, &format!("to change the {}", told(bucket)))),
+            _ => return Err(denied_to(state, &format!("to change the {}", named(bucket)))),
         }
     }
     if state.scope.keeps_lists() && operations.iter().any(adds_to_lists) {
-        return Err(denied_to(state, &format!("to add to the lists of the {}", told(bucket))));
+        return Err(denied_to(state, &format!("to add to the lists of the {}", named(bucket))));
     }
     let condition = owner.map(|owner| {
         expectations.push(expected_owner(owner));
@@ -183,11 +183,11 @@ fn admit(state: &InstanceState, transaction: &mut Transaction) -> Result<Admissi
     Ok(Admission::Go { condition })
 }
 
-/// Whether a bucket may be deleted. False: it is as if it were not there.
+/// Whether a bucket may be deleted. False: the component finds it absent.
 async fn admit_deletion(state: &mut InstanceState, bucket: &BucketId) -> Result<bool, Failure> {
     let Access { reads_only, owner } = access(state, bucket, false)?;
     if reads_only {
-        return Err(denied_to(state, &format!("to delete the {}", told(bucket))));
+        return Err(denied_to(state, &format!("to delete the {}", named(bucket))));
     }
     let Some(owner) = owner.filter(|_| !state.scope.is_theirs(bucket)) else { return Ok(true) };
     let transaction = Transaction {
@@ -205,7 +205,7 @@ async fn admit_deletion(state: &mut InstanceState, bucket: &BucketId) -> Result<
 /// How the call at hand may use a bucket.
 fn access(state: &InstanceState, bucket: &BucketId, asks_for_owner: bool) -> Result<Access, Failure> {
     let access = state.scope.access(bucket, asks_for_owner);
-    access.ok_or_else(|| denied_to(state, &format!("for the {}", told(bucket))))
+    access.ok_or_else(|| denied_to(state, &format!("for the {}", named(bucket))))
 }
 
 fn denied_to(state: &InstanceState, asked: &str) -> Failure {
@@ -213,7 +213,7 @@ fn denied_to(state: &InstanceState, asked: &str) -> Failure {
     denied()
 }
 
-/// What the component is told of a receipt. `condition`: the expectation that it knows nothing of.
+/// The receipt as the component gets it. `condition`: the index of the expectation that the host has added.
 fn settle(state: &InstanceState, transaction: &Transaction, condition: Option<u32>, receipt: Receipt) -> Receipt {
     match receipt.status {
         Status::Unmet if condition.is_some() && receipt.unmet == condition => return absent(),
@@ -223,7 +223,7 @@ fn settle(state: &InstanceState, transaction: &Transaction, condition: Option<u3
     receipt
 }
 
-/// What an instance is told of a call of the store.
+/// The result of a store call as the instance gets it.
 fn answered<T: PayloadSize>(state: &mut InstanceState, answer: Result<T, NoAnswer>) -> Result<T, Failure> {
     let failure = match answer {
         Ok(answer) => {
@@ -231,8 +231,8 @@ fn answered<T: PayloadSize>(state: &mut InstanceState, answer: Result<T, NoAnswe
             return Ok(answer);
         }
         Err(NoAnswer::TooLate) => {
-            let told = "this entry ran out of time (entry_timeout), so the store was not asked";
-            Failure::new(FailureCode::TimedOut, "", told)
+            let message = "this entry ran out of time (entry_timeout), so the store was not asked";
+            Failure::new(FailureCode::TimedOut, "", message)
         }
         Err(NoAnswer::Missed(missed)) => missed.failure(),
     };
@@ -241,7 +241,7 @@ fn answered<T: PayloadSize>(state: &mut InstanceState, answer: Result<T, NoAnswe
     Err(failure)
 }
 
-/// What becomes of a transaction that a component wants.
+/// Whether a component's transaction is sent.
 enum Admission {
     /// It is sent. `condition`: which of its expectations is the host's.
     Go { condition: Option<u32> },
@@ -253,7 +253,7 @@ fn expected_owner((state, owner): (EntryState, String)) -> Expectation {
     Expectation::Entry(ExpectedEntry { map_name: SESSION.to_owned(), key: OWNER.to_owned(), state, text: owner })
 }
 
-fn told(bucket: &BucketId) -> String {
+fn named(bucket: &BucketId) -> String {
     format!("{} '{}'", bucket.kind.name(), bucket.name)
 }
 
@@ -281,8 +281,8 @@ fn no_deletion() -> Deletion {
 }
 
 fn denied() -> Failure {
-    let told = "a call reaches only the session, user and node that it is made for, so the store was not asked";
-    Failure::new(FailureCode::Denied, "", told)
+    let message = "a call reaches only the session, user and node that it is made for, so the store was not asked";
+    Failure::new(FailureCode::Denied, "", message)
 }
 
 /// Why there is no answer of the store.

@@ -1,7 +1,7 @@
-//! What the component may import, and nothing else: `key-value`, a wall clock, a log.
+//! The imports of a component, and there are no others: `key-value`, a wall clock, a log.
 //!
-//! Each call passes [`enter`] first. The instance's own code is asked about its time when it enters a function or a
-//! loop; one that calls the host in a straight line is asked here.
+//! Each call begins with [`enter`]. An instance's own code checks its time on entering a function or a loop; code that
+//! calls the host in a straight line is checked here.
 
 mod key_value;
 mod payload_size;

@@ -1,6 +1,6 @@
-//! How much an answer of the store brings into the host, and then into the instance: for the budget of an entry.
+//! Measures how many bytes a store's answer brings into the host and then into the instance, for the entry's budget.
 //!
-//! Bytes are those of texts and of the lists that hold them, so that many small things count, too.
+//! Texts count, and so do the lists that hold them: many small things are not free.
 
 use std::mem::size_of_val;
 

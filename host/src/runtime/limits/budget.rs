@@ -1,4 +1,4 @@
-//! What an entry may use up: so much, and nothing within the entry fills it again.
+//! A budget of one entry: nothing within the entry refills it.
 
 /// So much an entry.
 pub(in crate::runtime) struct Budget {

@@ -1,4 +1,4 @@
-//! By when a call has to be over, and when that is worth a look at the clock.
+//! A call's deadline, which reads the clock only when time may have passed.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::store::Deadline;
 #[derive(Clone, Copy)]
 pub(crate) struct CallDeadline {
     pub(crate) deadline: Deadline,
-    /// It was set a moment ago, and nothing has taken any time since: so it is not over. (To look at the clock takes
-    /// a hundredth of an entry's time with a store in memory.)
+    /// It was set a moment ago and nothing has taken time since, so it is not over. (Reading the clock takes a
+    /// hundredth of an entry's time with a store in memory.)
     is_fresh: bool,
 }
 
@@ -21,12 +21,12 @@ impl CallDeadline {
         Self { deadline: Deadline::since(now, time), is_fresh: !time.is_zero() }
     }
 
-    /// By a deadline of somebody else's.
+    /// By the caller's deadline.
     pub(crate) fn by(deadline: Deadline) -> Self {
         Self { deadline, is_fresh: false }
     }
 
-    /// Something has taken its time.
+    /// Time may have passed: the clock is read again.
     pub(crate) fn waited(&mut self) {
         self.is_fresh = false;
     }

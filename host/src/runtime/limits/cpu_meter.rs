@@ -1,8 +1,8 @@
-//! How long an instance computes for one call.
+//! Measures how long an instance computes for one call.
 //!
-//! Everything counts that keeps a thread busy on the instance's behalf, whether its own code runs, the host copies for
-//! it or a store works at once. What does not count is the time in which its call rests: it waits for a store, or has
-//! made way for other tasks. Nothing arms the meter anew within a call.
+//! Everything counts that keeps a thread busy for the instance: its own code, the host's copies for it, a store that
+//! works synchronously. Time in which the call rests, because it waits for a store or has made way for other tasks,
+//! does not. Nothing resets the meter within a call.
 
 use std::{
     pin::pin,

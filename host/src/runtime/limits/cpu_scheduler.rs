@@ -1,11 +1,10 @@
-//! Long computations leave a thread to the short ones.
+//! Schedules instances that compute for long, so that they don't hold up short calls on the same threads.
 //!
-//! An instance that still computes at a tick goes on only while it has a place, and gives it up at the next tick. There
-//! is one place less than the machine has cores, for all plugins of the process together, and who has computed less
-//! goes first: forty instances that loop hold up an entry of a few microseconds for a tick at most, and not for one of
-//! each of theirs. Each tick that one has computed puts it behind those who come in the next [`BEHIND`] ticks, and behind
-//! nobody later. So everyone's turn comes, on a machine that is too busy for all of them, too, where ticks meet nearly
-//! every call by chance.
+//! An instance that is still computing at a tick goes on only while it has a slot, and gives it up at the next tick.
+//! All plugins of the process share one slot fewer than the machine has cores, and whoever has computed least goes
+//! first: forty looping instances hold up an entry of a few microseconds for one tick at most. Each tick of computing
+//! puts an instance behind those that arrive within the next [`BEHIND`] ticks, and no later ones: so every instance
+//! gets its turn, even on a machine too busy for all of them, where nearly every call meets a tick by chance.
 
 use std::{
     sync::{
@@ -22,11 +21,11 @@ use super::epoch::{TICK, Ticks};
 
 static LINE: Mutex<Line> = Mutex::new(Line { taken: 0, next_number: 0, waiting: Vec::new() });
 
-/// One who has not asked for so long is passed over: whoever polls its call has other things to do.
+/// A waiter that has not asked for so long is passed over: its call is not being polled.
 const ABSENT_AFTER: Duration = TICK.saturating_mul(3);
 
-/// How many ticks one may come later than another that has computed a tick more, and still go first: about as many as
-/// there are others that loop, each of which has one tick until all had theirs.
+/// For each tick that another has computed more, how many ticks later one may arrive and still go first: about the
+/// number of looping instances, each of which gets one tick in turn.
 const BEHIND: u32 = 32;
 
 /// Those who wait for a place, in no order.
@@ -36,7 +35,7 @@ struct Line {
     waiting: Vec<Waiting>,
 }
 
-/// From when on nobody who comes goes before it; then who came first. Not in ticks: those of each engine are its own.
+/// The instant after which no newcomer goes first, then the order of arrival. Not in ticks: each engine has its own.
 type Rank = (Instant, u64);
 
 struct Waiting {
@@ -45,7 +44,7 @@ struct Waiting {
 }
 
 impl Line {
-    /// Whether whoever has that rank has a place now. If not, it waits.
+    /// Takes a slot for this rank if there is one; otherwise it waits.
     fn enter(&mut self, rank: Rank, now: Instant) -> bool {
         let is_first = self.first(now).is_none_or(|first| first.rank >= rank);
         if is_first && self.taken < *PLACES {
@@ -93,7 +92,7 @@ impl ComputeSlot {
         self.leave();
         let ticket = Ticket::new(computed, Instant::now());
         let end = ticks.now().saturating_add(patience);
-        // Nobody is woken by whoever leaves: a runtime prefers who was woken last, and leaves the short ones behind it.
+        // Leaving wakes no one: a runtime prefers the task woken last, and short calls would fall behind it.
         while !LINE.lock().enter(ticket.rank, Instant::now()) {
             if ticks.now() >= end {
                 return;
@@ -121,7 +120,7 @@ impl Drop for ComputeSlot {
     }
 }
 
-/// Whoever waits in the line; leaves it when dropped.
+/// A waiter's place in the queue; leaves it when dropped.
 struct Ticket {
     rank: Rank,
 }
@@ -135,7 +134,7 @@ impl Ticket {
 }
 
 fn turn_of(computed: u64, now: Instant) -> Instant {
-    // Nobody computes for longer than a day.
+    // No call computes for longer than a day.
     let ticks = u32::try_from(computed).unwrap_or(u32::MAX).min(1 << 23);
     now + TICK.saturating_mul(ticks).saturating_mul(BEHIND)
 }
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_computed_least_goes_first_unless_it_is_polled_no_more() {
+    fn the_one_that_has_computed_least_goes_first_unless_it_is_no_longer_polled() {
         let now = Instant::now();
         let (long, short) = ((turn_of(9, now), 1), (turn_of(2, now + TICK), 2));
         let mut line = Line { taken: *PLACES, next_number: 2, waiting: Vec::new() };

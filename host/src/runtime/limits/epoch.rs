@@ -1,6 +1,6 @@
-//! The clock that interrupts instances: one thread for each engine.
+//! The clock that interrupts instances: one thread per engine.
 //!
-//! An epoch is global to an engine, so it has many small ticks rather than one for each time-out.
+//! An epoch is global to its engine, so it advances in many small ticks rather than once per time-out.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! What an instance of a component holds beside its memories and tables: the state of its core instances, with their
-//! globals. wasmtime tells nobody, so it is read from the component.
+//! Estimates the memory that an instance holds beside its memories and tables: the state of its core instances, with
+//! their globals. wasmtime doesn't report it, so it is computed from the component's bytes.
 
 use wasmparser::{
     BinaryReaderError, ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, Encoding, Instance, Parser,

@@ -1,7 +1,7 @@
-//! How much memory an instance holds, alone and with all others of its pool, and how much more it may.
+//! Limits the memory of an instance, alone and together with all others of its pool.
 //!
-//! Everything that an instance can make the host keep counts together: linear memories, tables, and its own state, which
-//! holds its globals. Counted is what it may touch, whether it has or not.
+//! Linear memories, tables and the instance's own state, which holds its globals, count together. What an instance may
+//! touch counts, whether it has touched it or not.
 
 use std::sync::{
     Arc,

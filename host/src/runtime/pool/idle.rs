@@ -1,4 +1,4 @@
-//! Instances at rest.
+//! Idle instances, the most recently used first.
 
 use std::collections::VecDeque;
 

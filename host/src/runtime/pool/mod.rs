@@ -1,15 +1,14 @@
-//! The pool: calls take warm instances and give them back.
+//! The pool of instances: calls take a warm one and give it back.
 //!
-//! Instances hold no conversation, so any will do. There are as many as calls at one time, up to a bound;
-//! beyond it calls wait in line, and the line is bounded too, in length and in time: memory must not be the
-//! reason that a pipeline stands still. An instance that faulted is not given back, nor is one whose call was
-//! abandoned half-way (a dropped future takes its instance with it, and leaves its place to the next). One that has
-//! grown far beyond its start is given back to the system, not to the pool. Who shares an instance with whom,
-//! [`Isolation`] says.
+//! Instances hold no conversation, so any of them will do. There are as many as concurrent calls, up to a bound; beyond
+//! it calls queue, and the queue is bounded in length and in time, because memory must not be the reason that a
+//! pipeline stands still. An instance that faulted is dropped, and so is one whose call was abandoned half-way (a
+//! dropped future takes its instance with it and frees its place) and one that has grown far beyond its first size.
+//! [`Isolation`] says which calls may share an instance.
 //!
 //! All instances of a pool share a budget of memory: where none can be made within it, a call goes on without one, at
-//! once. A program whose instances fault time after time, in a row or not, is left alone for a while, and tried again by one call; a
-//! program that takes its place begins without that past.
+//! once. A program whose instances keep faulting is left alone for a while, and then tried by one call; a program that
+//! replaces it starts with a clean record.
 
 mod idle;
 
@@ -89,7 +88,7 @@ pub(crate) struct Pool {
     faults: AtomicU32,
     /// Whether there are any: else the breaker need not be asked.
     is_troubled: AtomicBool,
-    /// As the current program told: asked with each entry.
+    /// From the current program's information, read for each entry.
     wants_turns: AtomicBool,
     /// So are these.
     most_attached: AtomicUsize,
@@ -120,7 +119,7 @@ pub(crate) struct PooledInstance<'a> {
     version: u64,
     /// To try a program that was left alone.
     leave: Option<Leave<'a>>,
-    // Last, so that it is given up last: whoever waits for it finds the instance.
+    // Last, so that it is released last: the next call then finds the instance.
     _place: SemaphorePermit<'a>,
 }
 
@@ -165,7 +164,7 @@ impl Pool {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Refusal::Closed);
         }
-        // While anybody waits there is no permit to be had here: nobody jumps the queue.
+        // While calls wait, no permit is free here: the queue can't be jumped.
         let place = match self.places.try_acquire() {
             Ok(place) => place,
             Err(_) => self.wait(due).await?,
@@ -346,7 +345,7 @@ impl Pool {
         let all = timeout(limit, self.places.acquire_many(self.limits.instances)).await;
         let unfinished =
             if matches!(all, Ok(Ok(_))) { 0 } else { self.at_work() + self.waiting.load(Ordering::Relaxed) };
-        // While all places are held: nobody slips in between.
+        // While all places are held, so that no call slips in.
         self.places.close();
         let idle = self.current.lock().idle.empty();
         drop(idle);
@@ -422,14 +421,14 @@ async fn first(
     Ok(configured.map(|configured| (instance, PluginInfo::of(configured, options))))
 }
 
-/// To unmap an instance takes a while, the longer the larger it is: nobody waits for that whose entry is done.
+/// Drops an instance in the background: unmapping takes the longer the larger it is, and no finished entry waits for it.
 fn retire(instance: Instance) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn_blocking(move || drop(instance));
     }
 }
 
-/// One who waits in line; leaves it when dropped.
+/// A call in the queue; leaves it when dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -1,7 +1,7 @@
-//! What of the store a call may reach: the buckets of whom it serves, and no others.
+//! Limits which buckets of the store a call reaches: those of the entry that it serves, and no others.
 //!
-//! Promises that a component, whatever it is told or has seen before, touches nothing but that. Whether a name is a
-//! valid one, and what a missing one means, is the component's business: only names that stand in the entry are taken.
+//! Promises that a component touches nothing else, whatever it is passed or has seen before. Only names in the entry
+//! count; which names are valid, and what a missing one means, the component decides.
 
 mod owner;
 mod subject;
@@ -59,7 +59,7 @@ pub(crate) struct TaskScope {
     pub(crate) is_user_withheld: bool,
 }
 
-/// What the store has said of a call's buckets so far, seen by the host on its way to the component.
+/// What the store has returned about a call's buckets so far, as the host sees it on the way to the component.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedBuckets(Mutex<Seen>);
 
@@ -261,7 +261,7 @@ impl Scope {
         self.access(bucket, false).is_some()
     }
 
-    /// Whether a bucket that it does not hold is to be found absent, and not denied.
+    /// Whether a bucket beyond the scope is reported as absent rather than denied.
     pub(crate) fn withholds(&self, bucket: &BucketId) -> bool {
         match self {
             Self::Correction(owner) | Self::Removal(owner, _) => owner.withholds(bucket),
@@ -270,8 +270,8 @@ impl Scope {
         }
     }
 
-    /// How many entries' work a call may do: what takes all out of a large memory is no entry, and whoever asks for it is no
-    /// client.
+    /// How many entries' work a call may do: correcting or clearing a large memory takes more than an entry, and only
+    /// operators ask for it.
     pub(crate) fn entries(&self) -> u64 {
         if matches!(self, Self::Correction(_) | Self::Removal(..)) { 64 } else { 1 }
     }
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(reaches(&scope, &[a_b, node, "user/a b", "session/s"]), [true, true, false, true]);
         let plain = Scope::Entry(owner("", "anna", "app", "n"));
         assert_eq!(reaches(&plain, &["user/anna", a_b, node]), [true, false, false]);
-        // What looks like a hash is hashed, so that nobody is somebody else by name.
+        // A name of the form of a hash is hashed, so no user can take another's bucket by name.
         let posing = Scope::Entry(owner("", a_b.trim_start_matches("user/"), "", ""));
         assert_eq!(reaches(&posing, &[a_b]), [false]);
     }

@@ -1,4 +1,4 @@
-//! Whom an entry belongs to, and the names of their buckets.
+//! The owner of an entry, as its metadata names it, and the names of the owner's buckets.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,8 +1,8 @@
 //! Subjects of tasks: which buckets a task is about.
 //!
-//! A subject has a closed form, so that no text that somebody else chose can name a bucket more. That of a session and a
-//! user lends the user's bucket only if the entry that named it named both, or if the user's own list has the session:
-//! see `sessions/claims.rs`.
+//! A subject has a closed form, so a text that others chose can't name further buckets. One that names a session and a
+//! user gives access to the user's bucket only if the entry that named the task named both, or if the user's own list
+//! has the session: see `sessions/ownership.rs`.
 
 use std::{
     collections::HashMap,

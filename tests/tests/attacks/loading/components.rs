@@ -1,4 +1,4 @@
-//! Components that are small and take much: each grows with its argument.
+//! Small components that cost much: each grows with its argument.
 
 use std::fmt::Write as _;
 

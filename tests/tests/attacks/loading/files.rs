@@ -1,4 +1,4 @@
-//! Files that are no regular ones, that are too long, or that change.
+//! Files that are not regular, too long, or change while they are read.
 
 use std::{
     fs::{self, File, Permissions},

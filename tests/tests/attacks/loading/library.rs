@@ -1,5 +1,5 @@
-//! The library by itself, without a process for the compiler: what the walk lets pass is bounded as well, and nothing
-//! that the engine does ends the caller.
+//! The library without a compiler process: what the walk accepts is bounded as well, and nothing that the engine does
+//! ends the caller.
 
 use keepline::{Plugin, PluginError, Sandbox, plugin::Measure};
 use keepline_tests::confined::in_confinement;

@@ -1,4 +1,4 @@
-//! A service that is told to switch to a component that attacks it keeps the one that it has, and serves on.
+//! A service that switches to a hostile component keeps its current one and goes on serving.
 
 use std::{
     fs,
