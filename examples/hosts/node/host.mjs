@@ -13,6 +13,7 @@ const store = new MemoryStore();
 const options = process.env.KEEPLINE_OPTIONS ?? '{}';
 const filter = new Filter(await load(process.argv[2] ?? 'out'), store, options);
 const turns = new Turns(JSON.parse(options).memory_mode === 'node');
+const reported = new Set();
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]|[^\s"{}[\]:,]+/g;
@@ -35,6 +36,14 @@ function place(line, name) {
     [last, end] = [token, index + token.length];
   }
   return found;
+}
+
+/// Reports a problem on stderr. An id that can't be a session's is reported once: each further entry of its chat has the
+/// same one.
+function report({ code, message }) {
+  if (code.startsWith('session-id-') && reported.has(code)) return;
+  reported.add(code);
+  console.error(`keepline: ${message}`);
 }
 
 /// Undefined: no entry.
@@ -71,8 +80,8 @@ function pass(line) {
     const turn = turns.find(entry.metadata);
     reply = filter.answer(text, metadata, turn?.state ?? '', turn?.text);
     if (turn && (reply?.effect === 'stored' || reply?.effect === 'repeated')) turn.text = undefined;
-    if (reply?.problem) console.error(`keepline: ${reply.problem.message}`);
   }
+  if (reply?.problem) report(reply.problem);
   const due = reply?.due ?? [];
   if (reply?.metadata === undefined) return { line, due };
   const [start, end] = span ?? Array(2).fill(line.lastIndexOf('}'));

@@ -53,6 +53,7 @@ def parse(raw):
 class Conversations:
     def __init__(self, filter, is_by_node):
         self.filter, self.turns = filter, Turns(is_by_node)
+        self.reported = set()
 
     def next(self, raw):
         """The bytes to write for this line, and the work that it made due."""
@@ -75,13 +76,21 @@ class Conversations:
             reply = self.filter.answer(text, metadata, turn.state if turn else "", turn and turn.text)
             if turn and reply and reply["effect"] in ("stored", "repeated"):
                 turn.text = None
-            if reply and reply["problem"]:
-                print(f"keepline: {reply['problem']['message']}", file=sys.stderr)
+        if reply and reply["problem"]:
+            self.report(**reply["problem"])
         if not reply or reply["metadata"] is None:
             return raw, reply["due"] if reply else []
         start, end = span or (line.rindex("}"),) * 2
         changed = line[:start] + ("" if span else ',"metadata":') + reply["metadata"] + line[end:]
         return changed.encode(), reply["due"]
+
+    def report(self, code, message):
+        """Reports a problem on stderr. An id that can't be a session's is reported once: each further entry of its chat
+        has the same one."""
+        if code.startswith("session-id-") and code in self.reported:
+            return
+        self.reported.add(code)
+        print(f"keepline: {message}", file=sys.stderr)
 
 
 def main():
