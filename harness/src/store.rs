@@ -139,10 +139,15 @@ fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<Exit
     let spinner = spinner("repairing");
     let repaired = directory::repair(path, options);
     spinner.finish_and_clear();
-    let Repaired { clock_set_back, recounted, removed } = repaired?;
+    let Repaired { clock_set_back, recounted, removed, too_long } = repaired?;
     if as_json {
         let milliseconds = clock_set_back.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        let all = json!({"clock_set_back_ms": milliseconds, "recounted": recounted, "removed": removed});
+        let all = json!({
+            "clock_set_back_ms": milliseconds,
+            "recounted": recounted,
+            "removed": removed,
+            "too_long": too_long,
+        });
         terminal::print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -151,6 +156,12 @@ fn repair(path: &Path, options: &DirectoryOptions, as_json: bool) -> Result<Exit
         counted(recounted, "count", "counts"),
         counted(removed, "row", "rows")
     );
+    if too_long > 0 {
+        line.push_str(&format!(
+            ", {} removed that no call could read",
+            counted(too_long, "over-long text", "over-long texts")
+        ));
+    }
     if let Some(time) = clock_set_back {
         line.push_str(&format!(", the store's time set back by {} s to this machine's clock", time.as_secs()));
     }

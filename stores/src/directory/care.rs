@@ -46,6 +46,9 @@ pub struct Repaired {
     pub recounted: u64,
     /// Rows that belonged to nothing.
     pub removed: u64,
+    /// Values that were longer than any may be, and are removed, and such records of logs, whose texts are removed: no call
+    /// could read them, and each look-up of a neighbouring key had to read past them.
+    pub too_long: u64,
 }
 
 /// Each finds something that must not be; the first column says where.
@@ -84,7 +87,7 @@ const MUST_NOT_BE: [(&str, &str); 13] = [
         "a segment belongs to no index",
         "SELECT idx FROM segment WHERE idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
     ),
-    // As in `limits`. Others wrote it, and it can be replaced or removed by its key.
+    // As in `limits`. Another program wrote it; it can be replaced or removed by its key, and `repair` removes it.
     ("an entry is longer than any may be", "SELECT key FROM entry WHERE octet_length(text) > 8388608"),
     ("a record is longer than any may be", "SELECT position FROM record WHERE octet_length(text) > 2097152"),
     (
@@ -293,8 +296,8 @@ fn copy(
     Ok(bytes)
 }
 
-/// Mends what can be mended without losing anything: a time in the future, wrong counts, rows of nothing, indexes. The
-/// store must not be open anywhere else.
+/// Repairs what can be repaired without losing anything that could be read: a time in the future, wrong counts, rows that
+/// belong to nothing, texts that are too long for any call, indexes. The store must not be open anywhere else.
 ///
 /// # Errors
 /// See [`DirectoryError`]: [`InUse`](DirectoryError::InUse) while somebody has it open.
@@ -332,6 +335,13 @@ fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, Dir
         "DELETE FROM segment WHERE idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
     ] {
         repaired.removed += transaction.execute(sql, [])? as u64;
+    }
+    for sql in [
+        "DELETE FROM entry WHERE octet_length(text) > 8388608",
+        // A record's position counts, and readers are given an empty text for one that is too long.
+        "UPDATE record SET text = '' WHERE octet_length(text) > 2097152",
+    ] {
+        repaired.too_long += transaction.execute(sql, [])? as u64;
     }
     let recounted = transaction.execute(
         "UPDATE part SET length = (SELECT count(*) FROM entry WHERE map = part.id)

@@ -263,3 +263,24 @@ fn a_text_of_any_length_is_named_and_not_copied() {
         assert_eq!(apply(&store, "b", existing(), [get("n")]).await, [entries(&[("n", "2")])]);
     });
 }
+
+#[test]
+fn repair_removes_texts_that_are_too_long_for_any_call() {
+    let bench = Bench::new();
+    let store = bench.open();
+    block_on(apply(&store, "b", create(), [put("k", "1"), put("n", "1"), append("l", &["1", "2"])]));
+    drop(store);
+    let raw = bench.raw();
+    raw.execute("UPDATE entry SET text = CAST(zeroblob(?1) AS TEXT) WHERE key = 'n'", [9 << 20]).unwrap();
+    raw.execute("UPDATE record SET text = CAST(zeroblob(?1) AS TEXT) WHERE position = 0", [3 << 20]).unwrap();
+    drop(raw);
+    assert_eq!(directory::repair(bench.path(), &bench.options).unwrap().too_long, 2);
+    assert_eq!(directory::check(bench.path(), &bench.options).unwrap().problems, [""; 0]);
+    assert_eq!(directory::repair(bench.path(), &bench.options).unwrap().too_long, 0);
+    let store = bench.open();
+    block_on(async {
+        assert_eq!(apply(&store, "b", existing(), [get_all()]).await, [entries(&[("k", "1")])]);
+        let Outcome::Records(read) = &apply(&store, "b", existing(), [read_all("l")]).await[0] else { panic!() };
+        assert_eq!(read.records, ["", "2"]);
+    });
+}
