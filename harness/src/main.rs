@@ -1,44 +1,28 @@
-//! `keepline`: the harness. Lanes, files, flags and people; what a pipeline does with entries is the
-//! library's and the component's.
+//! `keepline`: the command line of the library.
 //!
-//! Promises the exit codes of [`cli::EXIT_CODES`], results on standard output and everything else on
-//! standard error.
+//! The exit codes are those of [`args::EXIT_CODES`]. Results go to standard output and everything else to standard
+//! error.
 
-mod chat_messages;
-mod cli;
-mod component;
-mod config;
-mod conversation;
-mod demo;
-mod ending;
-mod error;
-mod foreign;
-mod health;
-mod inspect;
-mod json_text;
-mod memories;
-mod metrics;
-mod migrate;
-mod moving;
-mod openai;
-mod recall;
-mod redis_store;
-mod run;
-mod runtime;
-mod session;
-mod setup;
-mod stats;
-mod store;
-mod store_settings;
+mod app;
+mod args;
+mod commands;
+mod deferred;
+mod jsonl;
+mod maintenance;
+mod operations;
+mod session_file;
 mod terminal;
-mod tokens;
-mod user;
 
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-use cli::{Cli, Command};
+use app::error;
+use args::{Cli, Command};
+use commands::{
+    component, config, demo, explain, health, inspect, memories, migrate, recall, remember, run, session, stats, store,
+    user,
+};
 
 /// Entries come and go as many small strings, on several threads.
 #[global_allocator]
@@ -49,9 +33,9 @@ const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make 
 fn main() -> ExitCode {
     let cli = Cli::read();
     if cli.command.answers_in_json() {
-        terminal::speak_json();
+        terminal::use_json();
     }
-    terminal::start_logging(cli.global.verbose);
+    terminal::logging::start(cli.global.verbose);
     let done = perform(cli);
     done.unwrap_or_else(|error| {
         // The reader has what it wanted: `keepline session list | head -1` is no failure.
@@ -65,15 +49,15 @@ fn main() -> ExitCode {
 
 fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
     if cli.command.deletes() {
-        setup::refuse_replaced_store(&cli.global)?;
+        app::refuse_replaced_store(&cli.global)?;
     }
     match cli.command {
         Command::Run(arguments) => run::main(&cli.global, &arguments),
         Command::Session(arguments) => session::main(&cli.global, &arguments),
-        Command::Explain(arguments) => conversation::explain(&cli.global, &arguments),
+        Command::Explain(arguments) => explain::main(&cli.global, &arguments),
         Command::Recall(arguments) => recall::main(&cli.global, arguments),
-        Command::Remember(arguments) => memories::remember(&cli.global, &arguments),
-        Command::Memories(arguments) => memories::memories(&cli.global, &arguments),
+        Command::Remember(arguments) => remember::main(&cli.global, &arguments),
+        Command::Memories(arguments) => memories::main(&cli.global, &arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),

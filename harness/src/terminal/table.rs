@@ -1,15 +1,13 @@
-//! Tables on standard output.
+//! Prints tables.
 //!
-//! Promises that a table is there at once whatever is in its cells: how wide columns are to be takes the longer, the longer
-//! the texts are, so that a person sees the beginning of a long one, and of very many rows only the rows. Refuses to cut
-//! anything for programs.
+//! A table appears at once whatever its cells contain: laying out columns takes longer the longer the texts are, so
+//! people see the beginning of a long text, and of very many rows only plain rows. Output for programs is never cut.
 
 use std::io::{self, BufWriter, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{is_for_people, note, one_line, print_line};
-use crate::conversation::short;
+use super::{is_for_people, note, one_line, print_line, short};
 
 /// Characters of a cell that people see.
 const CELL: usize = 500;

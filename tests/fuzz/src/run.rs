@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "of what they offer, the rest is for the harness")]
 
-#[path = "../../../harness/src/run/budget.rs"]
+#[path = "../../../harness/src/commands/run/budget.rs"]
 pub mod budget;
-#[path = "../../../harness/src/run/entry.rs"]
+#[path = "../../../harness/src/jsonl/entry.rs"]
 pub mod entry;
-#[path = "../../../harness/src/run/feed.rs"]
+#[path = "../../../harness/src/commands/run/feed.rs"]
 pub mod feed;
-#[path = "../../../harness/src/run/members.rs"]
+#[path = "../../../harness/src/jsonl/members.rs"]
 pub mod members;

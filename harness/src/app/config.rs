@@ -1,0 +1,142 @@
+//! Resolves the configuration from flags, the environment and the configuration file.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use keepline::config::{Config, Origin, Sources, StoreName};
+
+use super::{
+    error::{self, Usage},
+    runtime,
+};
+use crate::{
+    args::{Global, MigrateArguments},
+    terminal,
+};
+
+/// Resolves the configuration from the flags, the environment and the file, and prints its warnings.
+pub fn config(global: &Global) -> Result<Config> {
+    config_with(global, &[])
+}
+
+/// As [`config`], with fields set by the command.
+pub fn config_with(global: &Global, fields: &[(&str, &str)]) -> Result<Config> {
+    let mut sources = sources(global)?;
+    sources.set.extend(fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())));
+    resolve(sources)
+}
+
+/// The name of the store, for confirming a deletion.
+pub fn store_name(global: &Global) -> Result<StoreName> {
+    Ok(quiet_config(global)?.store_name)
+}
+
+/// Refuses to delete from a store other than the one that the command line names.
+pub fn refuse_replaced_store(global: &Global) -> Result<()> {
+    match quiet_config(global)?.replaced_store {
+        None => Ok(()),
+        Some(replaced) => {
+            let arguments = replaced.used.arguments();
+            Err(Usage(format!(
+                "{replaced}. This command deletes: name the store that you mean, for example {arguments}"
+            ))
+            .into())
+        }
+    }
+}
+
+/// The target of `keepline migrate`: the configuration with other fields, or one of its own.
+pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Config> {
+    let mut sources = match &arguments.to_config {
+        Some(path) => Sources::default().with_file(path)?,
+        None => sources(global)?.with_environment(std::env::vars_os())?,
+    };
+    if let Some(directory) = &arguments.to_dir {
+        sources.set.extend(directory_fields("--to-dir", directory, "--to", &arguments.to)?);
+    }
+    sources.set.extend(arguments.to.iter().cloned());
+    settled(Config::resolve(sources)?)
+}
+
+fn sources(global: &Global) -> Result<Sources> {
+    let mut sources = Sources::default();
+    if let Some(directory) = &global.dir {
+        sources.set = directory_fields("--dir", directory, "--set", &global.set)?.to_vec();
+    }
+    sources.set.extend(global.set.iter().cloned());
+    sources.profile = global.profile.clone().map(|name| (name, Origin::CommandLine));
+    sources.is_document_typed = global.config.is_some();
+    match file(global.config.as_deref(), "KEEPLINE_CONFIG") {
+        Some(path) => Ok(sources.with_file(&path)?),
+        None => Ok(sources),
+    }
+}
+
+/// The fields that a flag for a directory sets; the flag for single fields must not contradict them.
+fn directory_fields(
+    flag: &str,
+    directory: &Path,
+    other: &str,
+    fields: &[(String, String)],
+) -> Result<[(String, String); 2]> {
+    let directory =
+        directory.to_str().ok_or_else(|| Usage(format!("{flag}: the path {} must be UTF-8", directory.display())))?;
+    let chosen = [("backend", "directory"), ("directory", directory)];
+    let contradicts =
+        |(name, text): &&(String, String)| chosen.iter().any(|(chosen, other)| name == chosen && text != other);
+    if let Some((name, text)) = fields.iter().find(contradicts) {
+        let message = format!(
+            "{flag} sets the backend to \"directory\" and its path, but {other} {name}={text} contradicts that"
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
+}
+
+/// The configuration, without printing its warnings again.
+fn quiet_config(global: &Global) -> Result<Config> {
+    Ok(Config::resolve(sources(global)?.with_environment(std::env::vars_os())?)?)
+}
+
+fn resolve(sources: Sources) -> Result<Config> {
+    let config = Config::resolve(sources.with_environment(std::env::vars_os())?)?;
+    for warning in &config.warnings {
+        terminal::warning(warning);
+    }
+    if let Some(place) = store_place(&config) {
+        error::note_store_place(place);
+    }
+    let config = settled(config)?;
+    let (profile, origin) = (config.profile.name(), &config.profile_origin);
+    tracing::debug!(target: "keepline", "profile {profile} ({origin}); the store is {}", config.store_name);
+    Ok(config)
+}
+
+/// Settles on the key prefix under which there are sessions.
+fn settled(mut config: Config) -> Result<Config> {
+    if config.has_earlier_key_prefix()
+        && let Err(failure) = runtime::single()?.block_on(config.settle_key_prefix())
+    {
+        terminal::warning(&format!(
+            "can't tell whether Redis holds sessions under the key prefix \"{}\", so it is used: {failure}",
+            config.host.key_prefix
+        ));
+    }
+    Ok(config)
+}
+
+/// The address of a store on a network.
+pub fn store_place(config: &Config) -> Option<String> {
+    config.is_redis().then(|| config.redis_options().place()).flatten()
+}
+
+/// The file of a flag, else of its environment variable, unless that is empty.
+fn file(flag: Option<&Path>, variable: &str) -> Option<PathBuf> {
+    let of_environment = || std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    flag.map(Path::to_owned).or_else(of_environment)
+}
+
+/// The file of a component that replaces the bundled one.
+pub fn plugin_file(global: &Global) -> Option<PathBuf> {
+    file(global.plugin.as_deref(), "KEEPLINE_PLUGIN")
+}

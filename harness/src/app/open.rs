@@ -1,0 +1,192 @@
+//! Opens the configured store, plugin and filter.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use keepline::{
+    Keepline, KeeplineError, Options, Plugin, Sandbox,
+    config::{Config, FIELDS, StoreError, WithoutEffect},
+    plugin::Compiler,
+    store::{
+        DirectoryError, DirectoryOptions, DirectoryStore, MemoryStore, RedisOptions, RedisStore, Store, TransferStore,
+    },
+};
+
+use super::{config::plugin_file, openai::embeddings, tokenizers};
+use crate::{
+    args::{COMPILE_COMMAND, Global},
+    terminal,
+};
+
+/// Store timeout of copies: no entry waits for them.
+pub const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Warns of a store that is set up badly, as far as it reports that.
+pub fn warn_of_store(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<> {
+    let store = store.clone();
+    async move {
+        for warning in store.warnings().await {
+            terminal::warning(&warning);
+        }
+    }
+}
+
+/// Opens a directory.
+pub type Open = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
+
+/// The configured store, for copying buckets from or to it.
+pub fn transfer_store(config: &Config, open: Open) -> Result<Arc<dyn TransferStore>> {
+    if let Some(path) = config.directory() {
+        let options = config.directory_options();
+        let timeout = options.timeout.max(TRANSFER_TIMEOUT);
+        return Ok(Arc::new(open(path, DirectoryOptions { timeout, ..options })?));
+    }
+    let options = config.redis_options();
+    let store_timeout = options.store_timeout.max(TRANSFER_TIMEOUT);
+    Ok(Arc::new(RedisStore::new(RedisOptions { store_timeout, ..options })?))
+}
+
+/// The limits of the plugin, which this program compiles in a process of its own.
+pub fn sandbox(config: &Config) -> Result<Sandbox> {
+    let mut sandbox = config.sandbox();
+    sandbox.compiler = Compiler::this_program([COMPILE_COMMAND]).context("can't tell which program this is")?;
+    Ok(sandbox)
+}
+
+/// Loads the component of `--plugin`, or the bundled one.
+pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
+    let (sandbox, began) = (sandbox(config)?, Instant::now());
+    let (plugin, name) = match plugin_file(global) {
+        Some(path) => {
+            let plugin = Plugin::from_file(&path, &sandbox)
+                .with_context(|| format!("{} can't be loaded; `keepline inspect` shows details", path.display()))?;
+            (plugin, path.display().to_string())
+        }
+        None => (Plugin::bundled(&sandbox)?, "the bundled component".to_owned()),
+    };
+    tracing::debug!(target: "keepline", "{name} was loaded in {} ms", began.elapsed().as_millis());
+    Ok(plugin)
+}
+
+/// Opens the configured store and a Keepline on it.
+pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
+    keepline_on(config.store()?, plugin, config).await
+}
+
+/// Opens the configured store; unlike `Config::store`, it does not create a directory.
+pub fn existing_store(config: &Config) -> Result<Arc<dyn Store>, StoreError> {
+    match config.directory() {
+        Some(path) => Ok(Arc::new(DirectoryStore::open_existing(path, config.directory_options())?)),
+        None => config.store(),
+    }
+}
+
+/// The options of a Keepline: the filter's, token counter and embedding model included.
+pub fn options(config: &Config) -> Result<Options> {
+    let mut options = config.options();
+    options.token_counter = tokenizers::configured(config);
+    options.embedder = embeddings::configured(config)?;
+    Ok(options)
+}
+
+/// Opens a Keepline on that store.
+pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
+    let options = options(config)?;
+    let made = Keepline::new(plugin.clone(), store, options).await;
+    match made {
+        Err(KeeplineError::Config { field, message }) => Err(explained(plugin, config, field, message).await.into()),
+        Err(error) => Err(error.into()),
+        Ok(keepline) => {
+            warn_of_fields_without_effect(&plugin, config, &keepline.filter_options()).await;
+            Ok(keepline)
+        }
+    }
+}
+
+async fn warn_of_fields_without_effect(plugin: &Plugin, config: &Config, effective: &str) {
+    let found = config.without_effect(effective);
+    let of_conversations = match found.iter().any(|field| field.needs.is_none()) {
+        true => filter_fields(plugin).await,
+        false => Vec::new(),
+    };
+    for WithoutEffect { name, origin, needs } in found {
+        // A plugin need not repeat all options that it takes.
+        let needs = needs.or_else(|| of_conversations.contains(&name).then_some("conversation=true"));
+        if let Some(needs) = needs {
+            terminal::warning(&format!("{name} ({origin}) has no effect without {needs}"));
+        }
+    }
+}
+
+/// Explains which field the filter refused: for an unknown one, similar names are suggested.
+async fn explained(plugin: Plugin, config: &Config, field: String, message: String) -> KeeplineError {
+    let origin = config.origin(&field);
+    let of_filter = filter_fields(&plugin).await;
+    let of_host: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+    let is_unknown = !field.is_empty() && !of_filter.is_empty() && !of_filter.contains(&field);
+    let message = if is_unknown {
+        let names = of_host.iter().copied().chain(of_filter.iter().map(String::as_str));
+        let hint = match nearest(&field, names).as_slice() {
+            [] => "`keepline config` lists all fields".to_owned(),
+            near => format!("did you mean {}?", near.join(" or ")),
+        };
+        format!("unknown field {field} ({origin}); {hint}")
+    } else {
+        format!("{message} ({origin})")
+    };
+    KeeplineError::Config { field, message }
+}
+
+/// The fields that the filter knows, those of conversations included; empty if it does not report them.
+async fn filter_fields(plugin: &Plugin) -> Vec<String> {
+    for filter in [r#"{"conversation":true}"#, "{}"] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let mut options = Options::default();
+        options.filter = filter.to_owned();
+        if let Ok(keepline) = Keepline::new(plugin.clone(), store, options).await {
+            let told = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&keepline.filter_options());
+            return told.unwrap_or_default().into_iter().map(|(name, _)| name).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// The names that were probably meant: one that differs by a typo, else up to three that share a word with it.
+fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const MOST: usize = 3;
+    let mut names: Vec<_> = names.map(|name| (strsim::osa_distance(wrong, name), name)).collect();
+    names.sort_unstable();
+    if let Some((distance, name)) = names.first()
+        && *distance <= 1 + wrong.len() / 6
+    {
+        return vec![name];
+    }
+    let words: Vec<&str> = wrong.split(['_', '-']).filter(|word| word.len() > 2).collect();
+    let is_near = |(_, name): &(usize, &'a str)| name.split('_').any(|word| words.contains(&word));
+    names.into_iter().filter(is_near).map(|(_, name)| name).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typo_finds_the_intended_name() {
+        let names = ["conversation", "max_history", "redis_host"];
+        for (wrong, meant) in [
+            ("conversatoin", vec!["conversation"]),
+            ("max-history", vec!["max_history"]),
+            ("redishost", vec!["redis_host"]),
+            ("history", vec!["max_history"]),
+            ("redis", vec!["redis_host"]),
+            ("xyzzy", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(nearest(wrong, names.into_iter()), meant, "{wrong}");
+        }
+    }
+}

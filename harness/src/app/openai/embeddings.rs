@@ -1,0 +1,123 @@
+//! Computes embeddings with a model behind `/embeddings`.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use keepline::{
+    config::Config,
+    embedding::{Embedder, Embedding, EmbeddingError},
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Client, Failed, Left, Settings};
+
+/// The longest reply that is read: 64 embeddings of 4,096 numbers have about half of it.
+const MAX_REPLY: u64 = 16 << 20;
+
+/// The configured model for embeddings.
+pub fn configured(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
+    let host = &config.host;
+    if host.embedding != "openai" {
+        return Ok(None);
+    }
+    let client = Client::new(&Settings {
+        field: "embedding",
+        path: "embeddings",
+        who: "the embedding model",
+        name: &host.embedding_name,
+        url: &host.embedding_url,
+        key: &host.embedding_key,
+        timeout_ms: host.embedding_timeout_ms,
+        retries: host.embedding_retries,
+        max_reply: MAX_REPLY,
+    })?;
+    Ok(Some(Arc::new(Embeddings(Arc::new(Inner { client, dimensions: host.embedding_dimensions })))))
+}
+
+struct Embeddings(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    /// 0: the model's own.
+    dimensions: u64,
+}
+
+#[async_trait::async_trait]
+impl Embedder for Embeddings {
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Embedding>, EmbeddingError> {
+        let mut body = json!({"model": self.0.client.name, "input": texts});
+        if let Some(members) = body.as_object_mut().filter(|_| self.0.dimensions > 0) {
+            members.insert("dimensions".to_owned(), self.0.dimensions.into());
+        }
+        let (inner, count) = (self.0.clone(), texts.len());
+        let ask = move |left: Left| {
+            let values = embeddings(&inner.client.post(&body, left)?, count)?;
+            Ok(values.into_iter().map(|values| Embedding { model: inner.client.name.clone(), values }).collect())
+        };
+        self.0.client.patiently(ask).await.map_err(|failed| match failed.is_refusal {
+            true => EmbeddingError::Refused(failed.message),
+            false => EmbeddingError::Failed(failed.message),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    data: Vec<Datum>,
+}
+
+#[derive(Deserialize)]
+struct Datum {
+    /// Of the text; some servers leave it out and keep the order.
+    #[serde(default)]
+    index: Option<usize>,
+    embedding: Vec<f32>,
+}
+
+/// One for each text, in order. What can't be read may be for one of the texts: servers write `null` or `NaN`.
+fn embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, Failed> {
+    const WRONG: &str = "the embedding model's response is not one embedding for each text";
+    let reply: Reply = serde_json::from_slice(body).map_err(|_| Failed::refusal(WRONG))?;
+    let mut found = vec![None; count];
+    for (place, datum) in reply.data.into_iter().enumerate() {
+        let place = found.get_mut(datum.index.unwrap_or(place)).ok_or_else(|| Failed::lasting(WRONG))?;
+        if place.replace(datum.embedding).is_some() {
+            return Err(Failed::lasting(WRONG));
+        }
+    }
+    found.into_iter().collect::<Option<_>>().ok_or_else(|| Failed::lasting(WRONG))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_gets_its_own() {
+        let body =
+            br#"{"object":"list","data":[{"index":1,"embedding":[2,0.5]},{"index":0,"embedding":[1e-1]}],"model":"m"}"#;
+        let read = |body: &[u8]| embeddings(body, 2).map_err(|failed| failed.is_refusal);
+        assert_eq!(read(body), Ok(vec![vec![0.1], vec![2.0, 0.5]]));
+        assert_eq!(read(br#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#), Ok(vec![vec![1.0], vec![2.0]]));
+        // Whether it may be for one of the texts.
+        for may_be in [
+            &b""[..],
+            b"{}",
+            b"[]",
+            br#"{"data":[{"embedding":[1]},{"embedding":null}]}"#,
+            br#"{"data":[{"embedding":[1]},{"embedding":[NaN]}]}"#,
+            br#"{"data":[{"embedding":"AAAA"},{"embedding":"AAAA"}]}"#,
+        ] {
+            assert_eq!(read(may_be), Err(true));
+        }
+        for wrong in [
+            br#"{"data":[{"embedding":[1]}]}"#.as_slice(),
+            br#"{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}"#,
+            br#"{"data":[{"index":1,"embedding":[1]},{"index":1,"embedding":[1]}]}"#,
+            br#"{"data":[{"index":7,"embedding":[1]},{"index":1,"embedding":[1]}]}"#,
+        ] {
+            assert_eq!(read(wrong), Err(false));
+        }
+    }
+}

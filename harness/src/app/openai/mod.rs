@@ -1,0 +1,273 @@
+//! Calls models over OpenAI's API, which most model servers speak.
+//!
+//! An answer comes within its time limit, retries included: no connection, 408, 409, 429 and 5xx are retried with
+//! growing pauses. No error contains the key. Redirects are refused, because they would send the conversation
+//! elsewhere, and so are answers that are empty or too long.
+
+pub mod completions;
+pub mod embeddings;
+
+use std::{net::IpAddr, time::Duration};
+
+use anyhow::{Result, anyhow};
+use backon::{ExponentialBuilder, Retryable};
+use keepline::store::Secret;
+use serde_json::Value;
+use tokio::time::Instant;
+use ureq::{Agent, http::StatusCode};
+use url::{Host, Url};
+
+use crate::{app::error::Usage, terminal};
+
+/// What is told of an error that the server explains.
+const MAX_TOLD: usize = 200;
+/// Between tries, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What is configured of a model on a server.
+struct Settings<'a> {
+    /// What the names of its fields begin with: `{field}_url`.
+    field: &'a str,
+    /// Of what is asked for, below the base URL.
+    path: &'a str,
+    /// For errors.
+    who: &'static str,
+    name: &'a str,
+    url: &'a str,
+    key: &'a Secret,
+    timeout_ms: u64,
+    retries: u64,
+    /// Bytes of the longest reply that is read.
+    max_reply: u64,
+}
+
+/// A model on a server.
+struct Client {
+    agent: Agent,
+    url: String,
+    name: String,
+    key: Secret,
+    who: &'static str,
+    timeout: Duration,
+    retries: usize,
+    max_reply: u64,
+}
+
+/// When the time for a try is over.
+type Left = std::time::Instant;
+
+/// Why a try failed.
+struct Failed {
+    message: String,
+    /// Whether another try may do better, and not before when.
+    may_pass: bool,
+    after: Option<Duration>,
+    /// Whether it may be for what was sent: with something else it may go well.
+    is_refusal: bool,
+}
+
+impl Failed {
+    fn passing(message: String) -> Self {
+        Self { message, may_pass: true, after: None, is_refusal: false }
+    }
+
+    fn lasting(message: impl Into<String>) -> Self {
+        Self { message: message.into(), may_pass: false, after: None, is_refusal: false }
+    }
+
+    fn refusal(message: impl Into<String>) -> Self {
+        Self { is_refusal: true, ..Self::lasting(message) }
+    }
+}
+
+impl Client {
+    fn new(settings: &Settings<'_>) -> Result<Self> {
+        let Settings { field, path, who, name, url, key, timeout_ms, retries, max_reply } = *settings;
+        if name.trim().is_empty() {
+            let message = format!("{field}_name is needed with {field} \"openai\": the model's name on that server");
+            return Err(Usage(message).into());
+        }
+        let url = completed(field, url, path)?;
+        let key = Secret::new(key.expose().trim());
+        if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Usage(format!("{field}_key must be printable ASCII without spaces")).into());
+        }
+        if url.scheme() == "http" && !key.is_empty() && !is_this_machine(&url) {
+            terminal::warning(&format!("{field}_key is sent unencrypted: {field}_url is not https"));
+        }
+        Ok(Self {
+            agent: Agent::config_builder().max_redirects(0).http_status_as_error(false).build().new_agent(),
+            url: url.into(),
+            name: name.trim().to_owned(),
+            key,
+            who,
+            timeout: Duration::from_millis(timeout_ms),
+            retries: usize::try_from(retries).unwrap_or(0),
+            max_reply,
+        })
+    }
+
+    /// Tries until it goes well, can't, or the time is over.
+    async fn patiently<T: Send + 'static>(
+        &self,
+        ask: impl Fn(Left) -> Result<T, Failed> + Clone + Send + 'static,
+    ) -> Result<T, Failed> {
+        let end = Instant::now() + self.timeout;
+        let ask = || async {
+            let ask = ask.clone();
+            // It waits on a thread of its own; what is abandoned ends there, by its time-out at the latest.
+            let asked = tokio::task::spawn_blocking(move || ask(end.into_std())).await;
+            asked.unwrap_or_else(|_| Err(Failed::lasting("the request could not be made")))
+        };
+        let pauses = ExponentialBuilder::new()
+            .with_min_delay(FIRST_PAUSE)
+            .with_max_delay(LONGEST_PAUSE)
+            .with_max_times(self.retries)
+            .with_jitter();
+        ask.retry(pauses)
+            .when(|failed: &Failed| failed.may_pass)
+            .adjust(|failed: &Failed, pause| {
+                let pause = pause.map(|pause| failed.after.map_or(pause, |after| after.max(pause)));
+                pause.filter(|pause| *pause < end.saturating_duration_since(Instant::now()))
+            })
+            .await
+    }
+
+    /// The body of what is replied to a request.
+    fn post(&self, body: &Value, end: Left) -> Result<Vec<u8>, Failed> {
+        let left = end.saturating_duration_since(Left::now());
+        if left.is_zero() {
+            return Err(Failed::lasting("the time is over"));
+        }
+        let who = self.who;
+        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
+        if !self.key.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.key.expose()));
+        }
+        let sent = request.config().timeout_global(Some(left)).build().send(body.to_string());
+        let mut response = sent.map_err(|error| self.broken("can't be asked", &error))?;
+        let status = response.status();
+        let after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        let read = response.body_mut().with_config().limit(self.max_reply).read_to_vec();
+        if !status.is_success() {
+            let mut message = format!("{who}'s server answered with status {}", status.as_u16());
+            if let Some(told) = read.ok().and_then(|body| explanation(&body)) {
+                message.push_str(": ");
+                // Some servers quote the key that they refuse.
+                message.extend(self.without_key(&told).chars().take(MAX_TOLD));
+            }
+            let after = after.map(Duration::from_secs);
+            return Err(Failed { message, may_pass: may_pass(status), after, is_refusal: is_refusal(status) });
+        }
+        read.map_err(|error| match error {
+            ureq::Error::BodyExceedsLimit(_) => {
+                Failed::lasting(format!("{who}'s response is longer than {} bytes", self.max_reply))
+            }
+            error => self.broken("broke off its response", &error),
+        })
+    }
+
+    fn broken(&self, what: &str, error: &ureq::Error) -> Failed {
+        let who = self.who;
+        Failed::passing(match error {
+            // There is one for all of it.
+            ureq::Error::Timeout(_) => format!("{who} did not answer within {} ms", self.timeout.as_millis()),
+            error => format!("{who} {what}: {error}"),
+        })
+    }
+
+    fn without_key(&self, message: &str) -> String {
+        match self.key.expose() {
+            "" => message.to_owned(),
+            key => message.replace(key, "***"),
+        }
+    }
+}
+
+fn may_pass(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429)
+}
+
+/// Whether it may be for the body. Whose key is wrong, or who asks in the wrong place, is refused whatever is sent.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !may_pass(status) && !matches!(status.as_u16(), 401 | 403 | 404)
+}
+
+/// Of the base URL, as clients of that API take it.
+fn completed(field: &str, base: &str, path: &str) -> Result<Url> {
+    let wrong = |what: &str| {
+        let allowed =
+            "the base of an OpenAI-compatible API, for example https://api.openai.com/v1 or http://localhost:11434/v1";
+        anyhow!(Usage(format!("{field}_url {what}; it must be {allowed}")))
+    };
+    if base.trim().is_empty() {
+        return Err(wrong(&format!("is needed with {field} \"openai\"")));
+    }
+    let mut url = Url::parse(base.trim()).map_err(|error| wrong(&format!("can't be read ({error})")))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong("is not an http:// or https:// URL"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let variable = field.to_ascii_uppercase();
+        return Err(wrong(&format!("has a user or a password, which belong in {field}_key (KEEPLINE_{variable}_KEY)")));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("has a query or a fragment"));
+    }
+    let path = format!("{}/{path}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    Ok(url)
+}
+
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
+        None => false,
+    }
+}
+
+/// What the server says of an error.
+fn explanation(body: &[u8]) -> Option<String> {
+    let reply: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let error = reply.get("error")?;
+    let told = error.as_str().or_else(|| error.get("message")?.as_str())?;
+    Some(told.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_url_is_completed_or_refused() {
+        for (base, url) in [
+            ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
+            (" http://[::1]:11434/v1/ ", "http://[::1]:11434/v1/chat/completions"),
+            ("http://localhost", "http://localhost/chat/completions"),
+        ] {
+            assert_eq!(completed("model", base, "chat/completions").unwrap().as_str(), url);
+        }
+        for base in [
+            "",
+            "api.openai.com",
+            "ftp://a/v1",
+            "https://sk-secret@a/v1",
+            "https://u:sk-secret@a",
+            "http://a/v1?key=sk-secret",
+            "http://",
+        ] {
+            let error = completed("model", base, "chat/completions").unwrap_err();
+            assert!(error.is::<Usage>() && !error.to_string().contains("secret"), "{base}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_explained_as_the_server_does() {
+        assert_eq!(explanation(br#"{"error":{"message":"no quota"}}"#).unwrap(), "no quota");
+        assert_eq!(explanation(br#"{"error":"no model"}"#).unwrap(), "no model");
+        assert_eq!(explanation(b"<html>"), None);
+    }
+}

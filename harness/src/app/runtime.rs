@@ -1,0 +1,15 @@
+//! Builds tokio runtimes.
+
+use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
+
+/// For what is done beside entries, on a thread of its own: they never wait for it.
+pub fn background() -> Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).thread_name("maintenance").enable_all().build().context("can't start the runtime")
+}
+
+/// For commands that do one thing after another.
+pub fn single() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("can't start the runtime")
+}

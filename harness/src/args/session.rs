@@ -1,0 +1,166 @@
+//! Arguments of `keepline session`.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    Access,
+    conversation::ConversationCommand,
+    help::JSON_HELP,
+    session_file::{ExportArguments, ImportArguments},
+};
+
+/// `keepline session`.
+#[derive(Debug, Args)]
+pub struct SessionArguments {
+    #[arg(long, global = true, help = JSON_HELP)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SessionCommand,
+}
+
+/// What can be done to sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionCommand {
+    /// List session ids, page by page
+    List {
+        /// Approximate page size
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: u32,
+        /// Continue from here: the cursor printed with the previous page
+        // A session's id may begin with a hyphen, and a cursor with one.
+        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
+        cursor: String,
+        /// List all pages
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show a session: its title, owner, times, summary and size, and what it remembers
+    Show {
+        /// The session's id
+        session: String,
+    },
+    /// Create a session; fails if it exists
+    Create {
+        /// The session's id
+        session: String,
+    },
+    /// Delete a session and everything it remembers, including its nodes
+    Delete {
+        /// The session's id
+        session: String,
+    },
+    /// Delete all sessions, with their nodes and users; other prefixes and databases are not touched
+    ClearAll {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Store a value under a key
+    Put {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// A JSON value, or - to read it from standard input
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// Treat the value as plain text instead of JSON
+        #[arg(long)]
+        text: bool,
+    },
+    /// Print the value of a key
+    Get {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// Print a JSON string as plain text
+        #[arg(long, conflicts_with = "json")]
+        text: bool,
+    },
+    /// List the keys of a session
+    Keys {
+        /// The session's id
+        session: String,
+    },
+    /// Clear one key of a session, or all of them; the session itself is kept
+    #[command(group = clap::ArgGroup::new("what").required(true).args(["key", "all"]))]
+    Clear {
+        /// The session's id
+        session: String,
+        /// The key
+        key: Option<String>,
+        /// Clear all keys
+        #[arg(long)]
+        all: bool,
+    },
+    /// Add to a counter
+    Increment {
+        /// The session's id
+        session: String,
+        /// The key
+        key: String,
+        /// The amount; may be negative
+        #[arg(default_value_t = 1, allow_hyphen_values = true)]
+        amount: i64,
+    },
+    /// Run a session's deferred work now: title, summary, retention, recall index; needs conversation: true
+    Upkeep {
+        /// The session's id
+        session: String,
+    },
+    /// Show the operations on a session, oldest first
+    History {
+        /// The session's id
+        session: String,
+        /// Show at most this many, the newest; 0 means all
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+        /// Show the page before this position, as printed with the following page
+        #[arg(long, value_name = "POSITION")]
+        before: Option<u64>,
+    },
+    /// Export whole sessions as JSON lines: values, history, conversations, nodes
+    Export(ExportArguments),
+    /// Import exported sessions, or those of LangChain, NeuroLink, RocketRide or Dify; existing sessions are left alone
+    Import(ImportArguments),
+    #[command(flatten)]
+    Conversation(ConversationCommand),
+}
+
+impl SessionCommand {
+    /// What it does to the store.
+    pub fn access(&self) -> Access {
+        match self {
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Get { .. }
+            | Self::Keys { .. }
+            | Self::History { .. }
+            | Self::Export(_) => Access::Read,
+            Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Import(_) => Access::Add,
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } | Self::Upkeep { .. } => Access::Change,
+            Self::Conversation(command) => command.access(),
+        }
+    }
+
+    /// Whether stored data are gone afterwards.
+    pub fn deletes(&self) -> bool {
+        match self {
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => true,
+            Self::Import(arguments) => arguments.replace && !arguments.dry_run,
+            Self::List { .. }
+            | Self::Show { .. }
+            | Self::Get { .. }
+            | Self::Keys { .. }
+            | Self::History { .. }
+            | Self::Export(_)
+            | Self::Create { .. }
+            | Self::Put { .. }
+            | Self::Upkeep { .. }
+            | Self::Increment { .. } => false,
+            Self::Conversation(command) => command.deletes(),
+        }
+    }
+}

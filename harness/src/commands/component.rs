@@ -1,0 +1,23 @@
+//! `keepline component`: writes the bundled component to a file, for other hosts.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use keepline::plugin::BUNDLED;
+
+use crate::{app::error::Usage, args::ComponentArguments, terminal};
+
+/// Run it.
+pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
+    let path = &arguments.output;
+    if path == "-" {
+        if terminal::is_for_people() {
+            return Err(Usage("not writing a binary component to a terminal; give a file or a pipe".to_owned()).into());
+        }
+        terminal::print(BUNDLED)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    std::fs::write(path, BUNDLED).with_context(|| format!("can't write {}", path.display()))?;
+    terminal::say(&format!("{}: {} bytes", path.display(), BUNDLED.len()));
+    Ok(ExitCode::SUCCESS)
+}

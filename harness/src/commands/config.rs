@@ -1,0 +1,85 @@
+//! `keepline config`: shows the effective configuration and where each value came from.
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::Result;
+use keepline::{
+    config::{Config, Shown},
+    store::MemoryStore,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    app::{self, error::Usage, runtime},
+    args::{ConfigArguments, Global},
+    terminal,
+};
+
+/// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.
+const ACL_USER: &str = "keepline";
+
+/// Run it. The filter is asked for its own fields, so that a wrong one is told here as in a run. The store is left alone:
+/// who only looks makes no directory.
+pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
+    let config = app::config(global)?;
+    let plugin = app::plugin(global, &config)?;
+    let nowhere = Arc::new(MemoryStore::default());
+    let keepline = runtime::single()?.block_on(app::keepline_on(nowhere, plugin, &config))?;
+    if arguments.acl {
+        let command = acl_command(&config, arguments.scan)?;
+        if arguments.json {
+            terminal::print_json(&command)?;
+        } else {
+            terminal::print_line(&quoted(&command)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let host = config.shown();
+    let filter = config.shown_filter(Some(&keepline.filter_options()));
+    if arguments.json {
+        let fields = |rows: &[Shown]| -> serde_json::Map<String, Value> {
+            let entry = |row: &Shown| (row.name.clone(), json!({"value": row.value, "source": row.origin.to_string()}));
+            rows.iter().map(entry).collect()
+        };
+        let all = json!({
+            "profile": {"value": config.profile.name(), "source": config.profile_origin.to_string()},
+            "host": fields(&host),
+            "filter": fields(&filter),
+        });
+        terminal::print_json_in_lines(&all)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let profile = ["profile".to_owned(), config.profile.name().to_owned(), config.profile_origin.to_string()];
+    let fields = host.into_iter().chain(filter).map(|row| {
+        let value = match row.value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        [row.name, value, row.origin.to_string()]
+    });
+    terminal::print_table(["Field", "Value", "Source"], std::iter::once(profile).chain(fields).collect())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command that makes a user of Redis who may do what the configured store does, and nothing else.
+fn acl_command(config: &Config, to_scan: bool) -> Result<Vec<String>> {
+    let options = config.redis_options();
+    let user = options.acl_user()?.unwrap_or_else(|| ACL_USER.to_owned());
+    let mut command = vec!["ACL".to_owned(), "SETUSER".to_owned(), user, "on".to_owned(), ">PASSWORD".to_owned()];
+    command.extend(if to_scan { options.least_acl_to_scan()? } else { options.least_acl()? });
+    Ok(command)
+}
+
+/// Words as redis-cli and a shell both read them.
+fn quoted(words: &[String]) -> Result<String> {
+    let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
+    let quote = |word: &String| match word {
+        word if word.chars().any(|c| c.is_control() || matches!(c, '\'' | '\\')) => {
+            Err(Usage("this user name can't be quoted on a command line; use --json".to_owned()).into())
+        }
+        word if is_plain(word) => Ok(word.clone()),
+        word => Ok(format!("'{word}'")),
+    };
+    let words: Result<Vec<_>> = words.iter().map(quote).collect();
+    Ok(words?.join(" "))
+}

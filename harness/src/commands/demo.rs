@@ -1,0 +1,407 @@
+//! `keepline demo`: shows on one screen what the filter does, with real entries, real times and a real crash.
+//!
+//! Ignores the user's configuration, directories and Redis, and keeps nothing.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow};
+use keepline::{
+    Keepline, Plugin, Sandbox,
+    config::{Config, Sources},
+    pipe::Effect,
+    plugin::{BUNDLED, inspect, read},
+    store::Store,
+};
+use keepline_local_redis::RedisServer;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    app::{self, error::Usage, runtime, shutdown},
+    args::{DemoArguments, Global},
+    jsonl::entry::{Entry, Lane},
+    terminal::{self, printable},
+};
+
+const BUNDLED_CHAT: &str = include_str!("../../../examples/support-chat.jsonl");
+const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
+/// Turns shown; the story has to fit a screen.
+const MAX_ROWS: usize = 10;
+
+/// Run it.
+pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
+    let (name, chat) = match &arguments.file {
+        None => (BUNDLED_NAME.to_owned(), BUNDLED_CHAT.to_owned()),
+        Some(path) => {
+            let read = fs::read_to_string(path);
+            let name = path.display().to_string();
+            (name.clone(), read.map_err(|error| Usage(format!("can't read {name}: {error}")))?)
+        }
+    };
+    let lines: Vec<&str> = chat.lines().collect();
+    let plugin_file = app::plugin_file(global);
+    let config = Config::resolve(Sources::default())?;
+    let started = Instant::now();
+    let plugin = app::plugin(global, &config)?;
+    introduce(plugin_file.as_deref(), &app::sandbox(&config)?, started.elapsed())?;
+
+    // One for the times, one for the crash: the processes must find nothing but what they stored.
+    let directories = tempfile::tempdir().context("can't create a temporary directory")?;
+    let removed = directories.path().to_owned();
+    // It is there, or it need not be removed.
+    shutdown::stop_servers_at_a_signal(move || _ = fs::remove_dir_all(removed))?;
+    let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
+    let runtime = runtime::single()?;
+    let timed = Place::Directory(directories.path().join("timed"));
+    let memory = runtime.block_on(play(&plugin, config.store()?, &lines))?;
+    let directory = runtime.block_on(play(&plugin, timed.store()?, &lines))?;
+    let over_redis = match &redis {
+        Ok(Some(server)) => runtime.block_on(play(&plugin, Place::Redis(server).store()?, &lines)).ok(),
+        _ => None,
+    };
+    tell_turns(&name, &[Some(&memory), Some(&directory), over_redis.as_ref()])?;
+    say("")?;
+    tell_crash(&Place::Directory(directories.path().join("crash")), plugin_file.as_deref(), &lines)?;
+    match &redis {
+        Ok(Some(server)) => tell_crash(&Place::Redis(server), plugin_file.as_deref(), &lines)?,
+        Ok(None) => say("\nWith a redis-server installed, this demo shows the same over Redis.")?,
+        Err(error) => say(&format!("\nRedis is not available, so its part is skipped: {error:#}"))?,
+    }
+    let path = arguments.file.as_ref().map_or(BUNDLED_NAME.to_owned(), |path| path.display().to_string());
+    say(&format!(
+        "\nTry next:  keepline run {} --dir ./memory --summary\n           keepline session list --dir ./memory",
+        printable(&path)
+    ))?;
+    close(directories)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn close(directories: TempDir) -> Result<()> {
+    directories.close().context("can't remove the demo's temporary directory")
+}
+
+/// Where sessions outlive a process.
+enum Place<'a> {
+    Directory(PathBuf),
+    Redis(&'a RedisServer),
+}
+
+impl Place<'_> {
+    /// As a sentence begins.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Directory(_) => "In a directory",
+            Self::Redis(_) => "Over Redis",
+        }
+    }
+
+    /// What chooses it.
+    fn fields(&self) -> Result<Vec<(String, String)>> {
+        let fields = match self {
+            Self::Directory(path) => {
+                let path = path.to_str().context("the temporary directory's path is not UTF-8")?;
+                [("backend", "directory".to_owned()), ("directory", path.to_owned())]
+            }
+            Self::Redis(server) => [("backend", "redis".to_owned()), ("redis_url", server.url())],
+        };
+        Ok(fields.map(|(name, text)| (name.to_owned(), text)).to_vec())
+    }
+
+    /// For the times, with keys of its own in Redis, so that the processes later find nothing.
+    fn store(&self) -> Result<Arc<dyn Store>> {
+        let mut set = self.fields()?;
+        set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
+        Ok(Config::resolve(Sources { set, ..Sources::default() })?.store()?)
+    }
+}
+
+/// The story is one line after the other, as things happen.
+fn say(line: &str) -> Result<()> {
+    Ok(terminal::print_line(line)?)
+}
+
+fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
+    let found = match plugin_file {
+        Some(path) => inspect(&read(path, &sandbox.plugin)?, sandbox)?,
+        None => inspect(BUNDLED, sandbox)?,
+    };
+    // "keepline:memory/key-value@0.2.0": the name is enough here.
+    let name = |import: &String| import.split(['@']).next().unwrap_or_default().to_owned();
+    let imports: Vec<String> = found.imports.iter().map(name).collect();
+    say(&format!(
+        "The filter is a component of {} KiB (loaded in {} ms). It can access only:\n  {}",
+        found.size.div_ceil(1024),
+        took.as_millis(),
+        imports.join(", ")
+    ))
+}
+
+/// What a question met, and its answers.
+struct Turn {
+    session: String,
+    question: String,
+    told: String,
+    question_took: Duration,
+    answer_took: Option<Duration>,
+}
+
+struct Played {
+    turns: Vec<Turn>,
+    entries: u64,
+    round_trips: u64,
+    failed: u64,
+}
+
+async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<Played> {
+    let keepline = Keepline::new(plugin.clone(), store, keepline::Options::default()).await?;
+    let mut pipe = keepline.pipe();
+    // The first entry pays for a connection, a script and cold caches; that is no entry's price.
+    pipe.question("", r#"{"session_id":"warm-up"}"#).await.ok();
+    pipe.open();
+    let before = keepline.store().round_trips();
+    let mut played = Played { turns: Vec::new(), entries: 0, round_trips: 0, failed: 0 };
+    for line in lines {
+        let Ok(mut entry) = Entry::parse(line.as_bytes().to_vec()) else {
+            // As in a run: it may have been another question.
+            pipe.end_last();
+            continue;
+        };
+        match entry.lane {
+            Lane::Questions | Lane::Answers => {}
+            Lane::Tools => {
+                if let Some(activity) = entry.take_tool() {
+                    pipe.tool_of(activity, entry.metadata());
+                }
+                continue;
+            }
+            Lane::Open => {
+                pipe.open_of(entry.metadata());
+                continue;
+            }
+        }
+        let text = entry.text();
+        let started = Instant::now();
+        let passed = if entry.lane == Lane::Questions {
+            pipe.question(&text, entry.metadata()).await?
+        } else {
+            pipe.answer(&text, entry.metadata()).await?
+        };
+        let took = started.elapsed();
+        played.entries += 1;
+        played.failed += u64::from(passed.effect == Effect::Failed);
+        if entry.lane == Lane::Questions {
+            let told =
+                passed.metadata.as_deref().and_then(context).map_or("-".to_owned(), |context| in_short(&context));
+            let session = entry.session().unwrap_or_else(|| "-".to_owned());
+            played.turns.push(Turn {
+                session,
+                question: text.into_owned(),
+                told,
+                question_took: took,
+                answer_took: None,
+            });
+        } else if let Some(turn) = played.turns.last_mut() {
+            turn.answer_took.get_or_insert(took);
+        }
+    }
+    played.round_trips = keepline.store().round_trips() - before;
+    Ok(played)
+}
+
+/// The memory in an entry's metadata.
+fn context(metadata: &str) -> Option<Value> {
+    let mut metadata: Value = serde_json::from_str(metadata).ok()?;
+    metadata.get_mut("memory_context").map(Value::take).filter(|context| !context.is_null())
+}
+
+/// A memory in a few words.
+fn in_short(context: &Value) -> String {
+    let text = |name: &str| context.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+    match (text("answer_count"), text("last_answer")) {
+        (Some(count), Some(last)) => format!("#{count}: {last}"),
+        _ => context.to_string(),
+    }
+}
+
+/// A row a turn, with its times in each of the stores: memory, a directory, Redis.
+fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
+    let cost = |turn: Option<&Turn>| {
+        let micros = |time: Duration| time.as_micros().to_string();
+        let answer = |turn: &Turn| turn.answer_took.map_or("-".to_owned(), micros);
+        turn.map_or(String::new(), |turn| format!("{:>6}{:>6}", micros(turn.question_took), answer(turn)))
+    };
+    let [Some(memory), _, redis] = stores else { return Ok(()) };
+    let over = if redis.is_some() { "over Redis" } else { "" };
+    say(&format!(
+        "{:<8}{:<29}{:<25}{:>12}{:>12}{over:>12}",
+        "session", "the user asks", "the model also gets", "in memory", "directory"
+    ))?;
+    for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
+        let costs = stores.iter().flatten().map(|played| cost(played.turns.get(at)));
+        say(&format!(
+            "{} {} {} {}",
+            fitted(&turn.session, 7),
+            fitted(&turn.question, 28),
+            fitted(&turn.told, 24),
+            costs.collect::<String>(),
+        ))?;
+    }
+    let more = memory.turns.len().saturating_sub(MAX_ROWS);
+    let more = if more > 0 { format!(" ({more} more turns not shown)") } else { String::new() };
+    let trips = redis.map_or(String::new(), |redis| {
+        format!("; {} entries over Redis took {} round trips", redis.entries, redis.round_trips)
+    });
+    say(&format!("Times in µs, question and answer{trips}.{more}"))?;
+    let failed: u64 = stores.iter().flatten().map(|played| played.failed).sum();
+    if failed > 0 {
+        say(&format!("{failed} entries passed without memory because the store failed."))?;
+    }
+    if memory.turns.is_empty() {
+        say(&format!("{} contains no questions.", printable(name)))?;
+    }
+    Ok(())
+}
+
+/// Exactly that wide, cut if it has to be. Counts characters: wide ones shift a column, no more.
+fn fitted(text: &str, width: usize) -> String {
+    let text = printable(&text.replace('\n', " "));
+    if text.chars().count() <= width {
+        return format!("{text:<width$}");
+    }
+    let cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{cut}…")
+}
+
+/// A process is killed in the middle of the conversation; another one goes on.
+fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
+    let (first, second) = halves(lines);
+    let mut before = Process::start(place, plugin)?;
+    before.pass(first)?;
+    let id = before.child.id();
+    before.kill();
+    let (name, lines) = (place.name(), first.len());
+    say(&format!("{name}, as separate processes: {id} passed {lines} lines and was killed (SIGKILL)."))?;
+    let mut after = Process::start(place, plugin)?;
+    let passed = after.pass(second)?;
+    let found = passed.iter().find_map(|line| {
+        let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
+        (entry.lane == Lane::Questions).then_some(())?;
+        Some((entry.session()?, context(entry.metadata())?))
+    });
+    let id = after.child.id();
+    match found {
+        Some((session, memory)) => say(&format!(
+            "{id}, started afterwards, found {}'s memory in place:\n  {}",
+            printable(&session),
+            fitted(&memory.to_string(), 97).trim_end()
+        )),
+        None => say(&format!(
+            "{id}, started afterwards, passed the other {}; none of them had any memory yet.",
+            second.len()
+        )),
+    }
+}
+
+/// Cut between two turns, as near to the middle as can be.
+fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
+    let begins = |line: &&str| {
+        Entry::parse(line.as_bytes().to_vec()).is_ok_and(|entry| matches!(entry.lane, Lane::Questions | Lane::Open))
+    };
+    let middle = lines.len() / 2;
+    let cut = lines.iter().skip(middle).position(begins).map_or(middle, |at| middle + at);
+    lines.split_at_checked(cut).unwrap_or((lines, &[]))
+}
+
+/// A `keepline run` of its own, used as a coprocess.
+struct Process {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    fn start(place: &Place<'_>, plugin: Option<&Path>) -> Result<Self> {
+        let mut command = Command::new(program()?);
+        // The user's own configuration must not get in the way.
+        for (name, _) in env::vars_os() {
+            if name.to_str().is_some_and(|name| name.starts_with(keepline::config::ENVIRONMENT_PREFIX)) {
+                command.env_remove(name);
+            }
+        }
+        command.arg("run");
+        for (field, text) in place.fields()? {
+            command.arg("--set").arg(format!("{field}={text}"));
+        }
+        if let Some(plugin) = plugin {
+            command.arg("--plugin").arg(plugin);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().context("can't start another keepline")?;
+        let output = child.stdout.take().ok_or_else(|| anyhow!("no output"))?;
+        Ok(Self { child, output: BufReader::new(output) })
+    }
+
+    /// One line in, one line out.
+    fn pass(&mut self, lines: &[&str]) -> Result<Vec<String>> {
+        let input = self.child.stdin.as_mut().ok_or_else(|| anyhow!("no input"))?;
+        let mut passed = Vec::new();
+        for line in lines {
+            writeln!(input, "{line}")?;
+            input.flush()?;
+            let mut out = String::new();
+            self.output.read_line(&mut out)?;
+            passed.push(out);
+        }
+        Ok(passed)
+    }
+
+    /// As a crash would end it: nothing is flushed, nothing said.
+    fn kill(&mut self) {
+        // Both fail only when it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn program() -> Result<PathBuf> {
+    env::current_exe().context("can't locate this executable")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundled_conversation_is_made_of_entries() {
+        let lanes: Vec<Lane> =
+            BUNDLED_CHAT.lines().map(|line| Entry::parse(line.as_bytes().to_vec()).unwrap().lane).collect();
+        let count = |lane| lanes.iter().filter(|found| **found == lane).count();
+        assert_eq!((count(Lane::Questions), count(Lane::Answers)), (MAX_ROWS, MAX_ROWS));
+    }
+
+    #[test]
+    fn a_conversation_is_cut_between_two_turns() {
+        let lines: Vec<&str> = BUNDLED_CHAT.lines().collect();
+        let (first, second) = halves(&lines);
+        assert!(first.last().unwrap().contains("\"answers\""));
+        assert!(second[0].contains("\"open\""));
+    }
+
+    #[test]
+    fn a_text_is_fitted_into_its_column() {
+        assert_eq!(fitted("ab", 4), "ab  ");
+        assert_eq!(fitted("abcde\n", 4), "abc…");
+    }
+}

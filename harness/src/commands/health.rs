@@ -1,0 +1,106 @@
+//! `keepline health`: checks whether the store can be used, for people, scripts and orchestrators.
+//!
+//! Exit code 0 means that the store answered; otherwise it is 1, with the reason. No plugin is loaded and nothing is
+//! changed: a missing directory is not created. The result is this process's view of the store; `keepline run
+//! --metrics` serves the view of the run itself.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use keepline::{
+    config::Config,
+    store::{BreakerOptions, Deadline, Failure, FailureCode, Guard, Health},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    app::{self, error, runtime},
+    args::{Global, HealthArguments},
+    operations::health::{milliseconds, problem_json},
+    terminal::{self, short_time},
+};
+
+/// Run it.
+pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
+    let config = app::config(global)?;
+    let found = check_store(&config)?;
+    if arguments.json {
+        terminal::print_json(&found.json(&config))?;
+    } else {
+        terminal::print_line(&terminal::printable(&found.text(&config)))?;
+    }
+    Ok(if found.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What was found.
+struct HealthReport {
+    problem: Option<Failure>,
+    /// How long the first look took, with connecting.
+    connect: Option<Duration>,
+    /// How long the second one took. None: there was no second one.
+    round_trip: Option<Duration>,
+    breaker: &'static str,
+}
+
+/// Two looks: the first one connects, the second one is what an entry waits for.
+fn check_store(config: &Config) -> Result<HealthReport> {
+    let store = match app::existing_store(config) {
+        Ok(store) => store,
+        // A directory that is locked or damaged is an answer, a wrong choice of one an error.
+        Err(problem) => {
+            let problem = anyhow::Error::from(problem);
+            if error::exit_code(&problem) != ExitCode::FAILURE {
+                return Err(problem);
+            }
+            let problem = Failure::new(FailureCode::Unavailable, "", error::with_causes(&problem));
+            return Ok(HealthReport { problem: Some(problem), connect: None, round_trip: None, breaker: "closed" });
+        }
+    };
+    let guard = Guard::new(store, BreakerOptions::default());
+    let limit = Duration::from_millis(config.host.store_timeout_ms);
+    runtime::single()?.block_on(async {
+        let first = guard.check(Deadline::after(limit)).await;
+        let connect = Some(first.round_trip);
+        if !first.is_good() {
+            return Ok(report(first, connect, None));
+        }
+        for warning in guard.store().warnings().await {
+            terminal::warning(&warning);
+        }
+        let second = guard.check(Deadline::after(limit)).await;
+        let round_trip = second.is_good().then_some(second.round_trip);
+        Ok(report(second, connect, round_trip))
+    })
+}
+
+fn report(health: Health, connect: Option<Duration>, round_trip: Option<Duration>) -> HealthReport {
+    HealthReport { breaker: health.breaker.name(), problem: health.problem, connect, round_trip }
+}
+
+impl HealthReport {
+    fn json(&self, config: &Config) -> Value {
+        json!({
+            "backend": config.host.backend,
+            "store": app::store_place(config),
+            "reachable": self.problem.is_none(),
+            "connect_ms": self.connect.map(milliseconds),
+            "round_trip_ms": self.round_trip.map(milliseconds),
+            "breaker": self.breaker,
+            "problem": self.problem.as_ref().map(problem_json),
+        })
+    }
+
+    fn text(&self, config: &Config) -> String {
+        let mut lines = vec![format!("{:<12}{}", "backend", config.host.backend)];
+        lines.extend(app::store_place(config).map(|place| format!("{:<12}{place}", "store")));
+        lines.push(match &self.problem {
+            None => format!("{:<12}yes", "reachable"),
+            Some(problem) => format!("{:<12}no: {} ({})", "reachable", problem.message, problem.code),
+        });
+        let times = [("connected", self.connect), ("round trip", self.round_trip)];
+        let told = |(name, time): (&str, Option<Duration>)| time.map(|time| format!("{name:<12}{}", short_time(time)));
+        lines.extend(times.into_iter().filter_map(told));
+        lines.push(format!("{:<12}{}", "breaker", self.breaker));
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,300 @@
+//! `keepline migrate`: copies buckets of all kinds from one store to another, each a directory, a Redis server or a
+//! Redis Cluster.
+//!
+//! Existing buckets are left alone, so an interrupted migration continues where it stopped. Nothing is copied before
+//! both stores are proven to be different, and only buckets that are identical on both sides are deleted from the
+//! source.
+
+use std::{collections::HashMap, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, stream};
+use indicatif::HumanBytes;
+use keepline::store::{
+    Arrival, BucketId, BucketKind, DirectoryStore, Failure, FailureCode, NotApart, RedisOptions, Removed, Transfer,
+    TransferStore, Transferred, transfer::listed,
+};
+use serde_json::json;
+
+use crate::{
+    app::{self, error::Usage, runtime, shutdown::Shutdown},
+    args::{Global, MigrateArguments},
+    terminal::{self, progress_bar},
+};
+
+/// Buckets that are copied side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
+    let source = app::config(global)?;
+    let target = app::target_config(global, arguments)?;
+    for (config, flags) in
+        [(&source, "--dir PATH or --profile redis"), (&target, "--to-dir PATH or --to backend=redis")]
+    {
+        if !config.is_durable() {
+            return Err(Usage(format!(
+                "keepline migrate copies between directories and Redis: the \"memory\" backend exists only within a \
+                 process; add {flags}"
+            ))
+            .into());
+        }
+    }
+    if source.is_redis() && target.is_redis() && same_place(&source.redis_options(), &target.redis_options()) {
+        return Err(same("source and target are the same").into());
+    }
+    let from = app::transfer_store(&source, |path, options| DirectoryStore::open_existing(path, options))
+        .context("the source can't be used")?;
+    let to = app::transfer_store(&target, |path, options| DirectoryStore::open(path, options))
+        .context("the target can't be used")?;
+    let transfer = Transfer { from, to, overwrite: arguments.overwrite };
+    let places = [&source, &target].map(app::store_place);
+    runtime::single()?.block_on(migrate(&transfer, places, arguments))
+}
+
+fn same(what: &str) -> Usage {
+    Usage(format!(
+        "{what}: use --to or --to-dir to say what differs, for example \
+         --to redis_cluster=true --to redis_nodes=node1:6379,node2:6379"
+    ))
+}
+
+/// As far as names tell.
+fn same_place(one: &RedisOptions, other: &RedisOptions) -> bool {
+    let url = |options: &RedisOptions| options.url.as_ref().map(|url| url.expose().to_owned());
+    (url(one), &one.host, one.port, one.database, one.cluster, &one.nodes, &one.key_prefix)
+        == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
+}
+
+/// The buckets to carry.
+struct Found {
+    buckets: Vec<BucketId>,
+    /// Of those, the ones that the source's list does not have; none: it was not looked for them.
+    unlisted: Option<u64>,
+}
+
+/// What became of the buckets.
+#[derive(Default)]
+struct Tally {
+    /// Whether there are others than sessions among them.
+    of_other_kinds: bool,
+    unlisted: Option<u64>,
+    copied: u64,
+    bytes: u64,
+    already_there: u64,
+    gone: u64,
+    deleted: u64,
+    /// With why, for people.
+    left: Vec<(BucketId, String)>,
+}
+
+async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &MigrateArguments) -> Result<ExitCode> {
+    for ((store, which), place) in [(&transfer.from, "source"), (&transfer.to, "target")].into_iter().zip(places) {
+        let place = place.map_or_else(String::new, |place| format!(" ({place})"));
+        let unusable = |failure: Failure| anyhow::anyhow!("the {which} can't be used: {}{place}", failure.message);
+        store.check().await.map_err(unusable)?;
+    }
+    transfer.prove_apart().await.map_err(|not_apart| match not_apart {
+        NotApart::Same => same(&not_apart.to_string()).into(),
+        not_apart => anyhow::anyhow!("can't prove that source and target differ: {not_apart}"),
+    })?;
+    let Found { buckets, unlisted } = find(&*transfer.from, arguments.scan).await?;
+    let bar = progress_bar(buckets.len() as u64);
+    let of_other_kinds = buckets.iter().any(|bucket| bucket.kind != BucketKind::Session);
+    let mut tally = Tally { of_other_kinds, unlisted, ..Tally::default() };
+    let mut done = HashMap::with_capacity(buckets.len());
+    {
+        let work = stream::iter(&buckets).map(async |bucket| (bucket, carry(transfer, bucket, arguments.delete).await));
+        let mut work = std::pin::pin!(work.buffer_unordered(SIDE_BY_SIDE));
+        let mut stopped = std::pin::pin!(Shutdown::listen(Duration::ZERO)?.grace_over(|_| ()));
+        loop {
+            let (bucket, outcome) = tokio::select! {
+                biased;
+                next = work.next() => match next {
+                    Some(next) => next,
+                    None => break,
+                },
+                () = &mut stopped => {
+                    bar.finish_and_clear();
+                    print_outcome(&tally, arguments.json)?;
+                    bail!(
+                        "stopped after {} of {} {}; run the same command again to resume",
+                        done.len() + tally.left.len() + usize::try_from(tally.gone).unwrap_or_default(),
+                        buckets.len(),
+                        tally.noun(buckets.len() as u64)
+                    );
+                }
+            };
+            bar.inc(1);
+            match outcome {
+                Ok(Carried { bytes, expires_at, outcome, is_deleted }) => {
+                    match outcome {
+                        Outcome::Copied => tally.copied += 1,
+                        Outcome::AlreadyThere => tally.already_there += 1,
+                        Outcome::Gone => tally.gone += 1,
+                    }
+                    tally.bytes += bytes;
+                    tally.deleted += u64::from(is_deleted);
+                    if !matches!(outcome, Outcome::Gone) {
+                        done.insert(bucket, expires_at);
+                    }
+                }
+                Err(why) => tally.left.push((bucket.clone(), why)),
+            }
+        }
+    }
+    bar.finish_and_clear();
+    count(transfer, done, &mut tally).await?;
+    print_outcome(&tally, arguments.json)?;
+    Ok(if tally.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Tally {
+    fn noun(&self, count: u64) -> &'static str {
+        match (self.of_other_kinds, count) {
+            (true, 1) => "bucket",
+            (true, _) => "buckets",
+            (false, 1) => "session",
+            (false, _) => "sessions",
+        }
+    }
+}
+
+/// Each bucket whose contents were compared must be in the target's list, too, unless its time is over.
+async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, tally: &mut Tally) -> Result<()> {
+    let there = listed(&*transfer.to).await.map_err(|failure| store_error(&failure));
+    for there in there.context("can't list the sessions of the target")? {
+        done.remove(&there);
+    }
+    for (bucket, expires_at) in done {
+        let why = match transfer.arrival(bucket, expires_at).await.map_err(|failure| store_error(&failure))? {
+            Arrival::There | Arrival::Expired => continue,
+            Arrival::NotListed => "it is in the target but missing from its session list",
+            _ => "its copy in the target was verified but has disappeared since",
+        };
+        tally.left.push((bucket.clone(), why.to_owned()));
+    }
+    Ok(())
+}
+
+/// What became of a bucket.
+struct Carried {
+    outcome: Outcome,
+    bytes: u64,
+    expires_at: Option<u64>,
+    is_deleted: bool,
+}
+
+enum Outcome {
+    Copied,
+    AlreadyThere,
+    Gone,
+}
+
+const DELETED: &str = "it was deleted from the source after it had been copied; its copy is in the target: delete it there, \
+                       too, if it is not wanted";
+
+async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<Carried, String> {
+    let failed = |failure: Failure| failure.message;
+    let (outcome, bytes, expires_at) = match transfer.bucket(bucket).await.map_err(failed)? {
+        Transferred::Copied { bytes, expires_at } => (Outcome::Copied, bytes, expires_at),
+        Transferred::AlreadyThere { expires_at } => (Outcome::AlreadyThere, 0, expires_at),
+        // Another run has moved it, and has compared it before.
+        Transferred::Moved { expires_at } => {
+            return Ok(Carried { outcome: Outcome::AlreadyThere, bytes: 0, expires_at, is_deleted: false });
+        }
+        Transferred::Deleted => return Err(DELETED.into()),
+        Transferred::Gone => {
+            return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
+        }
+        Transferred::Conflict => {
+            return Err("the target has one of that name with different contents; use --overwrite to replace it".into());
+        }
+        Transferred::Changing => {
+            return Err("it kept changing while it was copied; stop the pipes and run again with --overwrite".into());
+        }
+        other => return Err(format!("unexpected outcome: {other:?}")),
+    };
+    let mut is_deleted = false;
+    if delete {
+        is_deleted = match transfer.remove(bucket).await.map_err(failed)? {
+            Removed::Done => true,
+            Removed::Moved | Removed::Gone => false,
+            Removed::Deleted => return Err(DELETED.into()),
+            Removed::Differs => {
+                return Err("it changed after it was compared and was not deleted; stop the pipes and run again \
+                            with --overwrite"
+                    .into());
+            }
+            _ => return Err("it is missing from the target's session list, so it was not deleted".into()),
+        };
+    }
+    Ok(Carried { outcome, bytes, expires_at, is_deleted })
+}
+
+/// What the source's list names, and on request also what it does not.
+async fn find(source: &dyn TransferStore, scan: bool) -> Result<Found> {
+    let listed = listed(source).await.map_err(|failure| store_error(&failure));
+    let listed = listed.context("can't list the sessions of the source")?;
+    if !scan {
+        return Ok(Found { buckets: listed, unlisted: None });
+    }
+    let scanned = source.scan_buckets().await.map_err(|failure| match failure.code {
+        FailureCode::Denied => anyhow::anyhow!(
+            "Redis denies SCAN to this user; `keepline config --acl --scan` prints the permissions needed"
+        ),
+        _ => anyhow::anyhow!("can't scan the keys of the source: {}", failure.message),
+    })?;
+    let unlisted = scanned.iter().filter(|bucket| listed.binary_search(bucket).is_err()).count() as u64;
+    let mut buckets = [listed, scanned].concat();
+    buckets.sort_unstable();
+    buckets.dedup();
+    Ok(Found { buckets, unlisted: Some(unlisted) })
+}
+
+fn store_error(failure: &Failure) -> anyhow::Error {
+    anyhow::anyhow!("{}", failure.message)
+}
+
+fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
+    for (bucket, why) in &tally.left {
+        terminal::error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
+    }
+    if as_json {
+        // A session is told as {"session": …, "why": …}, any other bucket by its kind.
+        let told = |(bucket, why): &(BucketId, String)| json!({bucket.kind.name(): bucket.name, "why": why});
+        let left: Vec<_> = tally.left.iter().map(told).collect();
+        let all = json!({
+            "copied": tally.copied,
+            "bytes": tally.bytes,
+            "already_there": tally.already_there,
+            "gone": tally.gone,
+            "deleted": tally.deleted,
+            "unlisted": tally.unlisted,
+            "left": left,
+        });
+        return Ok(terminal::print_json(&all)?);
+    }
+    let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
+    let mut line = format!("{copied} {} copied ({})", tally.noun(*copied), HumanBytes(tally.bytes));
+    for (count, what) in [
+        (*already_there, "already there"),
+        (*gone, "gone in the meantime"),
+        (*deleted, "deleted from the source"),
+        (left.len() as u64, "not migrated"),
+        (unlisted.unwrap_or_default(), "not in the source's list"),
+    ] {
+        if count > 0 {
+            line.push_str(&format!(", {count} {what}"));
+        }
+    }
+    // No more than is known.
+    line.push_str(match (left.len(), copied + already_there + gone, unlisted) {
+        (1.., _, _) => "; see above",
+        _ if *gone > 0 => "; what is gone expired or was deleted; all else is in the target, with the same contents",
+        (0, 0, None) => "; the source lists none. --scan also finds sessions that its list has lost",
+        (0, 0, Some(_)) => "; the source has none",
+        (0, _, None) => "; all that the source lists is in the target, with the same contents",
+        (0, _, Some(_)) => "; all that the source holds is in the target, with the same contents",
+    });
+    Ok(terminal::print_line(&line)?)
+}

@@ -1,0 +1,399 @@
+//! `keepline recall evaluate`: measures how much of the evidence for questions is recalled, end to end: host, component
+//! and store.
+//!
+//! The measured result is exactly what a question gets. The test sessions are deleted afterwards, also when a signal
+//! ends the command.
+
+use std::{collections::HashMap, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, anyhow, bail};
+use keepline::{
+    Deadline, Keepline, Sessions,
+    pipe::{Effect, Question, Vector},
+    store::BucketKind,
+};
+use serde_json::{Map, Value, json};
+use tokio::{sync::Notify, time::Instant};
+
+use super::dataset::{Asked, Sample, read, size};
+use crate::{
+    app::{
+        self,
+        error::{self, Coded},
+        runtime,
+        shutdown::Shutdown,
+    },
+    args::{EvaluateArguments, GRACE, Global},
+    deferred::{
+        run_task::{EMBED_TASK, INDEX_TASK, run_task},
+        scope::Scope,
+    },
+    operations::{
+        buckets,
+        health::milliseconds,
+        recall::{MEMBER, has_nothing_to_seek},
+        users::forget_all,
+    },
+    terminal::{self, counted, print_result, progress_bar},
+};
+
+/// Messages of a call.
+const PIECE: usize = 500;
+/// What a call may take: it is measured, not limited.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The smallest window: nearly nothing is in it, so that nearly everything has to be recalled.
+const WINDOW: u64 = 64;
+/// Of a token, about.
+const TOKEN_BYTES: usize = 4;
+/// Of what is recalled, for R@10.
+const FIRST: usize = 10;
+
+/// What was found within a budget. Shares are sums over the questions.
+#[derive(Default)]
+struct Sums {
+    tokens: u64,
+    whole: f64,
+    in_part: f64,
+    at_ten: f64,
+    passages: usize,
+    /// Tokens of what a question got as a text, estimated: of all questions, and the most.
+    used: usize,
+    most_used: usize,
+    times: Vec<Duration>,
+}
+
+/// Run it.
+pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
+    let samples = read(&arguments.file, arguments.merge)?;
+    doubt(&samples);
+    let config = app::config(global)?;
+    let plugin = app::plugin(global, &config)?;
+    let runtime = runtime::single()?;
+    let done = runtime.block_on(async {
+        let store = config.store()?;
+        let mut budgets = arguments.tokens.clone();
+        budgets.sort_unstable();
+        budgets.dedup();
+        let mut all = Vec::with_capacity(budgets.len());
+        for tokens in budgets {
+            let mut options = app::options(&config)?;
+            let has_vectors = options.embedder.is_some();
+            options.filter = filter_options(&options.filter, tokens, arguments, has_vectors)?;
+            let keepline = Keepline::new(plugin.clone(), store.clone(), options).await?;
+            all.push((keepline, Sums { tokens, ..Sums::default() }));
+        }
+        let asked: usize = samples.iter().map(|sample| sample.asked.len()).sum();
+        let bar = progress_bar((asked * all.len()) as u64);
+        let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
+        let (shutdown, is_told) = (Shutdown::listen(GRACE)?, Notify::new());
+        // Any of them fills and deletes.
+        let first = all.first().map(|(keepline, _)| keepline.clone());
+        let measured = async {
+            let Some(keepline) = first else { return Ok(()) };
+            for (number, sample) in samples.iter().enumerate() {
+                let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
+                // To its end, also after a signal: what is still being created is not found to be deleted.
+                let measured = match place.create(&keepline, sample).await {
+                    Ok(()) => tokio::select! {
+                        measured = measure(&place, sample, &mut all, || bar.inc(1)) => Some(measured),
+                        () = is_told.notified() => None,
+                    },
+                    Err(error) => Some(Err(error)),
+                };
+                let deleted = place.delete(&keepline).await;
+                let deleted = deleted.with_context(|| format!("{} can't be deleted", place.name));
+                match measured {
+                    Some(Ok(())) => deleted?,
+                    Some(Err(first)) => {
+                        // It says why; the other may be no more than what follows.
+                        if let Err(left) = deleted {
+                            terminal::warning(&error::with_causes(&left));
+                        }
+                        return Err(first);
+                    }
+                    None => {
+                        deleted?;
+                        return Err(interrupted("its test sessions were deleted".to_owned()));
+                    }
+                }
+            }
+            Ok(())
+        };
+        let measured = tokio::select! {
+            measured = measured => measured,
+            () = shutdown.grace_over(|_| is_told.notify_one()) => Err(interrupted(format!("sessions {name}-* may be left"))),
+        };
+        bar.finish_and_clear();
+        measured?;
+        let sessions = samples.iter().map(|sample| sample.session_count(arguments.user)).sum();
+        tell(&samples, sessions, all.into_iter().map(|(_, sums)| sums).collect(), json)
+    });
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// What the file says that is hardly meant.
+fn doubt(samples: &[Sample]) {
+    let unknown: Vec<&String> = samples.iter().flat_map(|sample| &sample.unknown).collect();
+    if let Some(first) = unknown.first() {
+        let count = unknown.len();
+        terminal::note(&format!(
+            "evidence ids that no turn of their conversation has: {count}, for example {first}; they count as not recalled"
+        ));
+    }
+    let repeated: Vec<&String> = samples.iter().flat_map(|sample| &sample.repeated).collect();
+    if let Some(first) = repeated.first() {
+        let count = repeated.len();
+        terminal::note(&format!(
+            "turn ids that occur more than once in a conversation: {count}, for example {first}; the last turn counts"
+        ));
+    }
+}
+
+fn interrupted(what: String) -> anyhow::Error {
+    Coded { code: "interrupted", message: format!("interrupted: {what}") }.into()
+}
+
+/// Those that are configured, but for what is measured.
+fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, has_vectors: bool) -> Result<String> {
+    let recall = if arguments.user { "user" } else { "session" };
+    let mut options: Map<String, Value> = serde_json::from_str(configured)?;
+    let measured = json!({
+        "conversation": true, "recall": recall, "recall_tokens": tokens, "recall_hints": !arguments.no_hints,
+        "max_context_tokens": WINDOW, "memory_mode": "conversation", "recall_exclude": [], "max_message_length": 0,
+        "max_session_messages": 0, "max_session_bytes": 0, "redact": [], "session_ttl_hours": 24,
+        "recall_ttl_hours": 0, "recall_life": "user",
+    });
+    options.extend(measured.as_object().cloned().unwrap_or_default());
+    options.entry("recall_vectors").or_insert(has_vectors.into());
+    Ok(Value::from(options).to_string())
+}
+
+/// Where a sample is put: into a session, or into those of a user.
+struct Place {
+    name: String,
+    is_user: bool,
+}
+
+impl Place {
+    /// The name of one of its sessions.
+    fn session(&self, number: usize) -> String {
+        if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
+    }
+
+    /// All of its sessions, before there is anything in them: the user's are known to be the user's, so that they are
+    /// deleted with the rest, whatever ends the filling.
+    async fn create(&self, keepline: &Keepline, sample: &Sample) -> Result<()> {
+        let mut sessions = keepline.sessions().by(Deadline::NEVER);
+        for number in 0..sample.session_count(self.is_user) {
+            let session = self.session(number);
+            sessions.create(&session).await?;
+            if self.is_user {
+                sessions.register((&*session).into(), Some(&self.name)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn fill(&self, keepline: &Keepline, sample: &Sample) -> Result<()> {
+        if !self.is_user {
+            return fill(keepline, &self.name, None, &sample.messages).await;
+        }
+        let owner = self.owner(&mut keepline.sessions()).await?;
+        for (number, messages) in sample.by_session().enumerate() {
+            fill(keepline, &self.session(number), Some(&owner), messages).await?;
+        }
+        Ok(())
+    }
+
+    /// The name of the user's bucket.
+    async fn owner(&self, sessions: &mut Sessions) -> Result<String> {
+        Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
+    }
+
+    /// What a question says of itself: of a user, a session asks that is still to come.
+    fn metadata(&self) -> String {
+        let switches = json!({"look": true});
+        match self.is_user {
+            true => json!({"session_id": format!("{}-asks", self.name), "user_id": self.name, "memory": switches}),
+            false => json!({"session_id": self.name, "memory": switches}),
+        }
+        .to_string()
+    }
+
+    /// The message that a passage is from.
+    fn place(&self, sample: &Sample, passage: &Value) -> Option<usize> {
+        let position = usize::try_from(passage.get("position")?.as_u64()?).ok()?;
+        if !self.is_user {
+            return Some(position);
+        }
+        let (_, number) = passage.get("session")?.as_str()?.rsplit_once('-')?;
+        sample.sessions.get(number.parse::<usize>().ok()?)?.checked_add(position)
+    }
+
+    async fn delete(&self, keepline: &Keepline) -> Result<()> {
+        let mut sessions = keepline.sessions().by(Deadline::after(LIMIT));
+        if !self.is_user {
+            sessions.delete(&self.name).await?;
+            return Ok(());
+        }
+        forget_all(&mut sessions, &self.name).await?;
+        // The tombstone, too: nobody writes for this user any more.
+        let bucket = self.owner(&mut sessions).await?;
+        buckets::delete(keepline.store(), BucketKind::User, &bucket).await?;
+        Ok(())
+    }
+}
+
+/// Fill a session, of this owner if there is one, and have it indexed.
+async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages: &[String]) -> Result<()> {
+    let mut sessions = keepline.sessions().by(Deadline::NEVER);
+    let mut next = 0;
+    for piece in messages.chunks(PIECE) {
+        let after = Some(next).filter(|next| *next > 0);
+        next += sessions.set_messages(session.into(), piece, after).await?.count;
+    }
+    // Of nobody's session, the session alone.
+    let subject = Scope::User.subject(session, owner)?;
+    if !run_task(keepline, &subject, INDEX_TASK, || ()).await? {
+        bail!("the session was deleted by somebody else");
+    }
+    if keepline.wants_vectors() {
+        run_task(keepline, &subject, EMBED_TASK, || ()).await?;
+    }
+    Ok(())
+}
+
+/// Fill it, and ask.
+async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut told: impl FnMut()) -> Result<()> {
+    let Some((keepline, _)) = all.first() else { return Ok(()) };
+    at.fill(keepline, sample).await?;
+    let metadata = at.metadata();
+    for asked in &sample.asked {
+        let vector = vector_of(all.first().map(|(keepline, _)| keepline), &asked.question).await?;
+        let is_in_vain = at.is_user && has_nothing_to_seek(&asked.question, vector.as_ref());
+        for (keepline, sums) in &mut *all {
+            if is_in_vain {
+                sums.add(at, sample, asked, &Value::Null);
+                told();
+                continue;
+            }
+            let (text, vector) = (&*asked.question, vector.as_ref());
+            let question = Question { text, metadata: &metadata, vector, ..Question::default() };
+            let mut pipe = keepline.pipe();
+            let begun = Instant::now();
+            let passed = pipe.ask(question, Some(Deadline::after(LIMIT))).await?;
+            sums.times.push(begun.elapsed());
+            if passed.effect == Effect::Failed {
+                let problem = passed.problem.map(|problem| problem.message);
+                return Err(anyhow!("a question failed: {}", problem.unwrap_or_default()));
+            }
+            let got: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
+            sums.add(at, sample, asked, got.get(MEMBER).unwrap_or(&Value::Null));
+            told();
+        }
+    }
+    Ok(())
+}
+
+/// Of a question, if there are vectors. It is there before the time is taken.
+async fn vector_of(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
+    match keepline.filter(|keepline| keepline.wants_vectors()) {
+        Some(keepline) => Ok(keepline.embed(&[question.to_owned()]).await?.and_then(|mut made| made.pop())),
+        None => Ok(None),
+    }
+}
+
+impl Sums {
+    fn add(&mut self, at: &Place, sample: &Sample, asked: &Asked, recalled: &Value) {
+        let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        self.passages += passages.len();
+        let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
+        self.used += used;
+        self.most_used = self.most_used.max(used);
+        // Of each message, how much is there.
+        let mut found: HashMap<usize, usize> = HashMap::new();
+        let mut ranked: Vec<(f64, usize)> = Vec::with_capacity(passages.len());
+        for passage in passages {
+            let Some(place) = at.place(sample, passage) else { continue };
+            let text = passage.get("text").and_then(Value::as_str).unwrap_or_default();
+            *found.entry(place).or_default() += size(text);
+            ranked.push((passage.get("score").and_then(Value::as_f64).unwrap_or(0.0), place));
+        }
+        ranked.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let mut first: Vec<usize> = Vec::with_capacity(FIRST);
+        for (_, place) in ranked {
+            if first.len() < FIRST && !first.contains(&place) {
+                first.push(place);
+            }
+        }
+        let is_whole = |place: &usize| found.get(place).is_some_and(|size| sample.sizes.get(*place) == Some(size));
+        self.whole += asked.share(is_whole);
+        self.in_part += asked.share(|place| found.contains_key(place));
+        self.at_ten += asked.share(|place| first.contains(place));
+    }
+
+    /// The time that so many of a hundred questions took at most.
+    fn time(&self, percent: usize) -> f64 {
+        let at = (self.times.len() * percent / 100).min(self.times.len().saturating_sub(1));
+        milliseconds(self.times.get(at).copied().unwrap_or_default())
+    }
+}
+
+impl Asked {
+    /// Of the evidence.
+    fn share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
+        let count = self.evidence.iter().filter(|place| is_there(place)).count();
+        ratio(count, self.evidence.len() + self.missing)
+    }
+}
+
+fn ratio(part: usize, all: usize) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "counts of a file's questions")]
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> Result<()> {
+    all.iter_mut().for_each(|sums| sums.times.sort_unstable());
+    let count = |of: fn(&Sample) -> usize| -> usize { samples.iter().map(of).sum() };
+    let (messages, questions) = (count(|sample| sample.messages.len()), count(|sample| sample.asked.len()));
+    #[allow(clippy::cast_precision_loss, reason = "a count of questions")]
+    let percent = |sum: f64| (1000.0 * sum / questions.max(1) as f64).round() / 10.0;
+    if json {
+        let budget = |sums: &Sums| {
+            json!({
+                "tokens": sums.tokens, "whole_percent": percent(sums.whole), "in_part_percent": percent(sums.in_part),
+                "recall_at_10_percent": percent(sums.at_ten), "passages": ratio(sums.passages, questions),
+                "used_tokens": ratio(sums.used, questions), "most_used_tokens": sums.most_used, "p50_ms": sums.time(50), "p99_ms": sums.time(99),
+            })
+        };
+        let told = json!({
+            "sessions": sessions, "messages": messages, "questions": questions,
+            "budgets": all.iter().map(budget).collect::<Vec<_>>(),
+        });
+        return print_result(true, &told, "");
+    }
+    let row = |sums: &Sums| {
+        [
+            sums.tokens.to_string(),
+            format!("{:.1}", percent(sums.whole)),
+            format!("{:.1}", percent(sums.in_part)),
+            format!("{:.1}", percent(sums.at_ten)),
+            format!("{:.1}", ratio(sums.passages, questions)),
+            format!("{:.0}", ratio(sums.used, questions)),
+            format!("{:.2}", sums.time(50)),
+            format!("{:.2}", sums.time(99)),
+        ]
+    };
+    terminal::print_table(
+        ["Tokens", "Whole %", "In part %", "R@10 %", "Passages", "Used", "p50 ms", "p99 ms"],
+        all.iter().map(row).collect(),
+    )?;
+    let counts = [
+        counted(questions as u64, "question", "questions"),
+        counted(messages as u64, "message", "messages"),
+        counted(sessions as u64, "session", "sessions"),
+    ];
+    terminal::note(&counts.join(", "));
+    Ok(())
+}

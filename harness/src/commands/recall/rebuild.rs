@@ -1,0 +1,184 @@
+//! `keepline recall rebuild`: rebuilds the index and the vectors of sessions and their nodes from their messages.
+//!
+//! Messages are not touched, and the sessions can be used and edited meanwhile; until it is done, less is recalled than
+//! there is. An interrupted rebuild can be repeated at once. Sessions that another process keeps working on are
+//! reported and left to the next run.
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::{Context, Result, bail};
+use keepline::{
+    Keepline,
+    sessions::SessionErrorCode,
+    store::{
+        BucketId, BucketKind, Deadline, ExistingLife, Opening, Operation, Outcome, PageOperation, Status, Store,
+        Transaction, Writer,
+    },
+};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::{
+    app::{error::Coded, shutdown::Shutdown, with_keepline},
+    args::{Access, GRACE, Global, RebuildArguments},
+    deferred::{
+        run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskEnd, run_task_until},
+        scope::{Scope, require_recall},
+    },
+    operations::buckets::Scan,
+    terminal::{counted, print_result, progress_bar},
+};
+
+/// The map of a session's nodes.
+const NODES: &str = "nodes";
+
+/// Run it.
+pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
+    // It hears signals itself: what it keeps from others is given back.
+    with_keepline(global, Access::Read, async |keepline, _, _| {
+        let (shutdown, (stop, stopped)) = (Shutdown::listen(GRACE)?, watch::channel(false));
+        tokio::select! {
+            done = rebuild(&keepline, arguments, json, &stopped) => done,
+            () = shutdown.grace_over(|_| _ = stop.send_replace(true)) => Err(interrupted()),
+        }
+    })
+}
+
+fn interrupted() -> anyhow::Error {
+    let message = "interrupted; run the command again to finish the rebuild";
+    Coded { code: "interrupted", message: message.to_owned() }.into()
+}
+
+async fn rebuild(
+    keepline: &Keepline,
+    arguments: &RebuildArguments,
+    json: bool,
+    stop: &watch::Receiver<bool>,
+) -> Result<()> {
+    let scope = require_recall(keepline)?;
+    if !keepline.store().capabilities().indexes {
+        bail!("this store has no indexes");
+    }
+    let found = if arguments.all { all(keepline).await? } else { named(keepline, &arguments.sessions).await? };
+    let bar = progress_bar(found.len() as u64);
+    let (mut sessions, mut nodes, mut busy) = (0_u64, 0_u64, Vec::new());
+    for bucket in &found {
+        match make_anew(keepline, scope, bucket, stop, || bar.tick()).await? {
+            TaskEnd::Done if bucket.kind == BucketKind::Session => sessions += 1,
+            TaskEnd::Done => nodes += 1,
+            TaskEnd::Gone => {}
+            TaskEnd::Busy => busy.push(format!("{}/{}", bucket.kind.name(), bucket.name)),
+            TaskEnd::Stopped => return Err(interrupted()),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let plain = format!("{}, {}", counted(sessions, "session", "sessions"), counted(nodes, "node", "nodes"));
+    print_result(json, &json!({"sessions": sessions, "nodes": nodes}), &plain)?;
+    if busy.is_empty() {
+        return Ok(());
+    }
+    bail!("another process is working on {}: run the same command again", busy.join(", "))
+}
+
+/// One transcript, task after task.
+async fn make_anew(
+    keepline: &Keepline,
+    scope: Scope,
+    bucket: &BucketId,
+    stop: &watch::Receiver<bool>,
+    mut told: impl FnMut(),
+) -> Result<TaskEnd> {
+    let BucketId { kind, name } = bucket;
+    let mut subject = format!("{}/{name}", kind.name());
+    let mut tasks = vec![(subject.clone(), RESET_TASK)];
+    if *kind == BucketKind::Session
+        && scope == Scope::User
+        && let Some(owner) = owner(keepline, name).await?
+    {
+        subject = scope.subject(name, Some(&owner))?;
+        tasks.push((subject.clone(), RESET_TASK));
+    }
+    tasks.push((subject.clone(), INDEX_TASK));
+    if keepline.wants_vectors() {
+        tasks.push((subject, EMBED_TASK));
+    }
+    for (subject, task) in tasks {
+        let driven = run_task_until(keepline, &subject, task, stop, &mut told).await?;
+        if driven != TaskEnd::Done {
+            return Ok(driven);
+        }
+    }
+    Ok(TaskEnd::Done)
+}
+
+/// The owner of a session, if it is there and has one.
+async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
+    let mut sessions = keepline.sessions();
+    let id = sessions.id_of(session).await?;
+    match sessions.describe((&*id).into()).await {
+        Ok(state) => Ok(state.owner),
+        Err(error) if matches!(error.code, SessionErrorCode::NotFound | SessionErrorCode::Expired) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// All transcripts that there may be.
+async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
+    let mut found = Vec::new();
+    for kind in [BucketKind::Session, BucketKind::Node] {
+        let mut cursor = String::new();
+        loop {
+            let page = Scan::page(keepline.store(), kind, &cursor).await?;
+            found.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                break;
+            }
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Sessions that have to be there, and their nodes.
+async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
+    let mut found = Vec::new();
+    for id in sessions {
+        // It tells best what is wrong with an id.
+        keepline.sessions().describe((&**id).into()).await?;
+        let name = keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
+        let session = BucketId { kind: BucketKind::Session, name };
+        found.extend(nodes_of(keepline.store(), &session).await?);
+        found.push(session);
+    }
+    Ok(found)
+}
+
+async fn nodes_of(store: &Arc<dyn Store>, session: &BucketId) -> Result<Vec<BucketId>> {
+    let (mut writer, mut nodes, mut cursor) = (Writer::new(), Vec::new(), String::new());
+    loop {
+        let (map_name, max_entries, max_bytes) = (NODES.to_owned(), 1000, 1 << 20);
+        let page = PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true };
+        let look = Transaction {
+            bucket: session.clone(),
+            opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+            expectations: Vec::new(),
+            operations: vec![Operation::Page(page)],
+        };
+        let receipt = store.transact(writer.advance(), &look, Deadline::after(Scan::TIMEOUT)).await;
+        let receipt = receipt.context("can't read the store")?;
+        let Some(Outcome::Page(page)) =
+            receipt.outcomes.into_iter().next().filter(|_| receipt.status == Status::Applied)
+        else {
+            let message = format!("session '{}' is gone", session.name);
+            return Err(Coded { code: "not-found", message }.into());
+        };
+        nodes.extend(page.entries.into_iter().map(|entry| BucketId { kind: BucketKind::Node, name: entry.key }));
+        cursor = page.cursor;
+        if cursor.is_empty() {
+            return Ok(nodes);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `keepline remember`: stores an exchange as a memory of a user.
+//!
+//! Deferred work is done before the command ends, so that the next command finds what was remembered.
+
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
+
+use anyhow::Result;
+use keepline::{
+    maintenance::Outcome,
+    memories::{MemorySkip, Remember, RememberOutcome},
+};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
+
+use crate::{
+    app::{
+        error::{Coded, Usage},
+        with_keepline,
+    },
+    args::{Access, Global, RememberArguments},
+    jsonl::chat_messages::{self, ChatMessage},
+    maintenance,
+    terminal::{self, print_result},
+};
+
+/// `keepline remember`.
+pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
+    let metadata = metadata(arguments)?;
+    // Before signals are heard: whoever waits for standard input can be ended by one.
+    let messages = messages()?;
+    with_keepline(global, Access::Add, async |keepline, config, runtime| {
+        let RememberArguments { user, session, id, .. } = arguments;
+        let (session, message_id) = (session.as_deref(), id.as_deref());
+        let told = Remember { user, session, messages: &messages, message_id, metadata: &metadata };
+        let remembered = keepline.remember(told, None).await;
+        let maintenance = maintenance::open(&keepline, config, runtime)?;
+        for task in remembered.due {
+            let name = task.name.clone();
+            if let Outcome::Failed(problem) = maintenance.run(task).await {
+                terminal::warning(&format!("{name}: {problem}; it is due again after the next answer"));
+            }
+        }
+        match remembered.outcome {
+            RememberOutcome::Stored { session, message_id, problem } => {
+                if let Some(problem) = problem {
+                    terminal::warning(&problem.message);
+                }
+                done(arguments.json, "stored", &session, &message_id)
+            }
+            RememberOutcome::Repeated { session, message_id } => {
+                done(arguments.json, "repeated", &session, &message_id)
+            }
+            RememberOutcome::Skipped(skip @ MemorySkip::NoConversations) => Err(Usage(skip.to_string()).into()),
+            RememberOutcome::Skipped(skip) => {
+                let (code, reason) = (skip.code(), skip.to_string());
+                if arguments.json {
+                    return print_result(true, &json!({"outcome": "skipped", "code": code, "reason": reason}), "");
+                }
+                Ok(terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])?)
+            }
+            RememberOutcome::Failed(problem) => Err(Coded { code: "not-stored", message: problem.message }.into()),
+            other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
+        }
+    })
+}
+
+fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
+    if json {
+        return print_result(true, &json!({"outcome": outcome, "session": session, "message_id": message_id}), "");
+    }
+    let row = [outcome, session, message_id].map(str::to_owned);
+    Ok(terminal::print_table(["Outcome", "Session", "Message"], vec![row])?)
+}
+
+/// As it is written, with the source.
+fn metadata(arguments: &RememberArguments) -> Result<String> {
+    let given = arguments.metadata.as_deref().unwrap_or("{}");
+    let mut metadata: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(given).map_err(|error| Usage(format!("--metadata must be a JSON object: {error}")))?;
+    if let Some(source) = &arguments.source {
+        metadata.insert("source".to_owned(), to_raw_value(source)?);
+    }
+    Ok(serde_json::to_string(&metadata)?)
+}
+
+fn messages() -> Result<Vec<Value>> {
+    let wrong = |error: anyhow::Error| match error.downcast::<Coded>() {
+        Ok(Coded { message, .. }) => {
+            let forms = "JSON lines, a JSON array, or an object with \"messages\"";
+            Usage(format!("standard input must hold messages as {forms}: {message}")).into()
+        }
+        Err(other) => other,
+    };
+    let messages = chat_messages::read(Path::new("-")).map_err(wrong)?;
+    messages.iter().map(ChatMessage::value).collect()
+}

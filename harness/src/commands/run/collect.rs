@@ -1,0 +1,122 @@
+//! Writes lines in the order in which they were read, whichever pipe they went through.
+
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    budget::{Budget, Share},
+    sink::{self, Chunk, Sink},
+};
+
+/// Output is written at the latest when it is that long, or waits for that long.
+const MAX_CHUNK: usize = 64 * 1024;
+const MAX_DELAY: Duration = Duration::from_millis(5);
+
+/// A line on its way out.
+pub struct Ticket {
+    /// Itself.
+    pub line: Line,
+    /// How long it was when it came in.
+    pub length: u64,
+    /// Its share of the memory, given back when it is out.
+    pub share: Share,
+}
+
+/// Itself, or where it will come from.
+pub enum Line {
+    /// It went through no pipe.
+    Ready(Vec<u8>),
+    /// A pipe has it.
+    Waiting {
+        /// Of the line.
+        number: u64,
+        /// Where it comes from.
+        waiting: oneshot::Receiver<Done>,
+    },
+}
+
+/// What a pipe has made of a line.
+pub struct Done {
+    /// As it goes out.
+    pub line: Vec<u8>,
+    /// For what it has grown by.
+    pub more: Share,
+}
+
+/// Puts the lines back into order and hands them to the sink: in chunks while there are more at once, and
+/// always before waiting for anything.
+pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Budget, bar: Option<ProgressBar>) {
+    const BAR_STEP: u64 = 64 * 1024;
+    let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
+    let mut passed = 0;
+    loop {
+        let ticket = match tickets.try_recv() {
+            Ok(ticket) => ticket,
+            Err(_) => {
+                if chunk.flush().await.is_err() {
+                    return;
+                }
+                let Some(ticket) = tickets.recv().await else { return };
+                ticket
+            }
+        };
+        let mut share = ticket.share;
+        let done = match ticket.line {
+            Line::Ready(line) => Done { line, more: Share::default() },
+            Line::Waiting { number, mut waiting } => match waiting.try_recv() {
+                Ok(done) => done,
+                Err(_) => {
+                    if chunk.flush().await.is_err() {
+                        return;
+                    }
+                    budget.wait_for(number);
+                    // A pipe gives an answer to everything that it takes, unless it is being torn down.
+                    let Ok(done) = waiting.await else { return };
+                    done
+                }
+            },
+        };
+        share.merge(done.more);
+        if chunk.add(done.line, share).await.is_err() {
+            return;
+        }
+        // Not at each line: to move the bar costs as much as the line.
+        passed += ticket.length;
+        if passed >= BAR_STEP
+            && let Some(bar) = &bar
+        {
+            bar.inc(std::mem::take(&mut passed));
+        }
+    }
+}
+
+/// A chunk that grows.
+struct Gathering {
+    chunk: Chunk,
+    since: Instant,
+    sink: Sink,
+}
+
+impl Gathering {
+    async fn add(&mut self, line: Vec<u8>, share: Share) -> Result<(), sink::Closed> {
+        let Chunk { bytes, pieces, share: shares } = &mut self.chunk;
+        shares.merge(share);
+        if bytes.is_empty() {
+            self.since = Instant::now();
+            *bytes = line;
+        } else {
+            bytes.extend_from_slice(&line);
+        }
+        *pieces += 1;
+        if bytes.len() >= MAX_CHUNK || self.since.elapsed() >= MAX_DELAY { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), sink::Closed> {
+        if self.chunk.pieces == 0 {
+            return Ok(());
+        }
+        self.sink.write(std::mem::take(&mut self.chunk)).await
+    }
+}

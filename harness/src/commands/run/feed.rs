@@ -1,0 +1,244 @@
+//! Reads lines on a thread of its own, because a blocking read must not keep the process from ending.
+//!
+//! Whole lines are passed on as soon as they are read and the budget has room for them. At most one line is read beyond
+//! that, and no byte is lost.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, ErrorKind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use tokio::{runtime::Handle, sync::mpsc};
+
+use super::budget::{Budget, Share};
+
+/// A line, or a piece of one.
+#[derive(Debug)]
+pub enum Piece {
+    /// A line with its ending, if it has one.
+    Line(Vec<u8>),
+    /// The first piece of a line that is too long to be looked at.
+    TooLong(Vec<u8>),
+    /// A further piece of it.
+    More(Vec<u8>),
+}
+
+impl Piece {
+    /// How much memory it takes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Line(bytes) | Self::TooLong(bytes) | Self::More(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// What is read at once; as large as a pipe of the system.
+const CHUNK: usize = 64 * 1024;
+/// Batches that may wait. One is at work, one is ready, one is being read.
+const WAITING: usize = 2;
+
+/// What others can see of the thread, and tell it.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// No more is wanted.
+    pub stop: AtomicBool,
+    /// Pieces that were read, also those that are not handed on yet.
+    pub pieces: AtomicU64,
+    /// And their bytes.
+    pub bytes: AtomicU64,
+    /// Bytes that were taken from the input, also those of a line that has not ended yet.
+    pub taken: AtomicU64,
+    /// There is no more.
+    pub is_done: AtomicBool,
+}
+
+/// What could be read without waiting, each piece with its share of the budget.
+pub type Batch = Vec<(Piece, Share)>;
+
+/// Start to read. An error is the last batch.
+pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget) -> mpsc::Receiver<io::Result<Batch>> {
+    let (batches, receiver) = mpsc::channel(WAITING);
+    let runtime = Handle::current();
+    thread::spawn(move || {
+        let mut reader = Reader::new(Counted { input, reading: reading.clone() }, max_line);
+        // Ends as well when nobody wants any more.
+        while !reading.stop.load(Ordering::Relaxed) {
+            let batch = reader.batch();
+            let pieces = batch.as_ref().map_or(0, Vec::len);
+            let bytes = batch.as_ref().map_or(0, |pieces| pieces.iter().map(Piece::len).sum());
+            reading.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+            reading.pieces.fetch_add(u64::try_from(pieces).unwrap_or(u64::MAX), Ordering::Relaxed);
+            let is_last = batch.as_ref().map_or(true, Vec::is_empty);
+            reading.is_done.store(is_last, Ordering::Relaxed);
+            let is_empty = matches!(&batch, Ok(pieces) if pieces.is_empty());
+            let batch = batch.map(|pieces| shared(pieces, &budget, &runtime));
+            if !is_empty && batches.blocking_send(batch).is_err() || is_last {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// Counts what is taken from the input.
+struct Counted {
+    input: File,
+    reading: Arc<Reading>,
+}
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        self.reading.taken.fetch_add(u64::try_from(length).unwrap_or(u64::MAX), Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+impl Reading {
+    /// Bytes that came in, as far as can be told, and were not handed on: those of a line that has not ended, and those that
+    /// wait in `input`. Whoever writes to a pipe may have more.
+    pub fn unread(&self, input: &File) -> u64 {
+        let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Relaxed));
+        begun + rustix::io::ioctl_fionread(input).unwrap_or(0)
+    }
+}
+
+/// Waits for the share of all of them at once: what has one is not held up by what waits for its own.
+fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
+    let mut whole = runtime.block_on(budget.take(pieces.iter().map(Piece::len).sum()));
+    let mut shared = |piece: Piece| {
+        let share = whole.split(piece.len());
+        (piece, share)
+    };
+    pieces.into_iter().map(&mut shared).collect()
+}
+
+/// The input, cut into lines.
+pub struct Reader<R> {
+    input: BufReader<R>,
+    max_line: usize,
+    /// The line at hand, as far as it was read.
+    line: Vec<u8>,
+    too_long: bool,
+}
+
+impl<R: io::Read> Reader<R> {
+    /// Lines longer than this come in pieces.
+    pub fn new(input: R, max_line: usize) -> Self {
+        Self { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false }
+    }
+
+    /// At least one piece, and as many more as are there already. Empty: the end.
+    pub fn batch(&mut self) -> io::Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                chunk => chunk?,
+            };
+            if chunk.is_empty() {
+                if !self.line.is_empty() {
+                    pieces.push(self.take());
+                }
+                return Ok(pieces);
+            }
+            let end = chunk.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let length = end.unwrap_or(chunk.len());
+            self.line.extend_from_slice(chunk.get(..length).unwrap_or_default());
+            self.input.consume(length);
+            if end.is_some() {
+                pieces.push(self.take());
+                self.too_long = false;
+            } else if self.line.len() > self.max_line {
+                pieces.push(self.take());
+                self.too_long = true;
+            }
+            if !pieces.is_empty() && !self.input.buffer().contains(&b'\n') {
+                return Ok(pieces);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Piece {
+        let bytes = std::mem::take(&mut self.line);
+        if self.too_long {
+            Piece::More(bytes)
+        } else if bytes.len() > self.max_line {
+            Piece::TooLong(bytes)
+        } else {
+            Piece::Line(bytes)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Gives its parts one by one, as a pipe does.
+    struct Parts(Vec<Vec<u8>>);
+
+    impl io::Read for Parts {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let part = self.0.remove(0);
+            buffer[..part.len()].copy_from_slice(&part);
+            Ok(part.len())
+        }
+    }
+
+    fn batches(parts: &[&[u8]], max_line: usize) -> Vec<Vec<Piece>> {
+        let parts = Parts(parts.iter().map(|part| part.to_vec()).collect());
+        let mut reader = Reader::new(parts, max_line);
+        let mut all = Vec::new();
+        loop {
+            let batch = reader.batch().unwrap();
+            if batch.is_empty() {
+                return all;
+            }
+            all.push(batch);
+        }
+    }
+
+    fn bytes(piece: &Piece) -> &[u8] {
+        match piece {
+            Piece::Line(bytes) | Piece::TooLong(bytes) | Piece::More(bytes) => bytes,
+        }
+    }
+
+    #[test]
+    fn lines_that_are_there_are_not_held_back_for_one_that_is_not() {
+        let found = batches(&[b"a\nb\nhal", b"f\nc"], 100);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0].len(), 2);
+        assert_eq!(bytes(&found[1][0]), b"half\n");
+        assert_eq!(bytes(&found[2][0]), b"c");
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_comes_in_pieces() {
+        let found: Vec<Piece> = batches(&[b"ab\n123456", b"789012", b"34\nc\n"], 4).into_iter().flatten().collect();
+        assert!(
+            matches!(&found[..], [Piece::Line(_), Piece::TooLong(_), Piece::More(_), Piece::More(_), Piece::Line(_)]),
+            "{found:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost(parts in prop::collection::vec(prop::collection::vec(prop::sample::select(b"ab\n\r".to_vec()), 1..9), 0..9)) {
+            let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            let found: Vec<u8> = batches(&slices, 5).iter().flatten().flat_map(|piece| bytes(piece).to_vec()).collect();
+            prop_assert_eq!(found, parts.concat());
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `--metrics ADDRESS`: serves a run's counters for Prometheus and its view of the store for an orchestrator.
+//!
+//! A scrape costs the lanes nothing (the library counts anyway) and reveals no text, session name or address. There is
+//! no encryption and no password: only the scraper should be able to reach the address.
+
+mod exposition;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    thread,
+};
+
+use anyhow::{Context, Result};
+use keepline::{Keepline, maintenance::Maintenance};
+use serde_json::json;
+use tokio::runtime::Handle;
+use xitca_web::{
+    App,
+    body::ResponseBody,
+    error::ErrorStatus,
+    handler::{handler_service, state::StateRef},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header::CONTENT_TYPE},
+    route::Route,
+};
+
+use crate::{app::error::Usage, operations::health as store_health, terminal};
+
+/// What Prometheus asks for, and takes the format from.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What is answered; the server leaves out the body for HEAD.
+const READS: [Method; 2] = [Method::GET, Method::HEAD];
+
+/// What is scraped.
+#[derive(Clone)]
+struct Source {
+    keepline: Keepline,
+    deferred: Maintenance,
+    backend: String,
+    /// The lanes' own: a connection to the store belongs to whoever made it.
+    runtime: Handle,
+}
+
+/// A place to be scraped at, before there is anything to tell.
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Takes the address; port 0 is any free one.
+    pub fn at(address: SocketAddr) -> Result<Self> {
+        let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) =
+            bound.map_err(|error| Usage(format!("--metrics: can't listen at {address}: {error}")))?;
+        Ok(Self { listener, address })
+    }
+
+    /// Answers scrapes until the process ends, on threads of its own: its runtime must not end within another one. Needs a
+    /// runtime, for the store.
+    pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
+        let Self { listener, address } = self;
+        let server = App::new()
+            .with_state(Source { keepline, deferred, backend, runtime: Handle::current() })
+            .at("/metrics", Route::new(READS).route(handler_service(metrics)))
+            .at("/health", Route::new(READS).route(handler_service(health)))
+            .serve()
+            .disable_signal()
+            .worker_threads(1)
+            .listen(listener)
+            .context("can't serve metrics")?
+            .run();
+        let serve = move || {
+            if let Err(error) = server.wait() {
+                terminal::warning(&format!("metrics are no longer served: {error}"));
+            }
+        };
+        thread::Builder::new().name("metrics".to_owned()).spawn(serve).context("can't serve metrics")?;
+        terminal::note(&format!("metrics are served at http://{address}/metrics, the store's health at /health"));
+        Ok(())
+    }
+}
+
+type Header = (HeaderName, HeaderValue);
+
+fn content(kind: &'static str) -> Header {
+    (CONTENT_TYPE, HeaderValue::from_static(kind))
+}
+
+// A body that was a `String` would bring a Content-Type of its own.
+async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header), ErrorStatus> {
+    let deferred = source.deferred.counters();
+    let text = exposition::text(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
+    Ok((ResponseBody::bytes(text), content(OPEN_METRICS)))
+}
+
+/// As this process finds the store, its circuit breaker included: 200 or 503.
+async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header, StatusCode), ErrorStatus> {
+    let keepline = source.keepline.clone();
+    let looked = source.runtime.spawn(async move { keepline.health(None).await });
+    let health = looked.await.map_err(|_| ErrorStatus::internal())?;
+    let status = if health.is_good() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let text = json!({
+        "backend": source.backend,
+        "reachable": health.is_good(),
+        "round_trip_ms": store_health::milliseconds(health.round_trip),
+        "breaker": health.breaker.name(),
+        "problem": health.problem.as_ref().map(store_health::problem_json),
+    });
+    Ok((ResponseBody::bytes(text.to_string()), content("application/json"), status))
+}

@@ -1,0 +1,424 @@
+//! `keepline run`: passes JSON lines through the filter, one line out for each line in, in order.
+//!
+//! ```text
+//! feed ─▶ dispatch ─┬─▶ pipe 0 ─┐
+//!  (thread)  │      └─▶ pipe N ─┴─▶ (each entry's own channel)
+//!            └── order ──────────────▶ collect ─▶ sink (thread)
+//! ```
+//!
+//! The dispatcher gives each entry, with its turn, to the pipe of its session, and a ticket for it to the collector, which
+//! redeems the tickets in order. All queues are bounded in entries, and together in bytes: a line counts from when it is
+//! read until it is written, and so does what a pipe adds to it.
+
+mod budget;
+mod collect;
+mod dispatch;
+mod error_report;
+mod feed;
+mod metrics;
+mod sink;
+mod summary;
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use keepline::{
+    Keepline, Pipe, Plugin, Sandbox,
+    maintenance::{Maintenance, Task},
+    pipe::{Answer, Question, Turn},
+};
+use serde_json::json;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use self::{
+    budget::Budget,
+    collect::{Done, collect},
+    dispatch::{Dispatcher, Job},
+    error_report::ErrorReport,
+    feed::Reading,
+    metrics::Listening,
+    sink::Sink,
+    summary::{Summary, Tally, WithoutMemory},
+};
+use crate::{
+    app::{
+        self,
+        error::{self, Usage},
+        runtime,
+        shutdown::{EndSignal, Shutdown},
+        store_settings::StoreSettings,
+    },
+    args::{Global, RunArguments},
+    jsonl::entry::{ALLOWED, Entry, Lane},
+    maintenance, terminal,
+};
+
+/// Entries that may wait for one pipe.
+const WAITING_FOR_A_PIPE: usize = 256;
+/// Entries that may be under way in all.
+const UNDER_WAY: usize = 4096;
+/// And their bytes.
+const BYTES_UNDER_WAY: usize = 64 << 20;
+/// How long to look for other settings in the store before the first entry, at most.
+const OTHER_SETTINGS: Duration = Duration::from_millis(100);
+
+/// Run it.
+pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
+    let mut config = app::config(global)?;
+    let input = open_input(&arguments.input)?;
+    let metrics = arguments.metrics.map(Listening::at).transpose()?;
+    let plugin = app::plugin(global, &config)?;
+    let pipes = arguments.pipes.get();
+    if !config.origin("max_instances").is_chosen() {
+        // Then no pipe waits for another.
+        config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
+    }
+    let runtime = if pipes == 1 {
+        // Nothing to do side by side: one thread spares every entry a journey between cores.
+        runtime::single()?
+    } else {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = pipes.min(cores).max(2);
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(threads).enable_all().build().context("can't start the runtime")?
+    };
+    let background = runtime::background()?;
+    let outcome = runtime.block_on(async {
+        let keepline = app::keepline(plugin, &config).await?;
+        let work = maintenance::open(&keepline, &config, &background)?;
+        background.spawn(app::warn_of_store(keepline.store()));
+        if config.is_durable() {
+            // Before the first entry, which may make sessions itself.
+            warn_of_other_settings(&keepline).await;
+        }
+        if let Some(metrics) = metrics {
+            metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
+        }
+        // Before the first entry: what is read is finished.
+        let shutdown = Shutdown::listen(arguments.grace.0)?;
+        // Ends with this block: a plugin that is still being compiled when the last entry has come out is not wanted any
+        // more, and nothing is said of it.
+        let mut reloading = JoinSet::new();
+        if let Some(file) = app::plugin_file(global) {
+            let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
+            reloading.spawn(reload(hangups, keepline.clone(), file, app::sandbox(&config)?));
+        }
+        // Text and metadata in JSON's longest spelling, and as much again for the other fields.
+        let max_line =
+            usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
+        let deferred = Deferred { work, grace: arguments.grace.0 };
+        let outcome = run(keepline, deferred, input, pipes, max_line, bar(&arguments.input), shutdown).await;
+        reloading.shutdown().await;
+        outcome
+    });
+    // Threads that still wait for input, output or a model must not be waited for.
+    runtime.shutdown_background();
+    background.shutdown_background();
+    let outcome = outcome?;
+    if arguments.summary {
+        match arguments.json {
+            true => terminal::say(&json!({"summary": outcome.summary.json()}).to_string()),
+            false => terminal::say(&outcome.summary.lines()),
+        }
+    }
+    let Outcome { summary, is_complete, interrupted } = outcome;
+    let without = WithoutMemory::of(&summary.counters);
+    without.tell(summary.counters.effects().map(|(_, count)| count).sum());
+    if let Some(signal) = interrupted {
+        return Ok(signal.exit_code());
+    }
+    let is_clean = is_complete
+        && summary.refused == 0
+        && summary.tally.errors == 0
+        && (!arguments.require_memory || without.is_none());
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Warns of a run whose settings are not those that the store's sessions were kept with. A store that is slow or down keeps
+/// nobody waiting for that: what fails here fails for the entries, too, and is told there.
+async fn warn_of_other_settings(keepline: &Keepline) {
+    let look = StoreSettings::of(keepline.store(), OTHER_SETTINGS);
+    if let Ok(Ok(Some(settings))) = tokio::time::timeout(OTHER_SETTINGS, look).await
+        && let Some(told) = settings.differs(&keepline.filter_options())
+    {
+        terminal::warning(told);
+    }
+}
+
+fn open_input(path: &Path) -> Result<File> {
+    if path == "-" {
+        return Ok(File::from(io::stdin().as_fd().try_clone_to_owned().context("standard input is closed")?));
+    }
+    let usage = |problem: &dyn std::fmt::Display| Usage(format!("can't read {}: {problem}", path.display()));
+    let file = File::open(path).map_err(|error| usage(&error))?;
+    // Opening a directory works; reading it fails later, when less can be said.
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
+        return Err(usage(&"it is a directory").into());
+    }
+    Ok(file)
+}
+
+/// A bar for whoever watches a file pass: not when the entries themselves are on the terminal.
+fn bar(input: &Path) -> Option<ProgressBar> {
+    if input == "-" || !io::stderr().is_terminal() || io::stdout().is_terminal() {
+        return None;
+    }
+    let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file)?.len();
+    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left").ok()?;
+    let bar = ProgressBar::new(length).with_style(style);
+    terminal::write_above(&bar);
+    Some(bar)
+}
+
+/// Goes on with what is in the plugin's file by then, at each SIGHUP.
+async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
+    while hangups.recv().await.is_some() {
+        let replaced = async {
+            let (file, sandbox) = (file.clone(), sandbox.clone());
+            // To compile takes a while; the entries go on meanwhile.
+            let plugin = tokio::task::spawn_blocking(move || Plugin::from_file(file, &sandbox)).await??;
+            anyhow::Ok(keepline.replace_plugin(plugin).await?)
+        };
+        match replaced.await {
+            Ok(()) => {
+                terminal::note(&format!("the plugin was replaced with the current version of {}", file.display()))
+            }
+            Err(error) => {
+                let why = error::with_causes(&error);
+                terminal::warning(&format!("the plugin was not replaced and stays in use: {why}"));
+            }
+        }
+    }
+}
+
+struct Outcome {
+    summary: Summary,
+    /// Whether all that was read has come out, as far as somebody was there to take it.
+    is_complete: bool,
+    /// The signal that left something to be read or written.
+    interrupted: Option<EndSignal>,
+}
+
+/// Why no more input is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// A signal: what was read is finished.
+    Signal,
+    /// Nobody reads the output.
+    Closed,
+}
+
+/// What is done after an answer has come out.
+struct Deferred {
+    work: Maintenance,
+    /// How long the end waits for it.
+    grace: Duration,
+}
+
+async fn run(
+    keepline: Keepline,
+    deferred: Deferred,
+    input: File,
+    pipes: usize,
+    max_line: usize,
+    bar: Option<ProgressBar>,
+    shutdown: Shutdown,
+) -> Result<Outcome> {
+    let started = Instant::now();
+    let (stop, stopped) = watch::channel(Stop::No);
+    let reading = Arc::new(Reading::default());
+    let budget = Budget::new(BYTES_UNDER_WAY);
+    let rest = input.try_clone().context("can't read the input")?;
+    let batches = feed::start(input, max_line, reading.clone(), budget.clone());
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned().context("standard output is closed")?);
+    let pieces_out = Arc::new(AtomicU64::new(0));
+    let (sink, written) = Sink::start(output, pieces_out.clone());
+
+    let refused = Arc::new(ErrorReport::new("lines were invalid and passed through unchanged", Some(ALLOWED)));
+    let failed = Arc::new(ErrorReport::new("entries failed and were passed on with an error member", None));
+    let telling = tokio::spawn(report_held_errors([refused.clone(), failed.clone()]));
+
+    let mut work = JoinSet::new();
+    let senders: Vec<_> = (0..pipes)
+        .map(|_| {
+            let (sender, jobs) = mpsc::channel(WAITING_FOR_A_PIPE);
+            work.spawn(serve(keepline.pipe(), jobs, budget.clone(), failed.clone(), deferred.work.clone()));
+            sender
+        })
+        .collect();
+    let (order, tickets) = mpsc::channel(UNDER_WAY);
+    let dispatcher = Dispatcher::new(senders, order, keepline.open_turns(), max_line, refused.clone());
+    let dispatching = tokio::spawn(dispatcher.dispatch(batches, reading.clone(), stopped));
+    let collecting = tokio::spawn(collect(tickets, sink, budget, bar.clone()));
+
+    let mut served = None;
+    let finish = async {
+        // The collector ends when the dispatcher and all pipes have, or when nobody takes the output.
+        let collected = collecting.await;
+        stop.send_replace(Stop::Closed);
+        let read = dispatching.await;
+        let mut tally = Tally::default();
+        while let Some(served) = work.join_next().await {
+            tally.add(&served.context("a pipe task failed")?);
+        }
+        collected.context("the output task failed")?;
+        match written.await.context("the output task failed")? {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(error).context("can't write the output");
+            }
+            _ => {}
+        }
+        let read = read.context("the input task failed")?.context("can't read the input")?;
+        (tally.tools, tally.opened) = (read.tools, read.opened);
+        served = Some(tally);
+        deferred.work.shutdown(deferred.grace).await;
+        anyhow::Ok(())
+    };
+    let mut signalled = None;
+    let finished = tokio::select! {
+        finished = finish => Some(finished),
+        () = shutdown.grace_over(|signal| {
+            signalled = Some(signal);
+            reading.stop.store(true, Ordering::Relaxed);
+            stop.send_replace(Stop::Signal);
+        }) => None,
+    };
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    telling.abort();
+    let refused = refused.end();
+    failed.end();
+    let is_complete = served.is_some();
+    let unread = if reading.is_done.load(Ordering::Relaxed) { 0 } else { reading.unread(&rest) };
+    // A coprocess that has nothing to do may be ended at any time.
+    let interrupted = signalled.filter(|_| !is_complete || unread > 0);
+    if let Some(signal) = interrupted {
+        let out = pieces_out.load(Ordering::Relaxed);
+        let held = reading.pieces.load(Ordering::Relaxed).saturating_sub(out);
+        terminal::warning(&left_by(signal, out, held, unread));
+    }
+    finished.transpose()?;
+    let tally = served.unwrap_or_default();
+    // Those of a run that was stopped before, and those that the end did not wait for.
+    deferred.work.shutdown(Duration::ZERO).await;
+    let maintenance = deferred.work.counters();
+    if maintenance.abandoned > 0 {
+        let tasks = terminal::counted(maintenance.abandoned, "deferred task", "deferred tasks");
+        let told = "not finished (titles, summaries); each is due again at its session's next answer";
+        terminal::note(&format!("{tasks} {told}"));
+    }
+    let metrics = keepline.metrics();
+    let summary = Summary {
+        tally,
+        counters: metrics.entries,
+        maintenance,
+        is_left_alone: metrics.is_plugin_left_alone,
+        refused,
+        round_trips: keepline.store().round_trips(),
+        elapsed: started.elapsed(),
+    };
+    Ok(Outcome { summary, is_complete, interrupted })
+}
+
+/// What an interrupted run has done and left.
+fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
+    let written = terminal::counted(written, "line was", "lines were");
+    let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
+    if held > 0 {
+        told.push_str(&format!(", {} not written", terminal::counted(held, "line was", "lines were")));
+    }
+    if unread > 0 {
+        let unread = terminal::counted(unread, "byte of the input was", "bytes of the input were");
+        told.push_str(&format!("; {unread} not read"));
+    }
+    told
+}
+
+/// Of much trouble, how much there was meanwhile.
+async fn report_held_errors(kinds: [Arc<ErrorReport>; 2]) {
+    let mut period = tokio::time::interval(error_report::PERIOD);
+    loop {
+        period.tick().await;
+        kinds.iter().for_each(|kind| kind.catch_up());
+    }
+}
+
+/// One pipe: entry after entry, as long as there are any.
+async fn serve(
+    mut pipe: Pipe,
+    mut jobs: mpsc::Receiver<Job>,
+    budget: Budget,
+    failed: Arc<ErrorReport>,
+    deferred: Maintenance,
+) -> Tally {
+    let mut tally = Tally::default();
+    while let Some(job) = jobs.recv().await {
+        let Job { entry, turn, number, done } = job;
+        let length = entry.len();
+        let (line, due) = pass(&mut pipe, &turn, entry, number, &mut tally, &failed).await;
+        let more = budget.grow(number, line.len().saturating_sub(length)).await;
+        // The collector is gone when nobody takes the output; what was taken in is remembered all the same.
+        let _ = done.send(Done { line, more });
+        deferred.submit(due);
+    }
+    tally
+}
+
+/// The line that comes out, and what is to be done then.
+async fn pass(
+    pipe: &mut Pipe,
+    turn: &Turn,
+    mut entry: Entry,
+    number: u64,
+    tally: &mut Tally,
+    failed: &ErrorReport,
+) -> (Vec<u8>, Vec<Task>) {
+    if let Some(activity) = entry.take_tool() {
+        pipe.tool_in(turn, activity);
+        return (entry.unchanged(), Vec::new());
+    }
+    let text = entry.text();
+    let started = Instant::now();
+    let is_question = entry.lane == Lane::Questions;
+    let metadata = entry.metadata();
+    let passed = if is_question {
+        pipe.ask_in(turn, Question { text: &text, metadata, ..Question::default() }, None).await
+    } else {
+        pipe.reply_in(turn, Answer { text: &text, metadata, ..Answer::default() }, None).await
+    };
+    let times = if is_question { &mut tally.questions } else { &mut tally.answers };
+    times.record(started.elapsed());
+    drop(text);
+    match passed {
+        Ok(passed) => {
+            let line = match passed.metadata {
+                Some(metadata) => entry.with_metadata(&metadata),
+                None => entry.unchanged(),
+            };
+            (line, passed.due)
+        }
+        Err(error) => {
+            tally.errors += 1;
+            failed.met(number, &error.to_string());
+            (entry.with_error(&error.code.to_string(), &error.message), Vec::new())
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The report of `--summary`: outcomes, round trips and latencies.
+
+use std::{fmt::Write, time::Duration};
+
+use hdrhistogram::Histogram;
+use keepline::{
+    Counters,
+    maintenance::{MaintenanceCounters, TaskCounters},
+};
+use serde_json::{Map, Value, json};
+
+use crate::terminal::{self, counted, short_time};
+
+/// How long the entries of one lane took. Each pipe has its own, so it is kept small: some 10 KiB. (To three digits
+/// up to an hour it would be 300 KiB a lane, most of what a pipe takes.)
+#[derive(Debug, Default)]
+pub struct Times {
+    /// Nanoseconds, to a hundredth; as long as the longest of them needs. None: no entry yet.
+    histogram: Option<Histogram<u32>>,
+}
+
+impl Times {
+    const DIGITS: u8 = 2;
+    const LONGEST: Duration = Duration::from_secs(3600);
+
+    /// One more.
+    pub fn record(&mut self, time: Duration) {
+        if self.histogram.is_none() {
+            self.histogram = Histogram::new(Self::DIGITS).ok();
+        }
+        if let Some(histogram) = &mut self.histogram {
+            // It grows as needed, so that it can't fail.
+            let _ = histogram.record(u64::try_from(time.min(Self::LONGEST).as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// All of another.
+    pub fn add(&mut self, other: &Self) {
+        match (&mut self.histogram, &other.histogram) {
+            (Some(histogram), Some(other)) => {
+                let _ = histogram.add(other);
+            }
+            (None, Some(other)) => self.histogram = Some(other.clone()),
+            (_, None) => {}
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.histogram.as_ref().map_or(0, Histogram::len)
+    }
+
+    fn quantile(&self, quantile: f64) -> Duration {
+        Duration::from_nanos(self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile)))
+    }
+}
+
+/// What one pipe saw, or all of them.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Questions.
+    pub questions: Times,
+    /// Answers.
+    pub answers: Times,
+    /// Calls and results of tools; of all pipes.
+    pub tools: u64,
+    /// New objects; of all pipes.
+    pub opened: u64,
+    /// Entries that came out with an error.
+    pub errors: u64,
+}
+
+impl Tally {
+    /// The entries of another pipe.
+    pub fn add(&mut self, other: &Self) {
+        self.questions.add(&other.questions);
+        self.answers.add(&other.answers);
+        self.errors += other.errors;
+    }
+}
+
+/// The whole run.
+#[derive(Debug)]
+pub struct Summary {
+    /// What the pipes saw.
+    pub tally: Tally,
+    /// What the filter did.
+    pub counters: Counters,
+    /// What has become of deferred work.
+    pub maintenance: MaintenanceCounters,
+    /// Whether the plugin is left alone at the end.
+    pub is_left_alone: bool,
+    /// Invalid lines.
+    pub refused: u64,
+    /// Requests sent to the store.
+    pub round_trips: u64,
+    /// From the first line to the last.
+    pub elapsed: Duration,
+}
+
+impl Summary {
+    /// For programs: times in seconds, and counts, also those of nothing.
+    pub fn json(&self) -> Value {
+        let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
+        let lane = |times: &Times| {
+            let seconds = |quantile| times.quantile(quantile).as_secs_f64();
+            json!({"count": times.count(), "p50_seconds": seconds(0.5), "p99_seconds": seconds(0.99)})
+        };
+        let tasks = |tasks: &TaskCounters| json!({"done": tasks.done, "taken": tasks.taken, "ended": tasks.ended, "failed": tasks.failed});
+        let effects: Map<String, Value> =
+            counters.effects().map(|(name, count)| (name.to_owned(), count.into())).collect();
+        json!({
+            "elapsed_seconds": elapsed.as_secs_f64(),
+            "questions": lane(&tally.questions),
+            "answers": lane(&tally.answers),
+            "effects": effects,
+            "tools": tally.tools,
+            "opened": tally.opened,
+            "invalid": refused,
+            "errors": tally.errors,
+            "faults": counters.faults,
+            "denied": counters.denied,
+            "left_alone": {"entries": counters.left_alone, "now": is_left_alone},
+            "deferred": {
+                "titles": tasks(&maintenance.titles),
+                "summaries": tasks(&maintenance.summaries),
+                "others": tasks(&maintenance.others),
+                "abandoned": maintenance.abandoned,
+            },
+            "round_trips": round_trips,
+        })
+    }
+
+    /// For people, a line for each of the things that there were.
+    pub fn lines(&self) -> String {
+        let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
+        let entries = tally.questions.count() + tally.answers.count();
+        let mut text = format!("{} in {}", counted(entries, "entry", "entries"), short_time(*elapsed));
+        if !elapsed.is_zero() && entries > 0 {
+            #[allow(clippy::cast_precision_loss, reason = "for people")]
+            let rate = entries as f64 / elapsed.as_secs_f64();
+            _ = write!(text, " ({rate:.0}/s)");
+        }
+        for (name, times) in [("questions", &tally.questions), ("answers", &tally.answers)] {
+            if times.count() > 0 {
+                let (half, most) = (short_time(times.quantile(0.5)), short_time(times.quantile(0.99)));
+                _ = write!(text, "\n  {name:<10} {:>9}   p50 {half}   p99 {most}", times.count());
+            }
+        }
+        let effects = counters.effects().filter(|(_, count)| *count > 0);
+        let fates: Vec<String> = effects.map(|(name, count)| format!("{name} {count}")).collect();
+        if !fates.is_empty() {
+            _ = write!(text, "\n  {:<10} {}", "effects", fates.join(", "));
+        }
+        for (name, count) in [("tools", tally.tools), ("opened", tally.opened)] {
+            if count > 0 {
+                _ = write!(text, "\n  {name:<10} {count:>9}");
+            }
+        }
+        let deferred = deferred(maintenance);
+        if !deferred.is_empty() {
+            _ = write!(text, "\n  {:<10} {deferred}", "deferred");
+        }
+        if *refused > 0 {
+            _ = write!(text, "\n  {:<10} {refused:>9}   passed unchanged", "invalid");
+        }
+        if tally.errors > 0 {
+            _ = write!(text, "\n  {:<10} {:>9}   passed on with an error member", "errors", tally.errors);
+        }
+        if counters.faults > 0 {
+            _ = write!(text, "\n  {:<10} {:>9}   plugin instances were stopped", "faults", counters.faults);
+        }
+        if counters.left_alone > 0 {
+            let now = if *is_left_alone { ", and still is" } else { "" };
+            _ = write!(
+                text,
+                "\n  {:<10} {:>9}   passed unchanged while the plugin was left alone{now}",
+                "left alone", counters.left_alone
+            );
+        }
+        if counters.denied > 0 {
+            let told = "store calls of the plugin were outside their entry's scope";
+            _ = write!(text, "\n  {:<10} {:>9}   {told}", "denied", counters.denied);
+        }
+        _ = write!(text, "\n  {:<10} {round_trips:>9}   round trips", "store");
+        if *round_trips > 0 && entries > 0 {
+            #[allow(clippy::cast_precision_loss, reason = "for people")]
+            let each = *round_trips as f64 / entries as f64;
+            _ = write!(text, ", {each:.2} per entry");
+        }
+        text
+    }
+}
+
+/// Entries that passed without memory, by why: not those that an option leaves out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WithoutMemory([(&'static str, u64); 6]);
+
+impl WithoutMemory {
+    /// By their fates.
+    pub fn of(counters: &Counters) -> Self {
+        Self([
+            ("without a session, or with memory off", counters.passed),
+            ("with an invalid session_id", counters.ignored),
+            ("of another user's session", counters.foreign),
+            ("over a limit", counters.limited),
+            ("of a session that has ended", counters.ended),
+            ("because the store or the plugin failed", counters.failed),
+        ])
+    }
+
+    /// Whether all had theirs.
+    pub fn is_none(&self) -> bool {
+        self.total() == 0
+    }
+
+    fn total(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    /// One line, of so many entries in all, if there were any.
+    pub fn tell(&self, all: u64) {
+        let Self([(_, sessionless), ..]) = self;
+        match self.line(all) {
+            None => {}
+            // What names no session asks for no memory.
+            Some(line) if self.total() == *sessionless => terminal::note(&line),
+            Some(line) => terminal::warning(&line),
+        }
+    }
+
+    fn line(&self, all: u64) -> Option<String> {
+        let why: Vec<String> =
+            self.0.iter().filter(|(_, count)| *count > 0).map(|(why, count)| format!("{count} {why}")).collect();
+        let all = counted(all, "entry", "entries");
+        (!why.is_empty()).then(|| format!("{} of {all} passed without memory: {}", self.total(), why.join(", ")))
+    }
+}
+
+/// What has become of deferred work; empty: there was none.
+fn deferred(counters: &MaintenanceCounters) -> String {
+    let mut parts = Vec::new();
+    let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("other tasks", counters.others)];
+    for (kind, tasks) in kinds {
+        let fates = [
+            (tasks.done, "done"),
+            (tasks.taken, "left to another process"),
+            (tasks.ended, "of sessions that are gone"),
+            (tasks.failed, "failed"),
+        ];
+        let fates = fates.into_iter().filter(|(count, _)| *count > 0);
+        let fates: Vec<String> = fates.map(|(count, fate)| format!("{count} {fate}")).collect();
+        if !fates.is_empty() {
+            parts.push(format!("{kind}: {}", fates.join(", ")));
+        }
+    }
+    let rest = [(counters.dropped, "dropped for lack of room"), (counters.abandoned, "not finished")];
+    parts.extend(rest.into_iter().filter(|(count, _)| *count > 0).map(|(count, fate)| format!("{count} {fate}")));
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_without_memory_are_told_in_one_line_with_the_reasons() {
+        let mut counters = Counters::default();
+        (counters.stored, counters.skipped, counters.enriched) = (3, 2, 1);
+        assert_eq!(WithoutMemory::of(&counters).line(6), None);
+        (counters.passed, counters.ignored, counters.failed) = (1, 2, 1000);
+        let without = WithoutMemory::of(&counters);
+        let told = "1003 of 1009 entries passed without memory: 1 without a session, or with memory off, 2 with an invalid session_id, \
+                    1000 because the store or the plugin failed";
+        assert_eq!((without.line(1009).as_deref(), without.is_none()), (Some(told), false));
+    }
+
+    #[test]
+    fn what_became_of_deferred_work_is_told_in_words() {
+        let mut counters = MaintenanceCounters::default();
+        assert_eq!(deferred(&counters), "");
+        (counters.titles.done, counters.titles.taken, counters.others.ended, counters.dropped) = (2, 1, 3, 4);
+        let told = "titles: 2 done, 1 left to another process; other tasks: 3 of sessions that are gone; \
+                    4 dropped for lack of room";
+        assert_eq!(deferred(&counters), told);
+    }
+
+    #[test]
+    fn times_of_many_pipes_are_told_to_a_hundredth() {
+        let mut all = Times::default();
+        assert_eq!((all.count(), all.quantile(0.5)), (0, Duration::ZERO));
+        for pipe in 0..100_u64 {
+            let mut times = Times::default();
+            (1..=100).for_each(|n| times.record(Duration::from_micros(pipe * 100 + n)));
+            all.add(&times);
+        }
+        all.add(&Times::default());
+        assert_eq!(all.count(), 10_000);
+        for (quantile, micros) in [(0.01, 100.0), (0.5, 5_000.0), (0.99, 9_900.0)] {
+            let told = all.quantile(quantile).as_secs_f64() * 1e6;
+            assert!((told / micros - 1.0).abs() < 0.01, "{quantile}: {told}");
+        }
+        all.record(Duration::MAX);
+        let longest = all.quantile(1.0).as_secs_f64();
+        assert!((longest / 3600.0 - 1.0).abs() < 0.01, "{longest}");
+    }
+}

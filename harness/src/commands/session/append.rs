@@ -1,0 +1,110 @@
+//! `keepline session append`: appends a whole turn, as the lanes store it, or a file of messages.
+
+use anyhow::Result;
+use keepline::{
+    Keepline, Sessions,
+    pipe::{Answer, Effect},
+    sessions::{SessionError, SessionErrorCode},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    app::error::Coded,
+    args::AppendArguments,
+    jsonl::chat_messages::ChatMessage,
+    operations::transcripts::{
+        entry_metadata, named, patient_sessions, require_conversations, require_parent, require_valid_user,
+    },
+    terminal::{self, print_result},
+};
+
+/// How often messages are added again when others were stored meanwhile.
+const TRIES: u32 = 8;
+
+/// Store a question and its answer.
+pub async fn append(
+    keepline: &Keepline,
+    sessions: &mut Sessions,
+    json: bool,
+    arguments: &AppendArguments,
+) -> Result<()> {
+    require_conversations(keepline)?;
+    let AppendArguments { transcript, file: _, question, answer: said, id, parent, user } = arguments;
+    if keepline.session_ids().bucket_name(&transcript.session).is_none() {
+        let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores, or with session_ids \
+                       \"hash\", any text of at most 1,024 bytes";
+        return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
+    }
+    // As in an entry, an empty one is nobody's.
+    require_valid_user(sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
+    require_parent(sessions, transcript, parent.as_deref()).await?;
+    let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
+    if let Some(id) = id {
+        metadata.insert("message_id".to_owned(), id.as_str().into());
+    }
+    let metadata = Value::from(metadata).to_string();
+    let question_text = Some(question.as_str()).filter(|question| !question.is_empty());
+    let said = said.as_deref().unwrap_or_default();
+    let told = Answer { text: said, metadata: &metadata, question_text, ..Answer::default() };
+    let passed = keepline.pipe().reply(told, None).await?;
+    let told = passed.problem.map(|problem| problem.message);
+    match passed.effect {
+        Effect::Stored | Effect::Repeated => {
+            if let Some(told) = told {
+                terminal::warning(&told);
+            }
+            let is_new = passed.effect == Effect::Stored;
+            print_result(json, &json!({"session": transcript.session, "stored": is_new}), "")
+        }
+        Effect::Foreign => Err(refused(format!("session '{}' belongs to another user", transcript.session))),
+        Effect::Ended => {
+            Err(refused("the session ended meanwhile, or its user was forgotten less than a day ago".into()))
+        }
+        _ => Err(refused(told.unwrap_or_else(|| "the turn was not stored".into()))),
+    }
+}
+
+/// Add messages at the end, all or none; the session is created if there is none.
+pub async fn append_messages(
+    keepline: &Keepline,
+    json: bool,
+    arguments: &AppendArguments,
+    messages: &[ChatMessage],
+) -> Result<()> {
+    require_conversations(keepline)?;
+    let AppendArguments { transcript, user, .. } = arguments;
+    let texts: Vec<String> = messages.iter().map(ChatMessage::numbered).collect();
+    let mut sessions = patient_sessions(keepline, &transcript.session).await?;
+    require_valid_user(&mut sessions, user.as_deref()).await?;
+    match sessions.describe((&*transcript.session).into()).await {
+        Err(SessionError { code: SessionErrorCode::NotFound | SessionErrorCode::Expired, .. }) => {
+            sessions.create(&transcript.session).await?;
+        }
+        described => drop(described?),
+    }
+    if let Some(user) = user {
+        sessions.register((&*transcript.session).into(), Some(user)).await?;
+    }
+    let mut tries = 0;
+    let count = loop {
+        let next = match sessions.describe(named(transcript)).await {
+            Ok(state) => Some(state.next),
+            // A node's transcript is made by what is written to it.
+            Err(error) if error.code == SessionErrorCode::NotFound && transcript.node.is_some() => None,
+            Err(error) => return Err(error.into()),
+        };
+        tries += 1;
+        match sessions.set_messages(named(transcript), &texts, next).await {
+            Err(error) if error.code == SessionErrorCode::Conflict && tries < TRIES => {}
+            changed => break changed?.count,
+        }
+    };
+    if transcript.node.is_some() {
+        sessions.register(named(transcript), None).await?;
+    }
+    print_result(json, &json!({"session": transcript.session, "count": count}), &count.to_string())
+}
+
+fn refused(message: String) -> anyhow::Error {
+    Coded { code: "not-stored", message }.into()
+}

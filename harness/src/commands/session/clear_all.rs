@@ -1,0 +1,72 @@
+//! `keepline session clear-all`: deletes all sessions, nodes and users under the configured prefix or directory.
+//!
+//! Buckets are listed and deleted page by page until a pass finds none. An interrupted run can be repeated. Other
+//! prefixes and other data in the same database are not touched.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use futures::{StreamExt, stream};
+use keepline::store::Store;
+use serde_json::json;
+
+use crate::{
+    app,
+    args::Global,
+    operations::{
+        buckets::{Counts, KINDS, Scan, delete},
+        confirm::confirm,
+    },
+    terminal::print_result,
+};
+
+/// Buckets that are deleted at one time.
+const SIDE_BY_SIDE: usize = 16;
+/// How often to look again: others may write meanwhile.
+const PASSES: usize = 10;
+
+/// Nobody clears a store by a slip of the finger.
+pub(super) fn confirm_clear_all(global: &Global) -> Result<()> {
+    let store = app::store_name(global)?;
+    let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
+    confirm(&warning, "\"all\"", "all")
+}
+
+/// Delete them.
+pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> {
+    let mut deleted = Counts::default();
+    let scan = Scan::begin("deleted");
+    for _ in 0..PASSES {
+        let before = deleted.total();
+        // Users last: their buckets tell what was theirs, should this end halfway.
+        for kind in KINDS {
+            let mut cursor = String::new();
+            loop {
+                let page = Scan::page(store, kind, &cursor).await?;
+                let work = stream::iter(page.names.iter().map(|name| delete(store, kind, name)));
+                let mut work = work.buffer_unordered(SIDE_BY_SIDE);
+                while let Some(is_deleted) = work.next().await {
+                    if is_deleted? {
+                        deleted.count(kind);
+                        scan.tell(&deleted);
+                    }
+                }
+                cursor = page.cursor;
+                if cursor.is_empty() {
+                    break;
+                }
+            }
+        }
+        if deleted.total() == before {
+            drop(scan);
+            let Counts { sessions, nodes, users } = deleted;
+            let told = format!("deleted: {}; 0 are left", deleted.told());
+            return print_result(
+                json,
+                &json!({"sessions": sessions, "nodes": nodes, "users": users, "remaining": 0}),
+                &told,
+            );
+        }
+    }
+    bail!("others keep writing: stop the pipes and run the same command again")
+}

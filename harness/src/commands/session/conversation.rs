@@ -1,0 +1,209 @@
+//! The subcommands of `keepline session` about conversations, over the component's export `transcripts`.
+
+use anyhow::Result;
+use keepline::{
+    Keepline, Sessions,
+    sessions::{Message, MessageQuery},
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{append, grep, settings};
+use crate::{
+    args::{ConversationCommand, TranscriptArguments},
+    jsonl::chat_messages::ChatMessage,
+    operations::{
+        pages::{Pages, falls},
+        records::{said, text_of},
+        transcripts::{hint_at_app, named, patient_sessions},
+        window::window,
+    },
+    terminal::{
+        self,
+        json_text::{self, Stored, cell},
+        print_result, print_result_lines,
+    },
+};
+
+/// Do what a command of `keepline session` asks for. `appended`: the messages that it adds.
+pub async fn serve(
+    keepline: &Keepline,
+    sessions: &mut Sessions,
+    json: bool,
+    command: &ConversationCommand,
+    appended: Option<&[ChatMessage]>,
+) -> Result<()> {
+    let done = done(keepline, sessions, json, command, appended).await;
+    done.map_err(|error| hint_at_app(command.transcript(), error))
+}
+
+async fn done(
+    keepline: &Keepline,
+    sessions: &mut Sessions,
+    json: bool,
+    command: &ConversationCommand,
+    appended: Option<&[ChatMessage]>,
+) -> Result<()> {
+    match command {
+        ConversationCommand::Describe { transcript } => describe(sessions, json, transcript).await,
+        ConversationCommand::Messages { transcript, thread, id, role, search, limit, before } => {
+            let query = MessageQuery {
+                id: id.as_deref(),
+                thread: thread.as_deref(),
+                role: role.as_deref(),
+                contains: search.as_deref(),
+                before: *before,
+                limit: *limit,
+            };
+            messages(sessions, json, transcript, query).await
+        }
+        ConversationCommand::Text { transcript, position, offset, limit } => {
+            let found = sessions.content(named(transcript), *position, *offset, *limit).await?;
+            if !json {
+                let shown =
+                    if terminal::is_for_people() { terminal::printable(&found.text) } else { found.text.clone() };
+                terminal::print_line(&shown)?;
+                let end = offset.saturating_add(found.text.chars().count() as u64);
+                if end < found.length {
+                    let left = terminal::counted(found.length - end, "more character", "more characters");
+                    terminal::note(&format!("{left}: use --offset {end}"));
+                }
+                return Ok(());
+            }
+            let (position, length) = (found.position, found.length);
+            print_result(
+                true,
+                &json!({"session": found.session, "position": position, "text": found.text, "length": length}),
+                "",
+            )
+        }
+        ConversationCommand::Append(arguments) => match appended {
+            Some(messages) => append::append_messages(keepline, json, arguments, messages).await,
+            None => append::append(keepline, sessions, json, arguments).await,
+        },
+        ConversationCommand::Edit { transcript, position, text } => {
+            let mut patient = patient_sessions(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(named(transcript), *position, Some(text)).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+        }
+        ConversationCommand::Remove { transcript, position } => {
+            let mut patient = patient_sessions(keepline, &transcript.session).await?;
+            let changed = patient.rewrite(named(transcript), *position, None).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), "")
+        }
+        ConversationCommand::ClearMessages { transcript, branch, all: _ } => {
+            let mut patient = patient_sessions(keepline, &transcript.session).await?;
+            let changed = patient.clear_messages(named(transcript), *branch).await?;
+            print_result(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
+        }
+        // Served by itself.
+        ConversationCommand::SetMessages { .. } => Ok(()),
+        ConversationCommand::Title { transcript, title, clear } => {
+            let title = if title.is_some() || *clear {
+                sessions.set_title(named(transcript), title.as_deref()).await?.title
+            } else {
+                sessions.describe(named(transcript)).await?.title
+            };
+            print_result_lines(json, &json!({"session": transcript.session, "title": title}), title)
+        }
+        ConversationCommand::Settings { transcript, settings, clear } => {
+            settings::settings(sessions, json, transcript, settings, *clear).await
+        }
+        ConversationCommand::Grep(arguments) => grep::grep(sessions, json, arguments).await,
+        ConversationCommand::Window(arguments) => {
+            let passed = window(keepline, sessions, arguments).await?;
+            terminal::print_line(&json_text::printable(passed.metadata.as_deref().unwrap_or("{}")))?;
+            Ok(())
+        }
+    }
+}
+
+async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptArguments) -> Result<()> {
+    let state = sessions.describe(named(transcript)).await?;
+    if json {
+        let summary_to = state.summary.is_some().then_some(state.summary_to);
+        let shown = json!({
+            "session": state.session, "incarnation": state.incarnation, "owner": state.owner, "title": state.title,
+            "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
+            "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
+            "settings": settings::shown(&state.settings),
+        });
+        return print_result(true, &shown, "");
+    }
+    let optional = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let mut rows = vec![
+        ["session".to_owned(), state.session],
+        ["owner".to_owned(), optional(state.owner)],
+        ["title".to_owned(), optional(state.title)],
+        ["records".to_owned(), (state.next - state.oldest.min(state.next)).to_string()],
+        ["tokens".to_owned(), state.weight.to_string()],
+        ["bytes".to_owned(), state.bytes.to_string()],
+        ["summary".to_owned(), optional(state.summary)],
+    ];
+    rows.extend(settings::rows(state.settings));
+    Ok(terminal::print_table(["", "Value"], rows)?)
+}
+
+async fn messages(
+    sessions: &mut Sessions,
+    json: bool,
+    transcript: &TranscriptArguments,
+    mut query: MessageQuery<'_>,
+) -> Result<()> {
+    // A page of the component looks at a bounded part of the transcript.
+    let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let mut pages: Vec<Vec<Message>> = Vec::new();
+    let (mut count, mut kept) = (0, Pages::default());
+    let older = loop {
+        query.limit = if wanted == 0 { 1000 } else { u32::try_from((wanted - count).min(1000)).unwrap_or(1000) };
+        let page = sessions.messages(named(transcript), query).await?;
+        falls(page.older, query.before)?;
+        kept.turn(!page.messages.is_empty())?;
+        kept.keep(page.messages.iter().map(|message| &*message.text), "use --limit, and --before for the rest")?;
+        count += page.messages.len();
+        pages.push(page.messages);
+        query.before = page.older;
+        if page.older.is_none() || (wanted > 0 && count >= wanted) {
+            break page.older;
+        }
+    };
+    let found: Vec<&Message> = pages.iter().rev().flatten().collect();
+    if json {
+        let shown: Vec<_> =
+            found.iter().map(|message| Shown { position: message.position, message: Stored(&message.text) }).collect();
+        return print_result(true, &ShownPage { session: &transcript.session, messages: shown, older }, "");
+    }
+    if terminal::is_for_people() {
+        let rows = found.iter().map(|message| row(message)).collect();
+        terminal::print_table(["Position", "Id", "Role", "Text"], rows)?;
+    } else {
+        for message in found {
+            terminal::print_line(&format!("{}\t{}", message.position, cell(&message.text)))?;
+        }
+    }
+    if let Some(older) = older {
+        terminal::note(&format!("there are older messages: use --before {older}, or --limit 0 for all"));
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    position: u64,
+    message: Stored<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownPage<'a> {
+    session: &'a str,
+    messages: Vec<Shown<'a>>,
+    /// Where to go on.
+    older: Option<u64>,
+}
+
+/// A message for people.
+fn row(message: &Message) -> [String; 4] {
+    let record: Value = json_text::parsed(&message.text).unwrap_or_default();
+    let text = |name: &str| text_of(&record, name);
+    [message.position.to_string(), text("id"), text("role"), said(&record)]
+}

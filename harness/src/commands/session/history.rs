@@ -1,0 +1,132 @@
+//! `keepline session history`: shows the operations on a session, page by page.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::Result;
+use keepline::{Sessions, sessions::HistoryPage};
+use keepline_json::members;
+use serde::Serialize;
+
+use crate::{
+    jsonl::members::decoded,
+    operations::pages::{Pages, falls},
+    terminal::{
+        self,
+        json_text::{Stored, cell},
+        print_result,
+    },
+};
+
+/// What to do about one that is too large to be kept.
+const INSTEAD: &str = "use --limit, and --before for the rest";
+
+/// Show it.
+pub(super) async fn history(
+    sessions: &mut Sessions,
+    json: bool,
+    session: &str,
+    before: Option<u64>,
+    limit: u32,
+) -> Result<()> {
+    let page = whole_history(sessions, session, before, limit).await?;
+    let HistoryPage { session, entries, first, oldest, next, .. } = &page;
+    if json {
+        let entries = entries.iter().map(|entry| Stored(entry)).collect();
+        return print_result(true, &ShownHistory { session, entries, first: *first, oldest: *oldest, next: *next }, "");
+    }
+    if terminal::is_for_people() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let rows = entries.iter().map(|entry| record_row(entry, now)).collect();
+        terminal::print_table(["Ago", "Operation", "Key", "More"], rows)?;
+    } else {
+        terminal::print_lines(entries.iter().map(|entry| cell(entry)))?;
+    }
+    if first > oldest {
+        terminal::note(&format!("there are older records: use --before {first}, or --limit 0 for all"));
+    }
+    Ok(())
+}
+
+/// So many records, in as many pages as it takes; a reply of the component is bounded.
+async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
+    let mut pages = Pages::default();
+    let mut whole = sessions.history(session, before, limit).await?;
+    pages.keep(whole.entries.iter().map(String::as_str), INSTEAD)?;
+    let mut count = whole.entries.len();
+    // The newest first.
+    let mut found = vec![std::mem::take(&mut whole.entries)];
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
+        let is_enough = limit > 0 && missing == 0;
+        if is_enough || whole.first <= whole.oldest || count == 0 {
+            break;
+        }
+        let older = sessions.history(session, Some(whole.first), missing).await?;
+        if older.entries.is_empty() {
+            // They were summarised, or the session is another one by now.
+            whole.oldest = whole.first;
+            break;
+        }
+        falls(Some(older.first), Some(whole.first))?;
+        pages.turn(true)?;
+        pages.keep(older.entries.iter().map(String::as_str), INSTEAD)?;
+        count += older.entries.len();
+        (whole.first, whole.oldest) = (older.first, older.oldest);
+        found.push(older.entries);
+    }
+    whole.entries = found.into_iter().rev().flatten().collect();
+    Ok(whole)
+}
+
+#[derive(Serialize)]
+struct ShownHistory<'a> {
+    session: &'a str,
+    entries: Vec<Stored<'a>>,
+    /// The position of the first one, and of the oldest that there is; the one that the next record gets.
+    first: u64,
+    oldest: u64,
+    next: u64,
+}
+
+/// A history record for people: its usual members in columns, all others as they are.
+fn record_row(entry: &str, now: Duration) -> [String; 4] {
+    let (mut operation, mut key, mut time, mut more) = ("", "", "", String::new());
+    let read = members(entry, |name, value| match &*decoded(name) {
+        "op" => operation = value,
+        "key" => key = value,
+        "timestamp" => time = value,
+        _ => {
+            more.push_str(if more.is_empty() { "{" } else { "," });
+            more.push_str(&format!("{name}:{value}"));
+        }
+    });
+    if read.is_none() {
+        return [String::new(), String::new(), String::new(), cell(entry)];
+    }
+    if !more.is_empty() {
+        more.push('}');
+    }
+    let text = |raw: &str| match raw {
+        "null" => String::new(),
+        raw if raw.starts_with('"') => decoded(raw).into_owned(),
+        raw => cell(raw),
+    };
+    let ago = time.parse().ok().and_then(|time: f64| Duration::try_from_secs_f64(now.as_secs_f64() - time).ok());
+    [ago.map(terminal::rough).unwrap_or_default(), text(operation), text(key), cell(&more)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_records_are_told_in_columns() {
+        let now = Duration::from_secs(1000);
+        assert_eq!(record_row(r#"{"op":"put","key":"a","timestamp":990.5}"#, now), ["9 s", "put", "a", ""]);
+        let clear = record_row(r#"{"op":"clear","key":null,"cleared":["a"],"timestamp":2000}"#, now);
+        assert_eq!(clear, ["", "clear", "", r#"{"cleared":["a"]}"#]);
+        assert_eq!(record_row("x", now), ["", "", "", "x"]);
+        let odd = record_row(r#"{"op":"\ud800","key":18446744073709551616,"n":1e400,"n":-0, "m":[1,	2]}"#, now);
+        assert_eq!(odd, ["", "\u{fffd}", "18446744073709551616", r#"{"n":1e400,"n":-0,"m":[1, 2]}"#]);
+    }
+}

@@ -1,0 +1,59 @@
+//! `keepline session settings`: shows and sets the window, budget and model of one conversation.
+
+use anyhow::Result;
+use keepline::{Sessions, sessions::TranscriptSettings};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{SettingsArguments, TranscriptArguments},
+    operations::transcripts::named,
+    terminal::{self, print_result},
+};
+
+/// Show what is set, after it was changed as told.
+pub async fn settings(
+    sessions: &mut Sessions,
+    as_json: bool,
+    transcript: &TranscriptArguments,
+    given: &SettingsArguments,
+    clear: bool,
+) -> Result<()> {
+    let before = sessions.describe(named(transcript)).await?.settings;
+    let set = if given.is_empty() && !clear {
+        before
+    } else {
+        let kept = if clear { TranscriptSettings::default() } else { before };
+        let wanted = TranscriptSettings {
+            max_context_tokens: given.budget.or(kept.max_context_tokens),
+            context_window: given.window.or(kept.context_window),
+            reserve_tokens: given.reserve.or(kept.reserve_tokens),
+            model: given.model.clone().or(kept.model),
+        };
+        sessions.set_settings(named(transcript), &wanted).await?;
+        wanted
+    };
+    if as_json {
+        return print_result(true, &json!({"session": transcript.session, "settings": shown(&set)}), "");
+    }
+    Ok(terminal::print_table(["", "Value"], rows(set))?)
+}
+
+/// By the names of the options that they take the place of; null: nothing is set.
+pub fn shown(settings: &TranscriptSettings) -> Value {
+    json!({
+        "max_context_tokens": settings.max_context_tokens, "context_window": settings.context_window,
+        "reserve_tokens": settings.reserve_tokens, "model": settings.model,
+    })
+}
+
+/// What is set, for people.
+pub fn rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let told = [
+        ("max_context_tokens", number(settings.max_context_tokens)),
+        ("context_window", number(settings.context_window)),
+        ("reserve_tokens", number(settings.reserve_tokens)),
+        ("model", settings.model),
+    ];
+    told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
+}

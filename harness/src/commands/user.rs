@@ -1,0 +1,208 @@
+//! `keepline user`: values, sessions and messages of one user, and forgetting them.
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::Result;
+use keepline::{
+    Sessions,
+    memories::{display_title, preview},
+    sessions::FoundMessage,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    app::{self, error::Coded, with_keepline},
+    args::{Global, UserArguments, UserCommand},
+    jsonl::value::json_value,
+    operations::{
+        confirm::confirm,
+        pages::{Pages, stuck},
+        records::{said, text_of},
+        users::forget_all,
+    },
+    terminal::{
+        self, ago, counted,
+        json_text::{self, Stored, cell},
+        print_result,
+    },
+};
+
+/// Run it.
+pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
+    let json = arguments.json;
+    let value = match &arguments.command {
+        UserCommand::Put { value, text, .. } => json_value(value, *text)?,
+        UserCommand::Forget { yes: false, user } => {
+            let store = app::store_name(global)?;
+            let warning = format!("everything about user '{user}' would be deleted from {store}");
+            confirm(&warning, "the user's id", user)?;
+            String::new()
+        }
+        _ => String::new(),
+    };
+    with_keepline(global, arguments.command.access(), async |keepline, _, _| {
+        let mut sessions = keepline.sessions();
+        match &arguments.command {
+            UserCommand::Put { user, key, .. } => {
+                let stored = sessions.put_user_value(user, key, Some(&value)).await?;
+                print_result(json, &json!({"user": user, "bucket": stored.user, "key": key}), "")
+            }
+            UserCommand::Remove { user, key } => {
+                let stored = sessions.put_user_value(user, key, None).await?;
+                print_result(json, &json!({"user": user, "bucket": stored.user, "key": key}), "")
+            }
+            UserCommand::Get { user, key } => {
+                let found = sessions.user_values(user, Some(key)).await?;
+                let Some(found) = found.values.first() else {
+                    return Err(
+                        Coded { code: "key-not-found", message: format!("User '{user}' has no key '{key}'") }.into()
+                    );
+                };
+                if json {
+                    return print_result(true, &ShownValue { user, key, value: Stored(&found.value) }, "");
+                }
+                Ok(terminal::print_line(&json_text::printable(&found.value))?)
+            }
+            UserCommand::List { user } => {
+                let found = sessions.user_values(user, None).await?;
+                if json {
+                    let values = found.values.iter().map(|value| (&*value.key, Stored(&value.value))).collect();
+                    return print_result(true, &ShownValues { user, values }, "");
+                }
+                let rows = found.values.iter().map(|value| [value.key.clone(), cell(&value.value)]).collect();
+                Ok(terminal::print_table(["Key", "Value"], rows)?)
+            }
+            UserCommand::Sessions { user, limit, before } => {
+                let page = sessions.user_sessions(user, *before, *limit).await?;
+                if json {
+                    let sessions = page.sessions.iter().map(|session| Stored(session)).collect();
+                    return print_result(true, &ShownSessions { user, sessions, older: page.older }, "");
+                }
+                let rows = page.sessions.iter().map(|session| session_row(session)).collect();
+                terminal::print_table(["Session", "Title", "Messages", "Begun", "Last", "Newest message"], rows)?;
+                if let Some(older) = page.older {
+                    terminal::note(&format!("more sessions follow: use --before {older} for the next page"));
+                }
+                Ok(())
+            }
+            UserCommand::Search { user, words, limit, after } => {
+                let words = words.join(" ");
+                search(&mut sessions, json, user, &words, *limit, after.clone()).await
+            }
+            UserCommand::Forget { user, .. } => forget(&mut sessions, json, user).await,
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct ShownValue<'a> {
+    user: &'a str,
+    key: &'a str,
+    value: Stored<'a>,
+}
+
+#[derive(Serialize)]
+struct ShownValues<'a> {
+    user: &'a str,
+    values: std::collections::BTreeMap<&'a str, Stored<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownSessions<'a> {
+    user: &'a str,
+    sessions: Vec<Stored<'a>>,
+    /// Where to go on.
+    older: Option<u64>,
+}
+
+/// Messages that contain all words, in as many calls as it takes: one is bounded in what it looks at.
+async fn search(
+    sessions: &mut Sessions,
+    json: bool,
+    user: &str,
+    words: &str,
+    limit: u32,
+    mut after: Option<String>,
+) -> Result<()> {
+    let mut found: Vec<FoundMessage> = Vec::new();
+    let mut pages = Pages::default();
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(limit));
+        let page = sessions.search_user(user, words, after.as_deref(), missing).await?;
+        if page.next.is_some() && page.next == after {
+            return Err(stuck());
+        }
+        pages.turn(!page.found.is_empty())?;
+        pages.keep(page.found.iter().map(|message| &*message.text), "use --limit, and --after for the rest")?;
+        found.extend(page.found);
+        after = page.next;
+        if after.is_none() || found.len() as u64 >= u64::from(limit) {
+            break;
+        }
+    }
+    if json {
+        let shown = found.iter().map(ShownFound::of).collect();
+        return print_result(true, &ShownSearch { user, found: shown, next: after.as_deref() }, "");
+    }
+    let rows = found.iter().map(found_row).collect();
+    terminal::print_table(["Session", "Title", "Position", "Role", "Text"], rows)?;
+    if let Some(next) = after {
+        terminal::note(&format!("there may be more: use --after {} to continue", terminal::quoted(&next)));
+    }
+    Ok(())
+}
+
+async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
+    let (gone, nodes) = forget_all(sessions, user).await?;
+    let told = format!(
+        "forgotten; deleted: {}, {}; 0 are left",
+        counted(gone, "session", "sessions"),
+        counted(nodes, "node", "nodes")
+    );
+    print_result(json, &json!({"user": user, "sessions": gone, "nodes": nodes, "remaining": 0}), &told)
+}
+
+#[derive(Serialize)]
+struct ShownSearch<'a> {
+    user: &'a str,
+    found: Vec<ShownFound<'a>>,
+    /// Where to go on.
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ShownFound<'a> {
+    session: &'a str,
+    title: Option<&'a str>,
+    position: u64,
+    message: Stored<'a>,
+}
+
+impl<'a> ShownFound<'a> {
+    fn of(found: &'a FoundMessage) -> Self {
+        let (session, title) = (&*found.session, found.title.as_deref());
+        Self { session, title, position: found.position, message: Stored(&found.text) }
+    }
+}
+
+fn found_row(found: &FoundMessage) -> [String; 5] {
+    let record: Value = json_text::parsed(&found.text).unwrap_or_default();
+    let title = found.title.clone().unwrap_or_default();
+    [found.session.clone(), title, found.position.to_string(), text_of(&record, "role"), said(&record)]
+}
+
+fn session_row(session: &str) -> [String; 6] {
+    let session: Value = json_text::parsed(session).unwrap_or_default();
+    let text = |name: &str| text_of(&session, name);
+    let ago = |name: &str| {
+        let seconds = session.get(name).and_then(Value::as_f64);
+        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        time.map_or_else(|| "-".into(), |time| ago(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    };
+    let messages = session.get("records").unwrap_or(&Value::Null).to_string();
+    // Whose message it is, is not told.
+    let (title, newest) = (text("title"), text("preview"));
+    let (title, newest) = (display_title(Some(&title), Some(&newest)), preview("", &newest));
+    [text("session"), title, messages, ago("began_at"), ago("last_at"), newest]
+}

@@ -1,0 +1,154 @@
+//! Reads chat messages from a file or standard input, for the commands that store them.
+//!
+//! Accepts JSON lines with a message each, an array of messages, an object with `messages`, and the output of `session
+//! messages --json`. A message keeps its spelling, except where that is not JSON, and its number (its line, or its
+//! place in the array) for error messages.
+
+use std::{io::Read, path::Path};
+
+use anyhow::{Context, Result};
+use keepline_json::{elements, is_value, key_is, members, mended};
+use serde_json::Value;
+
+use crate::app::error::Coded;
+
+/// A message as it is written, a JSON object on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatMessage {
+    /// Its line, or its place in the array, from 1.
+    pub number: u64,
+    pub text: String,
+}
+
+impl ChatMessage {
+    /// With its number, so that the component names it as the file does.
+    pub fn numbered(&self) -> String {
+        with_line(&self.text, self.number)
+    }
+
+    pub fn value(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.text)?)
+    }
+}
+
+/// A message, a JSON object, with the number that it has in reports.
+pub fn with_line(message: &str, number: u64) -> String {
+    let Some(body) = message.trim_end().strip_suffix('}') else { return message.to_owned() };
+    let separator = if body.trim_end().ends_with('{') { "" } else { "," };
+    format!("{body}{separator}\"line\":{number}}}")
+}
+
+/// Reads all messages of a file; `-` is standard input.
+pub fn read(path: &Path) -> Result<Vec<ChatMessage>> {
+    let mut text = String::new();
+    if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).context("can't read the messages from standard input")?;
+    } else {
+        text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    }
+    parse(&text)
+}
+
+/// # Errors
+/// When something is not a JSON object, by its number.
+pub fn parse(text: &str) -> Result<Vec<ChatMessage>> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let mut found: Vec<(u64, &str)> = Vec::new();
+    if is_value(text) {
+        if let Some(list) = list(text) {
+            let _ = elements(list, |message| found.push((found.len() as u64 + 1, message)));
+        } else if has_messages(text) {
+            let message = "the member \"messages\" is not an array".to_owned();
+            return Err(Coded { code: "invalid-value", message }.into());
+        } else {
+            found.push((1, text));
+        }
+    } else {
+        found.extend((1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()));
+    }
+    found.into_iter().map(|(number, message)| one(number, message)).collect()
+}
+
+/// The array of messages that a document is, or holds.
+pub fn list(text: &str) -> Option<&str> {
+    if text.starts_with('[') {
+        return Some(text);
+    }
+    let mut list = None;
+    members(text, |key, raw| {
+        if key_is(key, "messages") && raw.starts_with('[') {
+            list = Some(raw);
+        }
+    })?;
+    list
+}
+
+fn has_messages(text: &str) -> bool {
+    let mut found = false;
+    let _ = members(text, |key, _| found |= key_is(key, "messages"));
+    found
+}
+
+fn one(number: u64, text: &str) -> Result<ChatMessage> {
+    let bad = || Coded { code: "invalid-value", message: format!("Message {number}: it is not a JSON object") };
+    let text = text.trim();
+    let text = mended(text).filter(|text| text.starts_with('{')).ok_or_else(bad)?;
+    // As `session messages --json` prints it.
+    let (mut record, mut has_position) = (None, false);
+    let _ = members(&text, |key, raw| {
+        has_position |= key_is(key, "position");
+        if key_is(key, "message") && raw.starts_with('{') {
+            record = Some(raw);
+        }
+    });
+    let text = record.filter(|_| has_position).unwrap_or(&text);
+    Ok(ChatMessage { number, text: text.replace(['\n', '\r'], " ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(given: &str) -> Vec<(u64, String)> {
+        parse(given).unwrap().into_iter().map(|message| (message.number, message.text)).collect()
+    }
+
+    #[test]
+    fn messages_come_as_lines_as_an_array_and_as_they_are_printed() {
+        let (a, b) = (r#"{"role":"user","content":"a","n":1.50}"#, r#"{"role":"assistant","content":"b"}"#);
+        let both = [(1, a.to_owned()), (2, b.to_owned())];
+        assert_eq!(texts(&format!("[{a},\n {b}]")), both);
+        assert_eq!(texts(&format!("\u{feff}{{\"messages\": [{a},{b}]}}\n")), both);
+        assert_eq!(texts(&format!("{a}\r\n\n{b}\n")), [(1, a.to_owned()), (3, b.to_owned())]);
+        let printed = format!(
+            r#"{{"session":"s","messages":[{{"position":7,"message":{a}}},{{"position":9,"message":{b}}}],"older":null}}"#
+        );
+        assert_eq!(texts(&printed), both);
+        assert_eq!(texts(&format!("{{\"position\":7,\"message\":{a}}}")), [(1, a.to_owned())]);
+        assert_eq!(texts(a), [(1, a.to_owned())]);
+        assert!(texts("").is_empty() && texts("[]").is_empty());
+        assert_eq!(
+            texts("{\"score\":NaN,\"content\":\"\\ud83e\"}"),
+            [(1, r#"{"score":null,"content":"\ufffd"}"#.into())]
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_named_by_its_number() {
+        for (given, told) in [
+            ("{}\n\n[]", "Message 3: it is not a JSON object"),
+            ("[{}, 7]", "Message 2: it is not a JSON object"),
+            ("{}\n{", "Message 2: it is not a JSON object"),
+            ("x", "Message 1: it is not a JSON object"),
+            ("{\"messages\":1}", "the member \"messages\" is not an array"),
+        ] {
+            assert_eq!(parse(given).unwrap_err().to_string(), told, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_message_carries_its_number() {
+        assert_eq!(with_line("{}", 3), "{\"line\":3}");
+        assert_eq!(with_line("{\"role\":\"user\"} ", 12), "{\"role\":\"user\",\"line\":12}");
+    }
+}

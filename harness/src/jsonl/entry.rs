@@ -1,0 +1,364 @@
+//! Parses one input line, and writes it with one member replaced.
+//!
+//! A line comes out byte for byte as it went in, except for the one member that is replaced or added: other fields,
+//! their order, blanks and the line ending stay. Lines that are not a JSON object with a lane are refused. Of a member
+//! that occurs twice, the last one counts, as in Python.
+//!
+//! Of a question with several `metadata` only the last one stays: the filter sees only that one, and a reader
+//! downstream must not find an unchecked memory in another.
+
+use std::{borrow::Cow, ops::Range};
+
+use keepline::pipe::ToolActivity;
+use keepline_json::{is_content, members};
+
+use super::members::{Found, activity, decoded};
+
+/// What is allowed, for messages about what is not.
+pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers and tools without a session_id are not stored until the next question"#;
+
+/// Where an entry goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// To the model.
+    Questions,
+    /// Back from it.
+    Answers,
+    /// For the next answer: what a tool did.
+    Tools,
+    /// A new object begins.
+    Open,
+}
+
+/// A line that is an entry. Members are kept as places in the line, so that it can be moved and spliced.
+#[derive(Debug)]
+pub struct Entry {
+    line: String,
+    /// Where it goes.
+    pub lane: Lane,
+    text: Option<Range<usize>>,
+    metadata: Option<Range<usize>>,
+    tool: Option<Box<ToolActivity>>,
+}
+
+/// A line that is none: what is wrong with it, and the line itself.
+#[derive(Debug)]
+pub struct NoEntry {
+    /// For people.
+    pub problem: String,
+    /// As it came.
+    pub line: Vec<u8>,
+}
+
+impl Entry {
+    /// Read a line, its ending included.
+    pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
+        let line = String::from_utf8(line).map_err(|error| {
+            let problem = format!("invalid UTF-8 at byte {}", error.utf8_error().valid_up_to() + 1);
+            NoEntry { problem, line: error.into_bytes() }
+        })?;
+        let found = Found::in_line(&line);
+        match found.and_then(|found| Ok((found.lane(&line)?, found))) {
+            Ok((Lane::Questions, found)) if !found.superseded.is_empty() => {
+                Self::parse(without(&line, &found.superseded).into_bytes())
+            }
+            Ok((lane, found)) => {
+                let tool = match lane {
+                    Lane::Tools => {
+                        activity(found.tool.and_then(|place| line.get(place))).map(|tool| Some(Box::new(tool)))
+                    }
+                    _ => Ok(None),
+                };
+                match tool {
+                    Ok(tool) => Ok(Self { line, lane, text: found.text, metadata: found.metadata, tool }),
+                    Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
+                }
+            }
+            Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
+        }
+    }
+
+    /// The text: a string is itself, null is empty, and any other value is its JSON text as it stands in the line. A string
+    /// that spells an array of content parts gets a blank before it, so that it is not taken for one.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.at(self.text.as_ref()) {
+            None | Some("null") => Cow::Borrowed(""),
+            Some(raw) if raw.starts_with('"') => {
+                let text = decoded(raw);
+                if is_content(&text) { Cow::Owned([" ", &text].concat()) } else { text }
+            }
+            Some(raw) => Cow::Borrowed(raw),
+        }
+    }
+
+    /// How long the text is in the line.
+    pub fn text_bytes(&self) -> usize {
+        self.text.as_ref().map_or(0, ExactSizeIterator::len)
+    }
+
+    /// What a tool did.
+    pub fn tool(&self) -> Option<&ToolActivity> {
+        self.tool.as_deref()
+    }
+
+    /// As [`Self::tool`], to be kept.
+    pub fn take_tool(&mut self) -> Option<ToolActivity> {
+        self.tool.take().map(|tool| *tool)
+    }
+
+    /// The metadata, as JSON text. An entry without any has an empty object.
+    pub fn metadata(&self) -> &str {
+        self.at(self.metadata.as_ref()).unwrap_or("{}")
+    }
+
+    /// The session that the metadata name, if it is a text and not an empty one. Whether it is well-formed is the filter's
+    /// to say.
+    pub fn session(&self) -> Option<String> {
+        let mut session = None;
+        let read = members(self.metadata(), |key, value| {
+            if *decoded(key) == *"session_id" {
+                session = Some(value);
+            }
+        });
+        // What can't be read to its end names no session, to the filter neither.
+        let raw = session.filter(|raw| read.is_some() && raw.starts_with('"'))?;
+        Some(decoded(raw).into_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Bytes of the line.
+    pub fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The line as it came, but for metadata that others came after.
+    pub fn unchanged(self) -> Vec<u8> {
+        self.line.into_bytes()
+    }
+
+    /// The line with other metadata.
+    pub fn with_metadata(self, metadata: &str) -> Vec<u8> {
+        match &self.metadata {
+            Some(place) => {
+                let (before, after) = self.around(place.start, place.end);
+                [before, metadata, after].concat().into_bytes()
+            }
+            None => self.with_member("metadata", metadata),
+        }
+    }
+
+    /// The line with an `error` beside what it holds. As the last member, so that it is the one that counts
+    /// should there be one already.
+    pub fn with_error(self, code: &str, message: &str) -> Vec<u8> {
+        let error = serde_json::json!({"code": code, "message": message});
+        self.with_member("error", &error.to_string())
+    }
+
+    /// An entry has a lane, so there always is a member before the new one.
+    fn with_member(&self, name: &str, json: &str) -> Vec<u8> {
+        let end = self.line.rfind('}').unwrap_or(self.line.len());
+        let (before, after) = self.around(end, end);
+        [before, ",\"", name, "\":", json, after].concat().into_bytes()
+    }
+
+    fn at(&self, place: Option<&Range<usize>>) -> Option<&str> {
+        self.line.get(place?.clone())
+    }
+
+    fn around(&self, from: usize, to: usize) -> (&str, &str) {
+        (self.line.get(..from).unwrap_or_default(), self.line.get(to..).unwrap_or_default())
+    }
+}
+
+/// The line without those parts of it.
+fn without(line: &str, parts: &[Range<usize>]) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut from = 0;
+    for part in parts {
+        out.push_str(line.get(from..part.start).unwrap_or_default());
+        from = part.end;
+    }
+    out.push_str(line.get(from..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(line: &str) -> Entry {
+        Entry::parse(line.as_bytes().to_vec()).unwrap()
+    }
+
+    fn problem(line: &[u8]) -> String {
+        let refused = Entry::parse(line.to_vec()).unwrap_err();
+        assert_eq!(refused.line, line);
+        refused.problem
+    }
+
+    #[test]
+    fn the_members_of_an_entry_are_found_wherever_they_are() {
+        let found =
+            entry("{\"x\":[1, 2],\"metadata\" : {\"session_id\":\"s\"} ,\"text\":\"hi\",\"lane\":\"answers\"}\r\n");
+        assert_eq!((found.lane, &*found.text(), found.metadata()), (Lane::Answers, "hi", r#"{"session_id":"s"}"#));
+        assert_eq!(found.session().as_deref(), Some("s"));
+        let found = entry(r#"{"l\u0061ne":"open"}"#);
+        assert_eq!((found.lane, &*found.text(), found.metadata(), found.session()), (Lane::Open, "", "{}", None));
+    }
+
+    #[test]
+    fn other_metadata_take_the_place_of_the_old_and_nothing_else_moves() {
+        let line =
+            "{ \"n\" : 1.50 ,\"metadata\":  {\"a\":1}  ,\"lane\":\"questions\" , \"n\":12345678901234567890 }  \r\n";
+        let expected = line.replace("{\"a\":1}", "{}");
+        assert_eq!(entry(line).with_metadata("{}"), expected.as_bytes());
+        assert_eq!(entry(line).unchanged(), line.as_bytes());
+        let null = r#"{"lane":"questions","metadata":null}"#;
+        assert_eq!(entry(null).with_metadata("{}"), br#"{"lane":"questions","metadata":{}}"#);
+    }
+
+    #[test]
+    fn a_new_member_goes_last() {
+        let line = "{\"lane\":\"open\"} \n";
+        assert_eq!(entry(line).with_metadata("{}"), b"{\"lane\":\"open\",\"metadata\":{}} \n");
+        let failed = entry("{\"lane\":\"open\",\"x\":\"}\"}\n").with_error("timed-out", "say \"no\"");
+        let expected =
+            "{\"lane\":\"open\",\"x\":\"}\",\"error\":{\"code\":\"timed-out\",\"message\":\"say \\\"no\\\"\"}}\n";
+        assert_eq!(String::from_utf8(failed).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_last_of_members_of_one_name_counts() {
+        let line = r#"{"lane":"open","text":"a","lane":"answers","text":"b","metadata":{"session_id":"w"},"metadata":{"session_id":"x","session_id":"y"}}"#;
+        let found = entry(line);
+        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Answers, "b", Some("y")));
+        // Nothing is ever attached to an answer, nor taken from it.
+        assert_eq!(found.unchanged(), line.as_bytes());
+    }
+
+    #[test]
+    fn a_question_keeps_its_last_metadata_only() {
+        for (line, kept) in [
+            (
+                r#"{"lane":"questions","metadata":{"memory_context":1},"metadata":{"a":1}}"#,
+                r#"{"lane":"questions","metadata":{"a":1}}"#,
+            ),
+            (
+                r#"{ "metadata" : {"memory_context":1} , "x":0 , "m\u0065tadata":2, "metadata":3,"metadata" : {} ,"lane":"questions" } "#,
+                r#"{ "x":0 , "metadata" : {} ,"lane":"questions" } "#,
+            ),
+            (
+                r#"{"metadata":{"session_id":"a","memory_context":NaN},"lane":"questions","metadata":null,"metadata":null}"#,
+                r#"{"lane":"questions","metadata":null}"#,
+            ),
+        ] {
+            assert_eq!(String::from_utf8(entry(line).unchanged()).unwrap(), kept);
+            let place = kept.rfind("\"metadata\"").unwrap();
+            let enriched = String::from_utf8(entry(line).with_metadata("NEW")).unwrap();
+            assert!(enriched.starts_with(&kept[..place]) && enriched.matches("metadata").count() == 1, "{enriched}");
+        }
+    }
+
+    #[test]
+    fn what_common_writers_emit_beside_json_is_part_of_an_entry() {
+        let line = "\u{feff}{\"x\":[NaN,{\"y\":-Infinity}],\"lane\":\"questions\",\"text\":Infinity,\"metadata\":{\"session_id\":\"s\",\"score\":NaN}}\r\n";
+        let found = entry(line);
+        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Questions, "Infinity", Some("s")));
+        assert_eq!(found.unchanged(), line.as_bytes());
+        let replaced = line.replace("{\"session_id\":\"s\",\"score\":NaN}", "{}");
+        assert_eq!(entry(line).with_metadata("{}"), replaced.as_bytes());
+        assert_eq!(entry("{\"lane\":\"answers\",\"text\":[NaN,-Infinity]}").text(), "[NaN,-Infinity]");
+    }
+
+    #[test]
+    fn a_text_that_is_no_string_is_its_json() {
+        for (raw, text) in [
+            (r#""a\nb\u00e9""#, "a\nbé"),
+            ("null", ""),
+            ("true", "true"),
+            (r#"[{"type":"text","text":"a"}]"#, r#"[{"type":"text","text":"a"}]"#),
+            (r#""[{\"type\":\"text\",\"text\":\"a\"}]""#, r#" [{"type":"text","text":"a"}]"#),
+            ("[1,2.50, \"é\"]", "[1,2.50, \"é\"]"),
+            (r#""half \ud83d""#, "half \u{fffd}"),
+        ] {
+            assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
+        }
+        assert_eq!(entry(r#"{"lane":"answers"}"#).text(), "");
+    }
+
+    #[test]
+    fn what_names_no_session_for_the_filter_names_none_here() {
+        for metadata in
+            ["null", "[]", "\"s\"", "{}", r#"{"session_id":5}"#, r#"{"session_id":""}"#, r#"{"session_id":null}"#]
+        {
+            let line = format!("{{\"lane\":\"answers\",\"metadata\":{metadata}}}");
+            assert_eq!(entry(&line).session(), None, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_entry_is_told_and_kept() {
+        for (line, told) in [
+            (&b"\n"[..], "empty line"),
+            (b"nonsense\n", "not JSON: expected ident at column 2"),
+            (b"[\"questions\",\"text\",{}]\n", "not a JSON object"),
+            (b"{\"text\":\"x\"}\n", "missing lane"),
+            (b"\xef\xbb\xbf\r\n", "empty line"),
+            (b"\xef\xbb\xbf{}", "missing lane"),
+            (b"{\"x\":NaN,\"y\":nan}\n", "not JSON: expected ident at column 15"),
+            (b"{\"x\":-Infinity", "not JSON: EOF while parsing an object at column 14"),
+            (
+                b"{\"lane\":\"open\",\"x\":\"a\0b\"}\n",
+                "not JSON: control character (\\u0000-\\u001F) found while parsing a string at column 21",
+            ),
+            (b"{\"lane\":7}\n", "the lane is not a string"),
+            (b"{\"lane\":\"question\"}\n", "unknown lane \"question\""),
+            (b"{\"lane\":\"tools\",\"tool\":{}}\n", "the tool has no call_id"),
+            (b"{\"lane\":\"open\"} {}\n", "not JSON: trailing characters at column 17"),
+            (b"{\"lane\":\"\xff\"}\n", "invalid UTF-8 at byte 10"),
+        ] {
+            assert_eq!(problem(line), told);
+        }
+    }
+
+    #[test]
+    fn no_depth_of_nesting_is_a_danger() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let line = format!(
+            "{{\"lane\":\"answers\",\"text\":{deep},\"metadata\":{{\"session_id\":\"s\",\"x\":{deep}}},\"y\":{deep}}}"
+        );
+        let found = entry(&line);
+        assert_eq!(found.text().len(), deep.len());
+        assert_eq!(found.session().as_deref(), Some("s"));
+        assert_eq!(found.unchanged(), line.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_entry_or_come_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            match Entry::parse(bytes.clone()) {
+                // Random bytes hold no two metadata.
+                Ok(entry) => prop_assert_eq!(entry.unchanged(), bytes),
+                Err(refused) => prop_assert_eq!(refused.line, bytes),
+            }
+        }
+
+        #[test]
+        fn any_json_like_line_is_an_entry_or_comes_back(
+            lane in prop::sample::select(vec!["\"open\"", "\"questions\"", "\"answers\"", "7", "", "\"\\ud800\"", "\"x"]),
+            text in r#"["\[\]{}:,\\a0-9.eE u-]{0,24}"#,
+            metadata in r#"["\[\]{}:,\\a0-9 u-]{0,24}"#,
+        ) {
+            let line = format!("{{\"metadata\":{metadata},\"lane\":{lane},\"text\":{text},\"metadata\":{metadata}}}");
+            match Entry::parse(line.clone().into_bytes()) {
+                Ok(entry) => {
+                    let _ = (entry.text().len(), entry.session());
+                    let whole = String::from_utf8(entry.with_metadata("{\"new\":1}")).unwrap();
+                    prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&whole).is_ok());
+                }
+                Err(refused) => prop_assert_eq!(refused.line, line.into_bytes()),
+            }
+        }
+    }
+}

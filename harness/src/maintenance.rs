@@ -1,0 +1,14 @@
+//! Opens what does the deferred work of a Keepline: titles, summaries, indexes, removal of old turns.
+
+use anyhow::Result;
+use keepline::{Keepline, config::Config, maintenance::Maintenance};
+use tokio::runtime::Runtime;
+
+use crate::{app, session_file::archive};
+
+/// What does its deferred work, on that runtime.
+pub fn open(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
+    let (model, mut options) = (app::model(config)?, config.maintenance_options());
+    options.archive = archive::configured(config)?;
+    Ok(Maintenance::new(keepline.clone(), model, options, runtime.handle().clone()))
+}

@@ -1,0 +1,84 @@
+//! Lists, counts and deletes the buckets of a store.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use keepline::store::{BucketId, BucketKind, BucketPage, Deadline, Status, Store, Writer};
+
+use crate::terminal::{self, counted};
+
+/// The kinds of buckets that belong to sessions, in order of deletion.
+pub const KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
+
+/// Numbers of buckets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub sessions: u64,
+    pub nodes: u64,
+    pub users: u64,
+}
+
+impl Counts {
+    /// Counts one more.
+    pub fn count(&mut self, kind: BucketKind) {
+        match kind {
+            BucketKind::Session => self.sessions += 1,
+            BucketKind::Node => self.nodes += 1,
+            _ => self.users += 1,
+        }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.sessions + self.nodes + self.users
+    }
+
+    /// For people.
+    pub fn told(&self) -> String {
+        let sessions = counted(self.sessions, "session", "sessions");
+        let (nodes, users) = (counted(self.nodes, "node", "nodes"), counted(self.users, "user", "users"));
+        format!("{sessions}, {nodes}, {users}")
+    }
+}
+
+/// Progress of a walk through all buckets.
+pub struct Scan {
+    bar: ProgressBar,
+    what: &'static str,
+}
+
+impl Scan {
+    /// Time limit of a page or a bucket.
+    pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+    pub fn begin(what: &'static str) -> Self {
+        let bar = ProgressBar::new_spinner();
+        terminal::write_above(&bar);
+        Self { bar, what }
+    }
+
+    pub fn tell(&self, counts: &Counts) {
+        self.bar.set_message(format!("{} {}", counts.told(), self.what));
+        self.bar.tick();
+    }
+
+    /// A page of names, from a cursor on.
+    pub async fn page(store: &Arc<dyn Store>, kind: BucketKind, cursor: &str) -> Result<BucketPage> {
+        let page = store.list_buckets(kind, cursor, 1000, Deadline::after(Self::TIMEOUT)).await;
+        page.context("can't list the store")
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Deletes a bucket. False if it did not exist.
+pub async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
+    let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
+    let deadline = Deadline::after(Scan::TIMEOUT);
+    let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;
+    Ok(matches!(deletion?.status, Status::Applied | Status::Repeated))
+}

@@ -1,0 +1,44 @@
+//! Shows what a question recalled.
+
+use anyhow::Result;
+use keepline::pipe::Vector;
+use keepline_recall::{Embedding, terms};
+use serde_json::Value;
+
+use super::records::text_of;
+use crate::terminal;
+
+/// The member of the metadata with the recalled passages.
+pub const MEMBER: &str = "memory_recall";
+
+/// Whether a question has neither a word nor an embedding to search for. Asked in a session that does not exist, such a
+/// question would fail.
+pub fn has_nothing_to_seek(question: &str, vector: Option<&Vector>) -> bool {
+    let embedding = vector.and_then(|vector| Embedding::new(&vector.model, &vector.data));
+    terms(question).is_empty() && embedding.is_none()
+}
+
+/// Prints passages, in order of time.
+pub fn table(recalled: &Value) -> Result<()> {
+    let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let rows = passages.iter().map(row).collect();
+    Ok(terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)?)
+}
+
+fn row(passage: &Value) -> [String; 7] {
+    let number = |name: &str| passage.get(name).map(Value::to_string).unwrap_or_default();
+    let (role, source) = (text_of(passage, "role"), text_of(passage, "source"));
+    let role = if source.is_empty() || source == role { role } else { format!("{role} ({source})") };
+    let why = passage.get("why").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let why: Vec<&str> = why.iter().filter_map(Value::as_str).collect();
+    let session = text_of(passage, "session");
+    [session, number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
+}
+
+/// `2023-05-08 13:56`, in UTC.
+fn date(passage: &Value) -> String {
+    #[allow(clippy::cast_possible_truncation, reason = "seconds since 1970; what is none has no date")]
+    let seconds = passage.get("at").and_then(Value::as_f64).map(|at| at as i64);
+    let time = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M").to_string()).unwrap_or_default()
+}

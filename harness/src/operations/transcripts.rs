@@ -1,0 +1,107 @@
+//! Names transcripts for the component, and checks what a command needs before it uses one.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use keepline::{
+    Deadline, Keepline, Sessions,
+    sessions::{MessageQuery, SessionError, SessionErrorCode, Transcript},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    app::error::{Coded, Usage},
+    args::TranscriptArguments,
+};
+
+/// The parent id that means the newest message.
+const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Time limit of corrections, which may delete much from a large memory.
+const CORRECTION: Duration = Duration::from_secs(60);
+
+/// Sessions with a long time limit, if the store answers a first call in time: a store that is down is reported at once.
+pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sessions> {
+    match keepline.sessions().describe(session.into()).await {
+        Err(error) if error.code == SessionErrorCode::Busy => Err(error.into()),
+        Err(error) if matches!(error.code, SessionErrorCode::Store(code) if code.is_the_store_s()) => Err(error.into()),
+        // The call itself reports anything else; damaged sessions can be deleted.
+        _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
+    }
+}
+
+pub fn named(transcript: &TranscriptArguments) -> Transcript<'_> {
+    let TranscriptArguments { session, node, app } = transcript;
+    Transcript { session, app_id: app.as_deref(), node_id: node.as_deref() }
+}
+
+/// Adds to a missing node's error that it may need `--app`.
+pub fn hint_at_app(transcript: &TranscriptArguments, error: anyhow::Error) -> anyhow::Error {
+    let is_missing = |error: &SessionError| error.code == SessionErrorCode::NotFound;
+    match &transcript.node {
+        Some(node) if transcript.app.is_none() && error.downcast_ref().is_some_and(is_missing) => {
+            let message =
+                format!("Session '{}' has no node '{node}' (a node of an app also needs --app)", transcript.session);
+            Coded { code: "not-found", message }.into()
+        }
+        _ => error,
+    }
+}
+
+/// # Errors
+/// When the parent message does not exist: an entry that names such a one would continue from the newest.
+pub async fn require_parent(
+    sessions: &mut Sessions,
+    transcript: &TranscriptArguments,
+    parent: Option<&str>,
+) -> Result<()> {
+    let Some(id) = parent.filter(|id| !id.is_empty() && *id != NEWEST) else { return Ok(()) };
+    let query = MessageQuery { id: Some(id), limit: 1, ..MessageQuery::default() };
+    sessions.messages(named(transcript), query).await?;
+    Ok(())
+}
+
+/// # Errors
+/// When the id is invalid: an entry that names it passes as if the session were another user's.
+pub async fn require_valid_user(sessions: &mut Sessions, user: Option<&str>) -> Result<()> {
+    if let Some(user) = user {
+        // The component reports best what is wrong with it.
+        sessions.user_sessions(user, None, 1).await?;
+    }
+    Ok(())
+}
+
+/// The metadata of an entry of that transcript.
+pub fn entry_metadata(
+    transcript: &TranscriptArguments,
+    parent: Option<&str>,
+    user: Option<&str>,
+) -> Map<String, Value> {
+    let TranscriptArguments { session, node, app } = transcript;
+    let mode = if node.is_some() { "node" } else { "conversation" };
+    let mut metadata = Map::new();
+    let members = [
+        ("session_id", Some(session.as_str())),
+        ("memory_mode", Some(mode)),
+        ("node_id", node.as_deref()),
+        ("app_id", app.as_deref()),
+        ("parent_message_id", parent),
+        ("user_id", user),
+    ];
+    for (name, value) in members {
+        if let Some(value) = value {
+            metadata.insert(name.to_owned(), value.into());
+        }
+    }
+    metadata
+}
+
+/// # Errors
+/// When conversations are off: then a turn would store only an answer, and a preview would create a session.
+pub fn require_conversations(keepline: &Keepline) -> Result<()> {
+    let options: Value = serde_json::from_str(&keepline.filter_options())?;
+    if options.get("conversation") == Some(&Value::Bool(true)) {
+        return Ok(());
+    }
+    Err(Usage("conversations are off: set conversation=true, or choose --profile chat".into()).into())
+}

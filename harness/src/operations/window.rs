@@ -1,0 +1,78 @@
+//! Asks what a question would get, without storing anything.
+
+use anyhow::Result;
+use keepline::{
+    Keepline, Sessions,
+    pipe::{Effect, Passed, Question, Vector},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    recall::has_nothing_to_seek,
+    transcripts::{entry_metadata, hint_at_app, named, require_conversations, require_parent, require_valid_user},
+};
+use crate::{app::error::Coded, args::WindowArguments, terminal};
+
+/// What a question would get.
+pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
+    require_conversations(keepline)?;
+    let WindowArguments { transcript, parent, .. } = arguments;
+    let looked = async {
+        // The component reports best what is wrong with a name.
+        sessions.describe(named(transcript)).await?;
+        require_parent(sessions, transcript, parent.as_deref()).await
+    };
+    looked.await.map_err(|error| hint_at_app(transcript, error))?;
+    require_valid_user(sessions, arguments.user.as_deref()).await?;
+    ask(keepline, arguments, vector_of(keepline, &arguments.query).await).await
+}
+
+/// The same in a new session of that user. `None`: the question has nothing to search for.
+pub async fn preview_in_new_session(keepline: &Keepline, arguments: &WindowArguments) -> Result<Option<Passed>> {
+    require_valid_user(&mut keepline.sessions(), arguments.user.as_deref()).await?;
+    let vector = vector_of(keepline, &arguments.query).await;
+    if has_nothing_to_seek(&arguments.query, vector.as_ref()) {
+        return Ok(None);
+    }
+    ask(keepline, arguments, vector).await.map(Some)
+}
+
+async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Vector>) -> Result<Passed> {
+    let WindowArguments { transcript, query, budget, parent, user } = arguments;
+    let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
+    let mut switches = Map::new();
+    switches.insert("look".to_owned(), true.into());
+    if let Some(budget) = budget {
+        switches.insert("max_context_tokens".to_owned(), (*budget).into());
+    }
+    metadata.insert("memory".to_owned(), switches.into());
+    let metadata = Value::from(metadata).to_string();
+    let question = Question { text: query, metadata: &metadata, vector: vector.as_ref(), ..Question::default() };
+    let passed = keepline.pipe().ask(question, None).await?;
+    match (passed.effect, &passed.problem) {
+        (Effect::Foreign, _) => {
+            let message = format!("session '{}' belongs to another user", transcript.session);
+            Err(Coded { code: "not-found", message }.into())
+        }
+        (Effect::Failed, problem) => {
+            let message = problem.as_ref().map_or("the question failed", |problem| &problem.message).to_owned();
+            Err(Coded { code: "failed", message }.into())
+        }
+        _ => Ok(passed),
+    }
+}
+
+/// The embedding of a question.
+async fn vector_of(keepline: &Keepline, query: &str) -> Option<Vector> {
+    if !keepline.wants_vectors() || query.trim().is_empty() {
+        return None;
+    }
+    match keepline.embed(&[query.to_owned()]).await {
+        Ok(made) => made.and_then(|mut made| made.pop()),
+        Err(error) => {
+            terminal::warning(&format!("the question has no embedding: {error}"));
+            // Without any vector, the pipe would ask the model, and warn, once more.
+            Some(Vector { model: String::new(), data: String::new() })
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! `keepline session export`: writes sessions as they are stored, as JSON lines, or nodes as Dify documents.
+//!
+//! What is written of a session was all there at one moment: it is read into a temporary file, which is used only if
+//! the session is unchanged afterwards. Memory does not grow with a session. A session that keeps changing is left out
+//! and reported.
+
+use std::{
+    io::{self, BufRead, BufReader, BufWriter, Seek, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::ProgressBar;
+use keepline::SessionIds;
+use keepline::store::{
+    BucketId, BucketKind, Failure, TransferStore,
+    names::is_bucket,
+    transfer::{Weighed, listed},
+};
+use serde_json::json;
+use tempfile::{NamedTempFile, SpooledTempFile};
+
+use super::{
+    TRANSCRIPT,
+    importers::dify::Document,
+    schema::{ExportLine, Header, Node},
+    store, store_error,
+    writer::{Lines, Stop, end, lines},
+};
+use crate::{
+    app::{self, error::Usage, runtime},
+    args::{ExportArguments, ExportFormat, Global},
+    operations::pages::{Pages, falls},
+    terminal::{self, counted, progress_bar},
+};
+
+/// Attempts for a session that changes while it is read.
+const TRIES: u32 = 3;
+/// Why such a session is left out.
+const KEPT_CHANGING: &str = "it kept changing while it was being read";
+/// Larger sessions are spooled to a file, bytes.
+const IN_MEMORY: usize = 4 << 20;
+
+/// Run it.
+pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
+    if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
+        let message = "--format dify writes a file for each node: use --output to name a directory for them";
+        return Err(Usage(message.to_owned()).into());
+    }
+    let config = app::config(global)?;
+    let store = store(&config, "export", false)?;
+    runtime::single()?.block_on(async {
+        store.check().await.map_err(|failure| store_error(&failure)).context("the store can't be used")?;
+        let names = match &arguments.user {
+            Some(user) => {
+                let plugin = app::plugin(global, &config)?;
+                let keepline = app::keepline_on(store.clone(), plugin, &config).await?;
+                sessions_of(&mut keepline.sessions(), user).await?
+            }
+            None if arguments.all => all_sessions(&*store).await?,
+            None => arguments.sessions.clone(),
+        };
+        let ids = SessionIds::of_options(&config.filter_options());
+        let names = match arguments.all {
+            true => names,
+            false => names.into_iter().map(|id| ids.bucket_name(&id).map_or(id.clone(), Into::into)).collect(),
+        };
+        let mut output = Output::open(arguments)?;
+        let mut export = Export { store, bar: None, tally: ExportReport::default() };
+        export.all(&names, &mut output).await?;
+        export.finish(output, arguments, json)
+    })
+}
+
+/// Writes `session/NAME` with its nodes, or `node/NAME`, to a file, whole or not at all.
+pub async fn to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) -> Result<()> {
+    let mut export = Export { store, bar: None, tally: ExportReport::default() };
+    let mut spooled = SpooledTempFile::new(IN_MEMORY);
+    let read = match subject.split_once('/') {
+        Some(("session", name)) => export.session(name, false, &mut spooled).await,
+        Some(("node", name)) => export.node(name, &mut spooled).await,
+        _ => return Err(anyhow!("{subject} is neither a session nor a node")),
+    };
+    match read {
+        Ok(_) => {}
+        Err(Stop::Left(why)) => return Err(anyhow!(why)),
+        Err(Stop::Failed(error)) => return Err(error),
+    }
+    spooled.rewind()?;
+    let told = || format!("can't write {}", path.display());
+    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).with_context(told)?;
+    io::copy(&mut spooled, &mut file).with_context(told)?;
+    file.as_file().sync_all().with_context(told)?;
+    file.persist(path).with_context(told)?;
+    Ok(())
+}
+
+async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
+    let listed = listed(store).await.map_err(|failure| store_error(&failure)).context("can't list the sessions")?;
+    Ok(listed.into_iter().filter(|bucket| bucket.kind == BucketKind::Session).map(|bucket| bucket.name).collect())
+}
+
+/// All existing sessions of a user, sorted.
+async fn sessions_of(sessions: &mut keepline::Sessions, user: &str) -> Result<Vec<String>> {
+    let (mut names, mut before, mut pages) = (Vec::new(), None, Pages::default());
+    loop {
+        let page = sessions.user_sessions(user, before, 100).await?;
+        falls(page.older, before)?;
+        pages.turn(!page.sessions.is_empty())?;
+        pages.keep(page.sessions.iter().map(String::as_str), "name the sessions in place of --user")?;
+        for entry in page.sessions {
+            let entry: serde_json::Value = serde_json::from_str(&entry)?;
+            names.extend(entry.get("session").and_then(serde_json::Value::as_str).map(str::to_owned));
+        }
+        before = page.older;
+        if before.is_none() {
+            names.sort_unstable();
+            names.dedup();
+            return Ok(names);
+        }
+    }
+}
+
+/// The destination of an export.
+enum Output {
+    Standard,
+    /// A temporary file, renamed when it is complete.
+    File(BufWriter<NamedTempFile>),
+    /// For Dify's documents.
+    Directory(PathBuf),
+}
+
+impl Output {
+    fn open(arguments: &ExportArguments) -> Result<Self> {
+        let Some(path) = &arguments.output else { return Ok(Self::Standard) };
+        if arguments.format == ExportFormat::Dify {
+            return Ok(Self::Directory(path.clone()));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(parent).with_context(|| format!("can't write to {}", parent.display()))?;
+        Ok(Self::File(BufWriter::new(file)))
+    }
+}
+
+#[derive(Default)]
+struct ExportReport {
+    sessions: u64,
+    nodes: u64,
+    records: u64,
+    /// With the reason.
+    left: Vec<(String, String)>,
+}
+
+struct Export {
+    store: Arc<dyn TransferStore>,
+    bar: Option<ProgressBar>,
+    tally: ExportReport,
+}
+
+impl Export {
+    async fn all(&mut self, names: &[String], output: &mut Output) -> Result<()> {
+        self.bar = (names.len() > 1).then(|| progress_bar(names.len() as u64));
+        let mut spooled = SpooledTempFile::new(IN_MEMORY);
+        for name in names {
+            match self.session(name, names.len() == 1, &mut spooled).await {
+                Ok(done) => {
+                    spooled.rewind()?;
+                    self.pass_on(&mut spooled, output)?;
+                    self.tally.sessions += 1;
+                    self.tally.nodes += done.nodes;
+                    self.tally.records += done.records;
+                }
+                Err(Stop::Left(mut why)) => {
+                    if why == KEPT_CHANGING {
+                        why.push_str("; stop its pipes and run the command again");
+                    }
+                    self.tally.left.push((name.clone(), why));
+                }
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+            if let Some(bar) = self.bar.as_ref().filter(|_| names.len() > 1) {
+                bar.inc(1);
+            }
+        }
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        Ok(())
+    }
+
+    fn pass_on(&self, spooled: &mut SpooledTempFile, output: &mut Output) -> Result<()> {
+        match output {
+            Output::Standard => {
+                let mut standard = io::stdout().lock();
+                io::copy(spooled, &mut standard)?;
+                standard.flush()?;
+            }
+            Output::File(file) => _ = io::copy(spooled, file).context("can't write the export")?,
+            Output::Directory(directory) => documents(spooled, directory)?,
+        }
+        Ok(())
+    }
+
+    /// Reads a session and its nodes, as they were at one moment.
+    async fn session(&mut self, name: &str, is_alone: bool, out: &mut SpooledTempFile) -> Result<Done, Stop> {
+        if !is_bucket(name) {
+            return Err(Stop::Left(
+                "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
+                 session_ids \"hash\", any text of at most 1,024 bytes"
+                    .into(),
+            ));
+        }
+        let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
+        for _ in 0..TRIES {
+            out.set_len(0)?;
+            out.rewind()?;
+            let mut out = BufWriter::new(&mut *out);
+            let mut seen = vec![(session.clone(), self.digest(&session).await?)];
+            let Some(head) = self.store.head(&session).await? else {
+                return Err(Stop::Left("there is no such session".to_owned()));
+            };
+            if is_alone {
+                self.bar = Some(progress_bar(lines(&head)));
+            }
+            let lines = Lines { store: &*self.store, bar: self.bar.as_ref().filter(|_| is_alone) };
+            let (counts, nodes) = lines.bucket(&session, &head, name, None, &mut out).await?;
+            let mut done = Done { nodes: 0, records: counts.records };
+            for (node, ids) in nodes {
+                let bucket = BucketId { kind: BucketKind::Node, name: node };
+                seen.push((bucket.clone(), self.digest(&bucket).await?));
+                // One that has expired is still named.
+                let Some(head) = self.store.head(&bucket).await? else { continue };
+                let node =
+                    Node { bucket: bucket.name.as_str().into(), ..serde_json::from_str(&ids).unwrap_or_default() };
+                let (counts, _) = lines.bucket(&bucket, &head, name, Some(node), &mut out).await?;
+                end(&bucket.name, counts, &mut out)?;
+                done = Done { nodes: done.nodes + 1, records: done.records + counts.records };
+            }
+            end(name, counts, &mut out)?;
+            out.flush()?;
+            let mut is_same = true;
+            for (bucket, before) in &seen {
+                is_same = is_same && self.digest(bucket).await? == *before;
+            }
+            if is_same {
+                return Ok(done);
+            }
+        }
+        Err(Stop::Left(KEPT_CHANGING.to_owned()))
+    }
+
+    /// Reads a node by itself. Its session is not known and gets the bucket's name.
+    async fn node(&mut self, name: &str, out: &mut SpooledTempFile) -> Result<Done, Stop> {
+        let bucket = BucketId { kind: BucketKind::Node, name: name.to_owned() };
+        for _ in 0..TRIES {
+            out.set_len(0)?;
+            out.rewind()?;
+            let mut out = BufWriter::new(&mut *out);
+            let before = self.digest(&bucket).await?;
+            let Some(head) = self.store.head(&bucket).await? else {
+                return Err(Stop::Left("there is no such node".to_owned()));
+            };
+            let lines = Lines { store: &*self.store, bar: None };
+            let node = Node { bucket: name.into(), ..Node::default() };
+            let (counts, _) = lines.bucket(&bucket, &head, name, Some(node), &mut out).await?;
+            let done = Done { nodes: 1, records: counts.records };
+            end(name, counts, &mut out)?;
+            out.flush()?;
+            if self.digest(&bucket).await? == before {
+                return Ok(done);
+            }
+        }
+        Err(Stop::Left(KEPT_CHANGING.to_owned()))
+    }
+
+    /// What a bucket comes to; none: it is not there.
+    async fn digest(&self, bucket: &BucketId) -> Result<Option<String>, Failure> {
+        Ok(match self.store.weigh(bucket).await? {
+            Weighed::There(weight) => Some(weight.digest),
+            Weighed::Absent { .. } => None,
+        })
+    }
+
+    fn finish(self, output: Output, arguments: &ExportArguments, as_json: bool) -> Result<ExitCode> {
+        let ExportReport { sessions, nodes, records, left } = self.tally;
+        for (session, why) in &left {
+            terminal::error_with_code("not-exported", &format!("session {session}: {why}"));
+        }
+        if let Some(path) = &arguments.output {
+            if let Output::File(file) = output {
+                let file = file.into_inner().map_err(io::IntoInnerError::into_error);
+                let file = file.context("can't write the export")?;
+                file.as_file().sync_all().context("can't write the export")?;
+                file.persist(path).with_context(|| format!("can't write {}", path.display()))?;
+            }
+            if as_json {
+                let left: Vec<_> = left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
+                let told = json!({"sessions": sessions, "nodes": nodes, "records": records, "left": left});
+                terminal::print_json(&told)?;
+            } else {
+                let sessions = counted(sessions, "session", "sessions");
+                let records = counted(records, "record", "records");
+                let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node", "nodes")) } else { String::new() };
+                terminal::print_line(&format!("{}: {sessions}{nodes}, {records}", path.display()))?;
+            }
+        }
+        Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+#[derive(Default)]
+struct Done {
+    nodes: u64,
+    records: u64,
+}
+
+/// The nodes of a session that was read, as documents below a directory.
+fn documents(spooled: &mut SpooledTempFile, directory: &Path) -> Result<()> {
+    let mut current: Option<(Node<'static>, String, Document)> = None;
+    for line in BufReader::new(spooled).lines() {
+        let line = line?;
+        match ExportLine::of(&line) {
+            Ok(ExportLine::Header(Header { node: Some(node), session, .. })) => {
+                let node = Node { bucket: node.bucket.into_owned().into(), ..node };
+                current = Some((node, session.into_owned(), Document::default()));
+            }
+            Ok(ExportLine::Record { log, text, .. }) if log == TRANSCRIPT => {
+                if let Some((.., document)) = &mut current {
+                    document.add(&text);
+                }
+            }
+            Ok(ExportLine::End { .. }) => {
+                if let Some((node, session, document)) = current.take() {
+                    let id = node.node_id.as_deref().unwrap_or(&node.bucket);
+                    let written = document.write(directory, &session, node.app_id.as_deref(), id);
+                    written.with_context(|| format!("can't write to {}", directory.display()))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! Counts and reports the outcome of an import.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::terminal::{self, counted};
+
+/// Left-out parts of one session that are shown to people.
+const SHOWN: usize = 10;
+
+/// The outcome of an import.
+#[derive(Default)]
+pub struct ImportReport {
+    pub imported: u64,
+    pub messages: u64,
+    pub already_there: u64,
+    /// Of a dry run: session, messages, nodes, outcome.
+    pub rows: Vec<[String; 4]>,
+    /// Parts of sessions that have no place here.
+    pub skipped: Vec<(String, String)>,
+    /// Sessions that were left out, with the reason.
+    pub left: Vec<(String, String)>,
+}
+
+impl ImportReport {
+    pub fn tell(&self, is_dry_run: bool, as_json: bool) -> Result<ExitCode> {
+        for (session, why) in &self.left {
+            let message = if session.is_empty() { why.clone() } else { format!("session {session}: {why}") };
+            terminal::error_with_code("not-imported", &message);
+        }
+        if !as_json {
+            self.tell_skipped();
+        }
+        let Self { imported, messages, already_there, rows, skipped, left } = self;
+        if as_json {
+            let row = |[session, messages, nodes, outcome]: &[String; 4]| {
+                let number = |text: &String| text.parse::<u64>().unwrap_or(0);
+                json!({"session": session, "messages": number(messages), "nodes": number(nodes), "outcome": outcome})
+            };
+            let told = |list: &[(String, String)], what: &str| {
+                list.iter().map(|(session, why)| json!({"session": session, what: why})).collect::<Vec<_>>()
+            };
+            let (skipped, left) = (told(skipped, "what"), told(left, "why"));
+            let mut told = json!({
+                "imported": imported, "messages": messages, "already_there": already_there, "skipped": skipped, "left": left,
+                "dry_run": is_dry_run,
+            });
+            if let Some(told) = told.as_object_mut().filter(|_| is_dry_run) {
+                told.insert("sessions".to_owned(), rows.iter().map(row).collect());
+            }
+            terminal::print_json(&told)?;
+        } else {
+            if is_dry_run {
+                terminal::print_table(["Session", "Messages", "Nodes", "Outcome"], rows.clone())?;
+            }
+            let what = if is_dry_run { "would be imported" } else { "imported" };
+            let sessions = counted(*imported, "session", "sessions");
+            let messages = counted(*messages, "message", "messages");
+            let mut line = format!("{sessions} {what} ({messages})");
+            for (count, what) in [(*already_there, "already there"), (left.len() as u64, "left out; see above")] {
+                if count > 0 {
+                    line.push_str(&format!(", {count} {what}"));
+                }
+            }
+            terminal::print_line(&line)?;
+        }
+        Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Notes the first ones of each session.
+    fn tell_skipped(&self) {
+        for told in self.skipped.chunk_by(|(one, _), (other, _)| one == other) {
+            for (session, what) in told.iter().take(SHOWN) {
+                terminal::note(&format!("session {session}: left out: {what}"));
+            }
+            if let (Some((session, _)), more @ 1..) = (told.first(), told.len().saturating_sub(SHOWN)) {
+                terminal::note(&format!("session {session}: {more} more left out; --json names all"));
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads and writes Dify's node memory: a JSON document of version 1 for each node,
+//! `node_memory/{app}/{conversation}/{node}.json`.
+//!
+//! Both forms of that version are read: a list of `messages`, and `turns` by workflow run. The list is written.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use keepline_json::members;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Conversation, Item, Stored, message, seconds, set};
+use crate::terminal::json_text;
+
+/// What a document says that no message came before.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+
+pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
+    let (app, session, node) =
+        place(&item.key).ok_or("the path of a node's document is node_memory/APP/CONVERSATION/NODE.json".to_owned())?;
+    let Stored::Text(text) = &item.value else { return Err("it is not a document".to_owned()) };
+    let document: Map<String, Value> =
+        json_text::parsed(text).map_err(|error| format!("it is not a JSON object: {error}"))?;
+    if document.get("version") != Some(&json!(1)) {
+        return Err(format!(
+            "its version is {}, and only version 1 can be read",
+            document.get("version").unwrap_or(&Value::Null)
+        ));
+    }
+    let mut conversation = Conversation {
+        session: session.to_owned(),
+        node: Some((Some(app.to_owned()), node.to_owned())),
+        ..Conversation::default()
+    };
+    if let Some(messages) = document.get("messages").and_then(Value::as_array) {
+        of_messages(&mut conversation, messages);
+    } else if document.get("turns").is_some_and(Value::is_object) {
+        // In the order in which they are written, which a map does not keep.
+        let mut turns = String::new();
+        let _ = members(text, |key, raw| {
+            if key == "\"turns\"" {
+                raw.clone_into(&mut turns);
+            }
+        });
+        let _ = members(&turns, |key, raw| {
+            let (run, turn) = (json_text::parsed::<String>(key), json_text::parsed::<Value>(raw));
+            if let (Ok(run), Ok(turn)) = (run, turn) {
+                of_turn(&mut conversation, &run, &turn);
+            }
+        });
+    } else {
+        return Err("it has neither messages nor turns".to_owned());
+    }
+    Ok(Some(conversation))
+}
+
+/// App, conversation and node of a document's path.
+fn place(path: &str) -> Option<(&str, &str, &str)> {
+    let mut parts = path.rsplit('/');
+    let node = parts.next()?.strip_suffix(".json")?;
+    let (session, app) = (parts.next()?, parts.next()?);
+    (parts.next()? == "node_memory").then_some((app, session, node))
+}
+
+fn with_files(mut said: Value, files: Option<&Value>) -> Value {
+    if let Some(files) = files.filter(|files| files.as_array().is_some_and(|files| !files.is_empty())) {
+        set(&mut said, "files", files.clone());
+    }
+    said
+}
+
+fn of_messages(conversation: &mut Conversation, messages: &[Value]) {
+    let text = |message: &Value, name: &str| message.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for (number, row) in messages.iter().enumerate() {
+        let role = text(row, "role");
+        if !["user", "assistant"].contains(&&*role) {
+            conversation.leave_out(number, "its role is neither a user's nor an assistant's");
+            continue;
+        }
+        let id = text(row, "message_id");
+        // Question and answer of one message have its id: it is the answer's.
+        let is_shared = role == "user"
+            && messages
+                .get(number + 1)
+                .is_some_and(|next| text(next, "message_id") == id && text(next, "role") == "assistant");
+        let Some(said) =
+            message(&role, row.get("content").unwrap_or(&Value::Null), row.get("message_id").filter(|_| !is_shared))
+        else {
+            conversation.leave_out(number, "it is empty");
+            continue;
+        };
+        let mut said = with_files(said, row.get("files"));
+        let parent = text(row, "parent_message_id");
+        let is_own = number > 0 && messages.get(number - 1).is_some_and(|before| text(before, "message_id") == id);
+        if !parent.is_empty() && parent != NOBODY && !is_own {
+            set(&mut said, "parent", parent.into());
+        }
+        if let Some(tokens) = row.get("token_count").and_then(Value::as_u64).filter(|tokens| *tokens > 0) {
+            set(&mut said, "tokens", tokens.into());
+        }
+        if let Some(at) = row.get("created_at").and_then(Value::as_str).and_then(seconds) {
+            set(&mut said, "at", at);
+        }
+        conversation.push(number, said);
+    }
+}
+
+fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
+    let place = conversation.messages.len();
+    let part = |name: &str| turn.get(name).unwrap_or(&Value::Null);
+    if let Some(said) = message("user", part("user_content"), None) {
+        conversation.push(place, with_files(said, turn.get("user_files")));
+    }
+    match message("assistant", part("assistant_content"), Some(&run.into())) {
+        Some(said) => conversation.push(place, with_files(said, turn.get("assistant_files"))),
+        None => conversation.left_out.push(format!("the answer of the run {run}: it is empty")),
+    }
+}
+
+/// Longer documents are not read.
+const DOCUMENT_MAX: u64 = 64 << 20;
+
+/// The paths of documents below a directory, sorted, and of what is not read: links, which may lead anywhere, and what is
+/// no file.
+pub fn documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+    let (mut documents, mut skipped, mut folders) = (Vec::new(), Vec::new(), vec![directory.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let is_named = path.extension().is_some_and(|extension| extension == "json");
+            if kind.is_dir() {
+                folders.push(path);
+            } else if kind.is_file() && is_named {
+                documents.push(path);
+            } else if kind.is_symlink() || is_named {
+                skipped.push(path);
+            }
+        }
+    }
+    documents.sort_unstable();
+    skipped.sort_unstable();
+    Ok((documents, skipped))
+}
+
+/// A document, named by its whole path.
+pub fn document(path: &Path) -> io::Result<Item> {
+    let whole = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&whole)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let too_large = || io::Error::other(format!("it is over {DOCUMENT_MAX} bytes"));
+    if metadata.len() > DOCUMENT_MAX {
+        return Err(too_large());
+    }
+    let mut text = String::new();
+    // It may have grown.
+    File::open(&whole)?.take(DOCUMENT_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > DOCUMENT_MAX {
+        return Err(too_large());
+    }
+    Ok(Item { key: whole.to_string_lossy().into_owned(), value: Stored::Text(text) })
+}
+
+/// A record of a node's transcript, as far as a document holds it.
+#[derive(Deserialize)]
+struct Kept {
+    id: Option<String>,
+    parent: Option<String>,
+    role: String,
+    kind: Option<String>,
+    #[serde(default)]
+    content: Value,
+    at: f64,
+    weight: u64,
+    tokens: Option<u64>,
+    files: Option<Value>,
+}
+
+/// A node's transcript as a document. What tools did has no place in one.
+#[derive(Default)]
+pub struct Document {
+    messages: Vec<Value>,
+    question: Option<String>,
+}
+
+impl Document {
+    /// The next record of the transcript.
+    pub fn add(&mut self, record: &str) {
+        let Ok(kept) = json_text::parsed::<Kept>(record) else { return };
+        let Kept { id, parent, role, kind: None, content: Value::String(content), at, weight, tokens, files } = kept
+        else {
+            return;
+        };
+        if role == "user" {
+            self.question.clone_from(&id);
+        }
+        let own = id.or_else(|| self.question.clone());
+        let parent = parent.or_else(|| if role == "assistant" { self.question.clone() } else { self.last_id() });
+        let files: Vec<Value> = files.and_then(|files| serde_json::from_value(files).ok()).unwrap_or_default();
+        let at =
+            jiff::Timestamp::from_microsecond((at * 1e6).round() as i64).map(|at| at.to_string()).unwrap_or_default();
+        let parent = parent.filter(|parent| own.as_ref() != Some(parent));
+        self.messages.push(json!({
+            "message_id": own, "parent_message_id": parent, "role": role, "content": content, "files": files,
+            "token_count": tokens.unwrap_or(weight), "created_at": at,
+        }));
+    }
+
+    fn last_id(&self) -> Option<String> {
+        self.messages.last().and_then(|message| message.get("message_id")?.as_str().map(str::to_owned))
+    }
+
+    /// Writes it below a directory, under its name.
+    pub fn write(self, directory: &Path, session: &str, app: Option<&str>, node: &str) -> io::Result<()> {
+        let app = app.unwrap_or("default");
+        if [app, session, node]
+            .iter()
+            .any(|part| part.is_empty() || part.starts_with('.') || part.contains(['/', '\\', '\0']))
+        {
+            let message = format!("the node {node:?} of app {app:?} can't be the name of a file");
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, message));
+        }
+        let folder = directory.join("node_memory").join(app).join(session);
+        fs::create_dir_all(&folder)?;
+        let document = json!({"version": 1, "messages": self.messages});
+        fs::write(folder.join(format!("{node}.json")), format!("{document}\n"))
+    }
+}

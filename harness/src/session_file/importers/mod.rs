@@ -1,0 +1,262 @@
+//! Reads sessions of other programs as conversations.
+//!
+//! Nothing is left out silently: what has no place here is named, with the reason. Nothing is guessed: a document that
+//! is not as its program writes it is not a conversation.
+
+mod chatgpt;
+pub mod dify;
+mod langchain;
+mod neurolink;
+mod openai;
+pub mod redis_keys;
+pub mod rocketride;
+mod sharegpt;
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+pub use redis_keys::{Item, Stored};
+
+use crate::terminal::json_text;
+
+/// A program whose sessions can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    LangChain,
+    NeuroLink,
+    RocketRide,
+    Dify,
+    ChatGpt,
+    ShareGpt,
+    OpenAi,
+}
+
+impl Program {
+    /// What its keys begin with, unless it was told otherwise.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::LangChain => "message_store:",
+            Self::NeuroLink => "neurolink:conversation:",
+            Self::RocketRide => "rr:memory",
+            Self::Dify => "node_memory/",
+            Self::ChatGpt | Self::ShareGpt | Self::OpenAi => "",
+        }
+    }
+
+    /// What a key of its holds. None: no conversation, but something that belongs to one. `Err`: why it is left out.
+    pub fn read(self, item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
+        let conversation = match self {
+            Self::LangChain => langchain::read(item, prefix)?,
+            Self::NeuroLink => neurolink::read(item, prefix)?,
+            Self::Dify => dify::read(item)?,
+            Self::RocketRide | Self::ChatGpt | Self::ShareGpt | Self::OpenAi => None,
+        };
+        Ok(conversation.map(Conversation::tidied))
+    }
+}
+
+/// Which program wrote a line, as far as it shows.
+pub fn written_by(line: &str) -> Option<Program> {
+    let line: Map<String, Value> = json_text::parsed(line).ok()?;
+    let key = line.get("key").and_then(Value::as_str).unwrap_or_default();
+    let value = line.get("value").unwrap_or(&Value::Null);
+    let document = value.as_str().and_then(|text| json_text::parsed::<Value>(text).ok());
+    let has = |name: &str| line.contains_key(name) || document.as_ref().is_some_and(|value| value.get(name).is_some());
+    if key.contains("node_memory/") || (has("version") && (has("turns") || has("messages"))) {
+        return Some(Program::Dify);
+    }
+    if key.starts_with("rr:memory") {
+        return Some(Program::RocketRide);
+    }
+    if has("sessionId") && has("messages") {
+        return Some(Program::NeuroLink);
+    }
+    if key.starts_with(Program::LangChain.prefix()) || (has("session_id") && has("data")) {
+        return Some(Program::LangChain);
+    }
+    let is = |name: &str, is_such: fn(&Value) -> bool| line.get(name).is_some_and(is_such);
+    if is("mapping", Value::is_object) {
+        Some(Program::ChatGpt)
+    } else if is("conversations", Value::is_array) || (is("from", Value::is_string) && line.contains_key("value")) {
+        Some(Program::ShareGpt)
+    } else if is("messages", Value::is_array) || is("role", Value::is_string) || is("message", has_role) {
+        Some(Program::OpenAi)
+    } else {
+        None
+    }
+}
+
+fn has_role(message: &Value) -> bool {
+    message.get("role").is_some_and(Value::is_string)
+}
+
+/// Conversations of a file that is no dump: of ChatGPT, in ShareGPT's form, or as chat APIs take them. `items` are the
+/// elements of its array or its lines, with their numbers; where those are messages, they are one conversation. With each,
+/// where it comes from; `Err`: why it is left out.
+pub fn conversations(
+    program: Program,
+    items: &[(u64, &str)],
+    file: &str,
+) -> Vec<(String, Result<Vec<Conversation>, String>)> {
+    let parsed = |text: &str| {
+        json_text::parsed::<Map<String, Value>>(text).map_err(|error| format!("it is not a JSON object: {error}"))
+    };
+    let is_message = |document: &Map<String, Value>| {
+        !["messages", "conversations", "mapping"].iter().any(|name| document.contains_key(*name))
+    };
+    let first = items.first().and_then(|(_, text)| parsed(text).ok());
+    if first.as_ref().is_some_and(is_message) && program != Program::ChatGpt {
+        let rows: Vec<(u64, Value)> =
+            items.iter().map(|(number, text)| (*number, parsed(text).map_or(Value::Null, Value::Object))).collect();
+        let rows = rows.iter().map(|(number, row)| (usize::try_from(number - 1).unwrap_or(usize::MAX), row));
+        let mut conversation = match program {
+            Program::ShareGpt => sharegpt::of_rows(rows),
+            _ => openai::of_rows(rows),
+        };
+        file.clone_into(&mut conversation.session);
+        return vec![(file.to_owned(), Ok(vec![conversation.tidied()]))];
+    }
+    let read = |number: u64, text: &str| {
+        let document = parsed(text)?;
+        let named = ["conversation_id", "session_id", "session", "id"].into_iter().find_map(|name| {
+            document.get(name).and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
+        });
+        let name = named.unwrap_or_else(|| if items.len() == 1 { file.to_owned() } else { format!("{file}-{number}") });
+        let mut found = match program {
+            Program::ChatGpt => chatgpt::read(&document, &name)?,
+            Program::ShareGpt => vec![sharegpt::read(&document)?],
+            _ => vec![openai::read(&document)?],
+        };
+        for conversation in found.iter_mut().filter(|conversation| conversation.session.is_empty()) {
+            name.clone_into(&mut conversation.session);
+        }
+        Ok(found.into_iter().map(Conversation::tidied).collect())
+    };
+    items.iter().map(|(number, text)| (format!("conversation {number}"), read(*number, text))).collect()
+}
+
+/// A conversation of another program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    pub session: String,
+    /// The app, if there is one, and the node whose conversation it is.
+    pub node: Option<(Option<String>, String)>,
+    pub user: Option<String>,
+    pub title: Option<String>,
+    /// As `set-messages` takes them.
+    pub messages: Vec<Value>,
+    /// What is left out, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Conversation {
+    /// The next message, and its place in what the other program has stored, from 0.
+    pub fn push(&mut self, number: usize, mut message: Value) {
+        set(&mut message, "line", (number + 1).into());
+        self.messages.push(message);
+    }
+
+    /// A message that was left out.
+    pub fn leave_out(&mut self, number: usize, why: &str) {
+        self.left_out.push(format!("message {}: {why}", number.saturating_add(1)));
+    }
+
+    /// Without what is refused: results of no call, ids that come twice, parents that are not there. Calls without a result
+    /// stay, and are named.
+    fn tidied(mut self) -> Self {
+        let (mut ids, mut open) = (HashSet::new(), Vec::<(String, usize)>::new());
+        let mut kept = Vec::with_capacity(self.messages.len());
+        for mut message in std::mem::take(&mut self.messages) {
+            let number = message.get("line").and_then(Value::as_u64).unwrap_or(1).saturating_sub(1) as usize;
+            let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+            let is_result = text(message.get("role")).as_deref() == Some("tool");
+            let mut has_call = false;
+            for result in results_of(&message) {
+                if let Some(at) = open.iter().position(|(call, _)| *call == result) {
+                    open.remove(at);
+                    has_call = true;
+                }
+            }
+            if is_result && !has_call {
+                self.leave_out(number, "a tool result without a call");
+                continue;
+            }
+            open.extend(calls_of(&message).into_iter().map(|call| (call, number)));
+            if let Some(parent) = text(message.get("parent"))
+                && !ids.contains(&parent)
+            {
+                set(&mut message, "parent", Value::Null);
+                self.leave_out(number, "its parent is missing; it now follows the message before it");
+            }
+            if let Some(id) = text(message.get("id"))
+                && !ids.insert(id)
+            {
+                set(&mut message, "id", Value::Null);
+                self.leave_out(number, "its id is a duplicate and was dropped");
+            }
+            kept.push(message);
+        }
+        for (call, number) in open {
+            self.leave_out(number, &format!("the result of its call {call:?}, which is missing"));
+        }
+        self.messages = kept;
+        self
+    }
+}
+
+/// Ids of the calls that a message makes, in each form.
+fn calls_of(message: &Value) -> Vec<String> {
+    let parts = |name: &str| message.get(name).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let mut calls: Vec<String> = parts("tool_calls").iter().filter_map(|call| id(call, "id")).collect();
+    let used = parts("content").iter().filter(|part| part.get("type").is_some_and(|kind| kind == "tool_use"));
+    for call in used.filter_map(|part| id(part, "id")) {
+        if !calls.contains(&call) {
+            calls.push(call);
+        }
+    }
+    if let Some(tool) = message.get("tool").filter(|tool| tool.get("arguments").is_some()) {
+        calls.extend(id(tool, "call_id"));
+    }
+    calls
+}
+
+/// Ids of the calls whose results a message brings, in each form.
+fn results_of(message: &Value) -> Vec<String> {
+    let id = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let parts = message.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let given = parts.iter().filter(|part| part.get("type").is_some_and(|kind| kind == "tool_result"));
+    let mut results: Vec<String> = given.filter_map(|part| id(part, "tool_use_id")).collect();
+    results.extend(id(message, "tool_call_id"));
+    if let Some(tool) = message.get("tool").filter(|tool| tool.get("arguments").is_none()) {
+        results.extend(id(tool, "call_id"));
+    }
+    results
+}
+
+/// A message with a text, or with an array of parts. Nothing is said in it: none.
+fn message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
+    let is_blank = match content {
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(parts) => parts.is_empty(),
+        _ => true,
+    };
+    (!is_blank).then(|| json!({"role": role, "content": content, "id": id.and_then(Value::as_str)}))
+}
+
+/// A member of a message.
+fn set(message: &mut Value, name: &str, value: Value) {
+    if let Some(members) = message.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// Seconds since 1970 of a time as JavaScript and Python write it; without a zone it is UTC.
+fn seconds(text: &str) -> Option<Value> {
+    let instant = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+        let civil: jiff::civil::DateTime = text.parse().ok()?;
+        Some(civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
+    })?;
+    serde_json::Number::from_f64(instant.as_microsecond() as f64 / 1e6).map(Value::Number)
+}

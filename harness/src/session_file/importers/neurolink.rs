@@ -1,0 +1,114 @@
+//! Reads NeuroLink's conversation memory: a JSON document for each session, `{prefix}{userId}:{sessionId}`.
+//!
+//! Its tool rows have no ids that pair them: a result belongs to the first call of the same tool that has none.
+//! Everything that it keeps of a message beside the text becomes the message's metadata.
+
+use serde_json::{Map, Value, json};
+
+use super::{Conversation, Item, Stored, message, seconds, set};
+use crate::terminal::json_text;
+
+/// Its names for no user and for no title.
+const NOBODY: &str = "randomUser";
+const UNTITLED: &str = "New Conversation";
+/// The longest metadata of a message.
+const METADATA_MAX: usize = 64 << 10;
+/// What it stores of an answer that was cut off.
+const INTERRUPTED: &str = "[generation was interrupted]";
+
+pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> {
+    let Stored::Text(text) = &item.value else {
+        // The sets of users' sessions.
+        return if matches!(item.value, Stored::Other(_)) { Ok(None) } else { Err(bad("is not a string")) };
+    };
+    let document: Map<String, Value> = json_text::parsed(text).map_err(|_| bad("is not a JSON object"))?;
+    let string = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let session = string("sessionId").ok_or_else(|| bad("has no sessionId"))?.to_owned();
+    let rows = document.get("messages").and_then(Value::as_array).ok_or_else(|| bad("has no messages"))?;
+    let mut conversation = Conversation {
+        session,
+        user: string("userId").filter(|user| *user != NOBODY).map(str::to_owned),
+        title: string("title").filter(|title| *title != UNTITLED).map(str::to_owned),
+        ..Conversation::default()
+    };
+    for name in ["tokenThreshold", "lastApiTokenCount", "additionalMetadata"] {
+        if document.get(name).is_some_and(|value| !value.is_null()) {
+            conversation.left_out.push(format!("its {name}, which has no place here"));
+        }
+    }
+    // Rows without a time are as old as the one before them, the first as the conversation.
+    let mut time = string("createdAt").and_then(seconds);
+    // Calls of the turn that have no result yet: names and ids.
+    let mut open: Vec<(String, String)> = Vec::new();
+    for (number, row) in rows.iter().enumerate() {
+        let text = |name: &str| row.get(name).and_then(Value::as_str);
+        let content = row.get("content").unwrap_or(&Value::Null);
+        let tool = text("tool").unwrap_or_default();
+        let mut found = match text("role") {
+            _ if row.pointer("/metadata/isSummary") == Some(&Value::Bool(true)) => {
+                conversation.leave_out(number, "it is a summary, which will be made anew");
+                continue;
+            }
+            Some(role @ ("user" | "assistant")) => {
+                let said = message(role, content, row.get("id")).filter(|_| content.as_str() != Some(INTERRUPTED));
+                let Some(said) = said else {
+                    conversation.leave_out(number, "it is empty");
+                    continue;
+                };
+                said
+            }
+            Some("tool_call") => {
+                let id = text("id").map_or_else(|| format!("call-{number}"), str::to_owned);
+                let arguments = row.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
+                open.push((tool.to_owned(), id.clone()));
+                json!({"role": "assistant", "content": "", "tool": {"call_id": id, "name": tool, "arguments": arguments}})
+            }
+            Some("tool_result") => {
+                let at = open.iter().position(|(name, _)| name == tool).or((!open.is_empty()).then_some(0));
+                let Some((name, id)) = at.map(|at| open.remove(at)) else {
+                    conversation.leave_out(number, "a tool result without a call");
+                    continue;
+                };
+                let error = row.pointer("/result/error").filter(|error| !error.is_null());
+                let error = error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+                // A result that is nothing but an error says it, as one that comes as an entry does.
+                let is_blank = content.is_null() || content.as_str().is_some_and(|text| text.trim().is_empty());
+                let said = error.clone().filter(|_| is_blank).map_or_else(|| content.clone(), Value::from);
+                json!({"role": "tool", "content": said, "tool": {"call_id": id, "name": name, "error": error}})
+            }
+            Some("system") => match message("system", content, row.get("id")) {
+                Some(said) => said,
+                None => {
+                    conversation.leave_out(number, "it is empty");
+                    continue;
+                }
+            },
+            _ => return Err(bad(&format!("has a message {} of a role that NeuroLink does not have", number + 1))),
+        };
+        time = text("timestamp").and_then(seconds).or(time);
+        if let Some(at) = &time {
+            set(&mut found, "at", at.clone());
+        }
+        let mut metadata = row.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        if let Some(events) = row.get("events").filter(|events| events.as_array().is_some_and(|all| !all.is_empty())) {
+            metadata.insert("events".to_owned(), events.clone());
+        }
+        if !metadata.is_empty() {
+            let metadata = Value::Object(metadata);
+            if metadata.to_string().len() <= METADATA_MAX {
+                set(&mut found, "metadata", metadata);
+            } else {
+                conversation.leave_out(number, "its metadata and events, which are longer than 64 KiB");
+            }
+        }
+        conversation.push(number, found);
+    }
+    if document.get("summarizedMessage").is_some_and(Value::is_string) {
+        conversation.left_out.push("its summary, which will be made anew".to_owned());
+    }
+    Ok(Some(conversation))
+}
+
+fn bad(what: &str) -> String {
+    format!("it {what}, as a session of NeuroLink would")
+}

@@ -1,0 +1,30 @@
+//! Reads conversations in the form of chat APIs: messages one by one, or `{"messages": […]}`.
+
+use serde_json::{Map, Value};
+
+use super::Conversation;
+
+/// A document that holds messages.
+pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
+    let rows = document.get("messages").and_then(Value::as_array).ok_or("it has no messages")?;
+    let mut conversation = of_rows((0..).zip(rows));
+    let text = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    conversation.user = ["user", "user_id"].into_iter().find_map(text).map(str::to_owned);
+    conversation.title = text("title").map(str::to_owned);
+    Ok(conversation)
+}
+
+/// Messages, and their places in the file. What of them is not stored, the component says.
+pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversation {
+    let mut conversation = Conversation::default();
+    for (number, row) in rows {
+        // As `session messages --json` prints it.
+        let row = row.get("message").filter(|_| row.get("position").is_some()).unwrap_or(row);
+        if row.is_object() {
+            conversation.push(number, row.clone());
+        } else {
+            conversation.leave_out(number, "it is not a JSON object");
+        }
+    }
+    conversation
+}

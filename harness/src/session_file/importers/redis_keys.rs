@@ -1,0 +1,102 @@
+//! Reads the Redis keys of other programs, from a server (read-only) or from a dump.
+//!
+//! A dump has a line for each key: `{"key": "message_store:anna", "value": […]}`, whose value is a text, a list of
+//! texts, or a JSON document. A document that names its session may stand on a line by itself.
+
+use anyhow::{Context, Result};
+use keepline::store::{RedisOptions, RedisStore};
+use redis::{AsyncCommands, aio::MultiplexedConnection};
+use serde_json::{Map, Value};
+
+/// Keys that are asked for at a time.
+const PAGE: usize = 1000;
+
+/// A key, and what is under it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    pub key: String,
+    pub value: Stored,
+}
+
+/// What is stored under a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stored {
+    Text(String),
+    List(Vec<String>),
+    /// Messages that are stored one by one; the key is their session.
+    Documents(Vec<Value>),
+    /// Something else, which is not read: its type.
+    Other(String),
+}
+
+impl Item {
+    /// Of a line of a dump.
+    pub fn of(line: &str) -> Result<Self, String> {
+        let document: Map<String, Value> =
+            crate::terminal::json_text::parsed(line).map_err(|error| format!("it is not a JSON object: {error}"))?;
+        if let (Some(Value::String(session)), true) = (document.get("session_id"), document.contains_key("data")) {
+            return Ok(Self { key: session.clone(), value: Stored::Documents(vec![Value::Object(document)]) });
+        }
+        let (Some(Value::String(key)), Some(value)) = (document.get("key"), document.get("value")) else {
+            return Ok(Self { key: String::new(), value: Stored::Text(line.to_owned()) });
+        };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let value = match value {
+            Value::Array(elements) => Stored::List(elements.iter().map(text).collect()),
+            value => Stored::Text(text(value)),
+        };
+        Ok(Self { key: key.clone(), value })
+    }
+}
+
+/// A Redis of another program.
+pub struct Server {
+    connection: MultiplexedConnection,
+    pattern: String,
+    cursor: Option<u64>,
+}
+
+impl Server {
+    pub async fn connect(url: &str, prefix: &str) -> Result<Self> {
+        // Checked as the address of a store of ours, whose errors show no password.
+        let options = RedisOptions { url: Some(url.to_owned().into()), ..RedisOptions::default() };
+        RedisStore::new(options).context("--from-redis")?;
+        let client = redis::Client::open(url).context("--from-redis is not the URL of a Redis server")?;
+        let connection = client.get_multiplexed_async_connection().await;
+        let connection = connection.context("can't reach the Redis server of --from-redis")?;
+        let mut pattern: String =
+            prefix.chars().flat_map(|c| "*?[]\\".contains(c).then_some('\\').into_iter().chain([c])).collect();
+        pattern.push('*');
+        Ok(Self { connection, pattern, cursor: Some(0) })
+    }
+
+    /// Some keys; one may come twice. None: there are no more.
+    pub async fn keys(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
+        let Some(cursor) = self.cursor else { return Ok(None) };
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(PAGE);
+        let (next, keys): (u64, Vec<Vec<u8>>) =
+            scan.query_async(&mut self.connection).await.context("can't list the keys")?;
+        self.cursor = Some(next).filter(|next| *next != 0);
+        Ok(Some(keys))
+    }
+
+    /// What is under a key. `Err` inside: why it can't be read.
+    pub async fn item(&mut self, key: String) -> Result<Result<Item, String>> {
+        let failed = || format!("can't read {key}");
+        let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut self.connection).await.with_context(failed)?;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
+        let value = match &*kind {
+            "string" => {
+                let bytes: Vec<u8> = self.connection.get(&key).await.with_context(failed)?;
+                text(bytes).map(Stored::Text)
+            }
+            "list" => {
+                let all: Vec<Vec<u8>> = self.connection.lrange(&key, 0, -1).await.with_context(failed)?;
+                all.into_iter().map(text).collect::<Result<_, _>>().map(Stored::List)
+            }
+            _ => Ok(Stored::Other(kind)),
+        };
+        Ok(value.map(|value| Item { key, value }))
+    }
+}

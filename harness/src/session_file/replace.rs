@@ -1,0 +1,189 @@
+//! Replaces a transcript by more messages than one transaction takes: a copy of the session is changed in the staging
+//! store and then takes the session's place.
+//!
+//! The old messages stay until all of the new ones are stored. If values, counts or anything else of the session
+//! changes meanwhile, the replacement is repeated, or fails; messages that arrive meanwhile are replaced too, as in one
+//! transaction. What the component refuses for a set of messages is refused here.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use anyhow::{Context, Result};
+use keepline::{
+    Keepline, Plugin,
+    config::Config,
+    sessions::SessionErrorCode,
+    store::{BucketId, BucketKind, Transfer, TransferStore, Transferred, transfer::Weighed},
+};
+use keepline_json::{members, string};
+
+use super::{
+    copies_for_users, deliver::nodes_of, import::sessions_without_deadline, stage_conversations::pieces,
+    staging::Staging, store, withdraw_copies,
+};
+use crate::{
+    app::{self, error::Coded, runtime},
+    args::{Global, TranscriptArguments},
+    operations::transcripts::named,
+    terminal::progress_bar,
+};
+
+/// Attempts while the session keeps changing.
+const TRIES: u32 = 3;
+
+/// Replaces all messages of a transcript by these, JSON objects. Returns their number.
+pub fn messages(global: &Global, transcript: &TranscriptArguments, messages: &[String]) -> Result<u64> {
+    has_no_id_twice(messages)?;
+    let config = app::config(global)?;
+    let target = store(&config, "set-messages", false)?;
+    let plugin = app::plugin(global, &config)?;
+    runtime::single()?.block_on(async {
+        target.check().await.context("the store can't be used")?;
+        let keepline = app::keepline_on(target.clone(), plugin.clone(), &config).await?;
+        let replacing = Replacing { target, keepline, plugin, config: &config, transcript, messages };
+        for _ in 0..TRIES {
+            if let Some(count) = replacing.done().await? {
+                return Ok(count);
+            }
+        }
+        let message = format!(
+            "session '{}' kept changing: nothing was set; stop its pipes and run the same command again",
+            transcript.session
+        );
+        Err(Coded { code: "conflict", message }.into())
+    })
+}
+
+/// The component sees one piece at a time, so an id that occurs twice is refused here, in the component's words.
+fn has_no_id_twice(messages: &[String]) -> Result<()> {
+    let mut ids = HashSet::new();
+    for (number, text) in (1_u64..).zip(messages) {
+        let (mut id, mut line) = (None, None);
+        let _ = members(text, |key, raw| match key {
+            r#""id""# => id = string(raw).filter(|id| !id.is_empty()),
+            r#""line""# => line = raw.parse().ok(),
+            _ => {}
+        });
+        if let Some(id) = id
+            && !ids.insert(id.clone().into_owned())
+        {
+            let number = line.unwrap_or(number);
+            let message = format!("Message {number}: an earlier message has its id '{id}', too");
+            return Err(Coded { code: "invalid-value", message }.into());
+        }
+    }
+    Ok(())
+}
+
+struct Replacing<'a> {
+    target: Arc<dyn TransferStore>,
+    keepline: Keepline,
+    plugin: Plugin,
+    config: &'a Config,
+    transcript: &'a TranscriptArguments,
+    messages: &'a [String],
+}
+
+impl Replacing<'_> {
+    /// Returns the number of messages. `None`: the session changed meanwhile.
+    async fn done(&self) -> Result<Option<u64>> {
+        let id = &*self.transcript.session;
+        // It tells best what is wrong with an id.
+        sessions_without_deadline(&self.keepline).describe(id.into()).await?;
+        let name = self.keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
+        let session = BucketId { kind: BucketKind::Session, name };
+        let staging = Staging::new(self.config)?;
+        let aside: Arc<dyn TransferStore> = staging.store.clone();
+        let mut buckets = Vec::new();
+        if self.transcript.node.is_some() {
+            buckets.extend(nodes_of(&*self.target, &session).await?);
+        }
+        buckets.push(session.clone());
+        let mut weights = HashMap::new();
+        for bucket in &buckets {
+            let Weighed::There(weight) = self.target.weigh(bucket).await? else {
+                continue;
+            };
+            let copy = Transfer { from: self.target.clone(), to: aside.clone(), overwrite: true };
+            match copy.bucket(bucket).await? {
+                Transferred::Copied { .. } => _ = weights.insert(bucket.clone(), weight),
+                _ => return Ok(None),
+            }
+        }
+
+        let count = self.set(&staging).await?;
+        if self.transcript.node.is_none() && copies_for_users(&self.keepline)? {
+            withdraw_copies(&self.keepline, &session.name).await?;
+        }
+
+        let nodes = nodes_of(&*aside, &session).await?;
+        // Nodes first: a new one is found only once its session names it.
+        let changed = nodes.into_iter().filter(|_| self.transcript.node.is_some()).chain([session]);
+        for bucket in changed {
+            let back = Transfer { from: aside.clone(), to: self.target.clone(), overwrite: true };
+            let transferred = match weights.get(&bucket) {
+                Some(weight) => match aside.weigh(&bucket).await? {
+                    Weighed::There(made) if made.digest == weight.digest => continue,
+                    _ => back.replace(&bucket, weight).await,
+                },
+                None => back.bucket(&bucket).await,
+            };
+            if !matches!(transferred?, Transferred::Copied { .. }) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(count))
+    }
+
+    /// In the copy.
+    async fn set(&self, staging: &Staging) -> Result<u64> {
+        let transcript = named(self.transcript);
+        let keepline = app::keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;
+        let mut sessions = sessions_without_deadline(&keepline);
+        let bar = progress_bar(self.messages.len() as u64);
+        let (mut done, mut count, mut next) = (0_u64, 0, None);
+        for piece in pieces(self.messages) {
+            match sessions.set_messages(transcript, piece, next).await {
+                Ok(changed) => count += changed.count,
+                Err(error) if error.code == SessionErrorCode::Limit => {
+                    let (first, last) = (done + 1, done + piece.len() as u64);
+                    let message =
+                        format!("Messages {first} to {last}: together with what belongs to them, they are over 16 MiB");
+                    return Err(Coded { code: "limit", message }.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            done += piece.len() as u64;
+            next = Some(sessions.describe(transcript).await?.next);
+            bar.inc(piece.len() as u64);
+        }
+        bar.finish_and_clear();
+        if self.transcript.node.is_some() {
+            sessions.register(transcript, None).await?;
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_occurs_twice_is_refused() {
+        let told = |lines: &[&str]| {
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            has_no_id_twice(&lines).unwrap_err().to_string()
+        };
+        assert_eq!(
+            told(&[r#"{"id": "a"}"#, "{}", r#"{"id": "a"}"#]),
+            "Message 3: an earlier message has its id 'a', too"
+        );
+        assert_eq!(
+            told(&[r#"{"id": "a"}"#, r#"{"id": "a","line":9}"#]),
+            "Message 9: an earlier message has its id 'a', too"
+        );
+    }
+}

@@ -1,0 +1,191 @@
+//! A temporary store for sessions that are being imported.
+//!
+//! Nothing of a session reaches the target before all of it has been read and checked. The store is a directory, so a
+//! session may be large: inside the target's directory, or in the user's cache, readable by the user only. What a
+//! killed process leaves there is removed by the next import.
+
+use std::{env, path::PathBuf, sync::Arc};
+
+use anyhow::{Context, Result};
+use keepline::config::Config;
+use keepline::store::{
+    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
+    TransferStore, Writer,
+    names::VALUES,
+    transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken},
+};
+
+use super::{private_folder::PrivateFolder, schema::Counts};
+use crate::app;
+
+/// Approximate size of a piece of a staged bucket.
+const PIECE_BYTES: usize = 1 << 20;
+const PIECE_COUNT: usize = 500;
+
+/// The staging store.
+pub struct Staging {
+    pub store: Arc<DirectoryStore>,
+    _folder: PrivateFolder,
+}
+
+impl Staging {
+    pub fn new(config: &Config) -> Result<Self> {
+        let folder = PrivateFolder::make(&places(config)).context("can't make a folder for what is imported")?;
+        let options = DirectoryOptions {
+            sync: DirectorySync::Off,
+            timeout: app::TRANSFER_TIMEOUT,
+            ..DirectoryOptions::default()
+        };
+        let store = DirectoryStore::open(folder.path(), options)
+            .with_context(|| format!("can't stage sessions in {}", folder.path().display()))?;
+        Ok(Self { store: Arc::new(store), _folder: folder })
+    }
+
+    /// Removes a bucket that was delivered or left out.
+    pub async fn remove(&self, bucket: &BucketId) -> Result<(), Failure> {
+        let mut writer = Writer::new();
+        self.store.delete_bucket(writer.advance(), bucket, None, 0, Deadline::NEVER).await.map(drop)
+    }
+}
+
+/// Candidates for the staging store: the store's directory, if there is one, or else the user's cache.
+fn places(config: &Config) -> Vec<PathBuf> {
+    let absolute = |variable| env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    let store = config.directory().filter(|directory| directory.is_dir()).map(|directory| directory.join("staging"));
+    store.into_iter().chain(cache.map(|cache| cache.join("keepline").join("staging"))).collect()
+}
+
+/// A bucket that is being staged.
+pub struct StagedBucket {
+    store: Arc<DirectoryStore>,
+    pub bucket: BucketId,
+    head: Head,
+    id: String,
+    counts: Counts,
+    /// Number of records of each log.
+    lengths: Vec<(String, u64)>,
+    held: Held,
+    bytes: usize,
+}
+
+/// Entries or records that are not written yet.
+enum Held {
+    Nothing,
+    Entries { map: String, entries: Vec<(String, String)> },
+    Records { log: String, before: u64, records: Vec<Vec<u8>> },
+}
+
+impl StagedBucket {
+    pub async fn begin(staging: &Staging, kind: BucketKind, name: &str, head: Head) -> Result<Self, Failure> {
+        let arriving = Self {
+            store: staging.store.clone(),
+            bucket: BucketId { kind, name: name.to_owned() },
+            head,
+            id: format!("{:016x}", fastrand::u64(..)),
+            counts: Counts::default(),
+            lengths: Vec::new(),
+            held: Held::Nothing,
+            bytes: 0,
+        };
+        arriving.send(Piece::Begin { overwrite: true }).await?;
+        Ok(arriving)
+    }
+
+    async fn send(&self, piece: Piece<'_>) -> Result<(), Failure> {
+        let incoming = Incoming { bucket: &self.bucket, head: &self.head, id: &self.id };
+        match self.store.import(incoming, piece).await? {
+            Taken::Yes => Ok(()),
+            _ => Err(Failure::new(FailureCode::Other, "", "another process writes to this import's staging store")),
+        }
+    }
+
+    /// Whether the header names the map.
+    pub fn has_map(&self, map: &str) -> bool {
+        self.head.maps.iter().any(|(name, _)| name == map.as_bytes())
+    }
+
+    /// Adds an entry of a map, or a value.
+    pub async fn entry(&mut self, map: &str, key: &str, text: &str) -> Result<(), Failure> {
+        *(if map == VALUES { &mut self.counts.values } else { &mut self.counts.entries }) += 1;
+        if !matches!(&self.held, Held::Entries { map: held, .. } if held == map) {
+            self.flush().await?;
+        }
+        self.bytes += key.len() + text.len();
+        let entry = (key.to_owned(), text.to_owned());
+        match &mut self.held {
+            Held::Entries { entries, .. } => entries.push(entry),
+            held => *held = Held::Entries { map: map.to_owned(), entries: vec![entry] },
+        }
+        self.flush_if_full().await
+    }
+
+    /// The position that the next record of a log must have. `None`: the header does not name the log.
+    pub fn expected(&self, log: &str) -> Option<u64> {
+        self.head.logs.iter().find(|(name, _)| name == log.as_bytes())?;
+        let field = self.head.fields.iter().find(|(name, _)| name.strip_prefix(b"log:") == Some(log.as_bytes()));
+        let first = field.and_then(|(_, first)| std::str::from_utf8(first).ok()?.parse::<u64>().ok()).unwrap_or(0);
+        Some(first + self.length(log))
+    }
+
+    fn length(&self, log: &str) -> u64 {
+        self.lengths.iter().find(|(name, _)| name == log).map_or(0, |(_, length)| *length)
+    }
+
+    /// Adds a record of a log.
+    pub async fn record(&mut self, log: &str, text: &str) -> Result<(), Failure> {
+        self.counts.records += 1;
+        if !matches!(&self.held, Held::Records { log: held, .. } if held == log) {
+            self.flush().await?;
+        }
+        self.bytes += text.len();
+        let before = self.length(log);
+        match self.lengths.iter_mut().find(|(name, _)| name == log) {
+            Some((_, length)) => *length += 1,
+            None => self.lengths.push((log.to_owned(), 1)),
+        }
+        let record = text.as_bytes().to_vec();
+        match &mut self.held {
+            Held::Records { records, .. } => records.push(record),
+            held => *held = Held::Records { log: log.to_owned(), before, records: vec![record] },
+        }
+        self.flush_if_full().await
+    }
+
+    async fn flush_if_full(&mut self) -> Result<(), Failure> {
+        let count = match &self.held {
+            Held::Nothing => 0,
+            Held::Entries { entries, .. } => entries.len(),
+            Held::Records { records, .. } => records.len(),
+        };
+        if count >= PIECE_COUNT || self.bytes >= PIECE_BYTES { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), Failure> {
+        self.bytes = 0;
+        match std::mem::replace(&mut self.held, Held::Nothing) {
+            Held::Nothing => Ok(()),
+            Held::Entries { map, entries } => {
+                let entries: Vec<_> = entries.iter().map(|(key, text)| (key.as_bytes(), text.as_bytes())).collect();
+                self.send(Piece::Entries { of: Keyed::Map(map.as_bytes()), entries: &entries }).await
+            }
+            Held::Records { log, before, records } => {
+                self.send(Piece::Records { log: log.as_bytes(), before, records: &records }).await
+            }
+        }
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Completes the bucket. Returns the number of entries and values, which is smaller than the count if a key came twice.
+    /// `None`: it has expired.
+    pub async fn end(mut self) -> Result<Option<u64>, Failure> {
+        self.flush().await?;
+        self.send(Piece::End { replaces: Replaces::Anything }).await?;
+        let head = self.store.head(&self.bucket).await?;
+        Ok(head.map(|head| head.maps.iter().map(|(_, keys)| keys.len() as u64).sum()))
+    }
+}

@@ -1,0 +1,180 @@
+//! Prints messages on standard error and results on standard output.
+//!
+//! Nothing from a store, a line or a plugin reaches a terminal as a control character, or as one that is invisible or
+//! reverses the direction of text. Colours and ornaments appear on terminals only. A progress bar and messages don't
+//! disturb each other. For a command that answers in JSON, each message is a JSON object on its own line.
+
+pub mod json_text;
+pub mod logging;
+mod progress;
+mod result;
+mod table;
+mod text;
+
+use std::{
+    io::{self, BufWriter, IsTerminal, Write},
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use indicatif::ProgressBar;
+use owo_colors::OwoColorize;
+use serde::Serialize;
+use serde_json::json;
+
+pub use self::{
+    progress::progress_bar,
+    result::{print_result, print_result_lines},
+    table::print_table,
+    text::{ago, counted, one_line, printable, quoted, rough, short, short_time, without_breaks},
+};
+
+/// The progress bar above which messages are printed.
+static BAR: OnceLock<ProgressBar> = OnceLock::new();
+
+/// Whether messages are JSON.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Prints messages as JSON from now on.
+pub fn use_json() {
+    AS_JSON.store(true, Ordering::Relaxed);
+}
+
+/// Prints messages above this bar from now on.
+pub fn write_above(bar: &ProgressBar) {
+    // The first one stays: a process shows one.
+    let _ = BAR.set(bar.clone());
+}
+
+/// Prints a line on standard error.
+pub fn say(line: &str) {
+    // A closed standard error can't be reported anywhere.
+    let write = || _ = writeln!(io::stderr().lock(), "{line}");
+    match BAR.get() {
+        Some(bar) => bar.suspend(write),
+        None => write(),
+    }
+}
+
+/// Whether standard error may have colours.
+fn has_colour() -> bool {
+    let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+    io::stderr().is_terminal() && unset("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The code of an error that has none of its own.
+const FAILED: &str = "failed";
+
+/// Prints an error.
+pub fn error(message: &str) {
+    error_with_code(FAILED, message);
+}
+
+/// Prints an error, for scripts with its code.
+pub fn error_with_code(code: &str, message: &str) {
+    print_message("error", Some(code), |label| label.red().bold().to_string(), message);
+}
+
+/// Prints a warning: something was probably not intended.
+pub fn warning(message: &str) {
+    print_message("warning", None, |label| label.yellow().bold().to_string(), message);
+}
+
+/// Prints a note.
+pub fn note(message: &str) {
+    print_message("note", None, |label| label.cyan().bold().to_string(), message);
+}
+
+fn print_message(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> String, message: &str) {
+    let message = printable(message);
+    if AS_JSON.load(Ordering::Relaxed) {
+        let body = match code {
+            Some(code) => json!({"code": code, "message": message}),
+            None => json!({"message": message}),
+        };
+        return say(&json!({kind: body}).to_string());
+    }
+    let label = format!("{kind}:");
+    say(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
+}
+
+/// Writes all bytes to standard output.
+pub fn print(bytes: &[u8]) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    output.write_all(bytes)?;
+    output.flush()
+}
+
+/// Prints a line on standard output.
+pub fn print_line(line: &str) -> io::Result<()> {
+    print(format!("{line}\n").as_bytes())
+}
+
+/// Prints items on standard output, each escaped to one line.
+pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+    let mut output = BufWriter::new(io::stdout().lock());
+    for line in lines {
+        writeln!(output, "{}", one_line(line.as_ref()))?;
+    }
+    output.flush()
+}
+
+/// Prints JSON on one line of standard output, with control characters escaped: the same value. It is written as a stream,
+/// since it may be large.
+pub fn print_json(json: &impl Serialize) -> io::Result<()> {
+    let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
+    serde_json::to_writer(&mut output, json)?;
+    output.end()
+}
+
+/// Prints it indented, for people.
+pub fn print_json_in_lines(json: &impl Serialize) -> io::Result<()> {
+    let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
+    serde_json::to_writer_pretty(&mut output, json)?;
+    output.end()
+}
+
+/// Writes JSON as [`json_text::printable`] escapes it.
+struct JsonOutput<W>(W);
+
+impl<W: Write> JsonOutput<W> {
+    fn end(mut self) -> io::Result<()> {
+        self.0.write_all(b"\n")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Write for JsonOutput<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        // serde_json writes whole characters.
+        let text = std::str::from_utf8(json).map_err(io::Error::other)?;
+        self.0.write_all(json_text::printable(text).as_bytes())?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Whether results are read by a person.
+pub fn is_for_people() -> bool {
+    io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_json_has_no_control_characters_and_is_the_same_value() {
+        let value = json!({"a\u{9b}": ["\u{202e}\u{7f}é\n\"\\", 1.5, null], "b": {}});
+        let mut output = JsonOutput(Vec::new());
+        serde_json::to_writer(&mut output, &value).unwrap();
+        let text = String::from_utf8(output.0).unwrap();
+        assert_eq!(text, r#"{"a\u009b":["\u202e\u007fé\n\"\\",1.5,null],"b":{}}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+}

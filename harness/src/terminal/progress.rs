@@ -1,0 +1,21 @@
+//! Progress bars.
+
+use std::fmt;
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use super::write_above;
+
+/// How far a command is, on a terminal.
+pub fn progress_bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {rate}/s  {eta} left") {
+        let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            // A bar that can't be drawn is no reason to stop.
+            let _ = write!(out, "{:.0}", state.per_sec());
+        };
+        bar.set_style(style.with_key("rate", rate));
+    }
+    write_above(&bar);
+    bar
+}

@@ -1,0 +1,107 @@
+//! Formats texts, quantities and times for people, without control characters.
+
+use std::time::{Duration, SystemTime};
+
+use keepline::logging::is_printable;
+
+use super::json_text;
+
+/// Escapes control characters and invisible characters as in JSON. Line feeds stay.
+pub fn printable(text: &str) -> String {
+    let is_shown = |c: char| is_printable(c) || c == '\n';
+    if text.chars().all(is_shown) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            c if is_shown(c) => out.push(c),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c => out.push_str(&json_text::escaped(c)),
+        }
+    }
+    out
+}
+
+/// Escapes line feeds, too.
+pub fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
+/// Escapes all that a program at the other end of a pipe could take for the end of a line.
+pub fn without_breaks(text: &str) -> String {
+    let is_break = |c| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            c if is_break(c) => out.push_str(&json_text::escaped(c)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Quotes a plugin's text as one shell argument, to be copied.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", one_line(text).replace('\'', "'\\''"))
+}
+
+/// `1 session`, `2 sessions`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A duration in its largest unit.
+pub fn rough(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// The first `most` characters of a text, with an ellipsis if it is longer.
+pub fn short(mut text: String, most: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// A duration to three digits.
+pub fn short_time(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    match micros {
+        ..99.95 => format!("{micros:.1} µs"),
+        ..999.5 => format!("{micros:.0} µs"),
+        ..99_950.0 => format!("{:.1} ms", micros / 1e3),
+        ..999_500.0 => format!("{:.0} ms", micros / 1e3),
+        _ => format!("{:.1} s", micros / 1e6),
+    }
+}
+
+/// `5 min ago`, by this machine's clock; `milliseconds` since 1970.
+pub fn ago(milliseconds: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    format!("{} ago", rough(now.saturating_sub(Duration::from_millis(milliseconds))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_texts_have_no_control_characters() {
+        assert_eq!(printable("a\x1b[2J\u{9b}b\nc\r\t"), "a\\u001b[2J\\u009bb\nc\\r\\t");
+        assert_eq!(printable("a\u{202e}b\u{2028}é\u{e0001}"), "a\\u202eb\\u2028é\\udb40\\udc01");
+        assert_eq!(one_line("a\nb\rc\x1b"), "a\\nb\\rc\\u001b");
+        assert_eq!(without_breaks("a\nb\rc\u{2028}\t\u{85}é"), "a\\nb\\rc\\u2028\t\\u0085é");
+        assert_eq!(quoted("a'; b\n"), r"'a'\''; b\n'");
+    }
+}
