@@ -3,6 +3,8 @@
 //! The exit codes are those of [`args::EXIT_CODES`]. Results go to standard output and everything else to standard
 //! error.
 
+#![deny(clippy::multiple_inherent_impl, clippy::too_many_lines)]
+
 mod app;
 mod args;
 mod commands;

@@ -32,10 +32,10 @@ use crate::{
 
 const BUNDLED_CHAT: &str = include_str!("../../../examples/support-chat.jsonl");
 const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
-/// Turns shown; the story has to fit a screen.
+/// Turns that are shown; the output has to fit a screen.
 const MAX_ROWS: usize = 10;
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     let (name, chat) = match &arguments.file {
         None => (BUNDLED_NAME.to_owned(), BUNDLED_CHAT.to_owned()),
@@ -52,10 +52,10 @@ pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     let plugin = app::plugin(global, &config)?;
     introduce(plugin_file.as_deref(), &app::sandbox(&config)?, started.elapsed())?;
 
-    // One for the times, one for the crash: the processes must find nothing but what they stored.
+    // One for the times, one for the crash: the processes must find only what they stored.
     let directories = tempfile::tempdir().context("can't create a temporary directory")?;
     let removed = directories.path().to_owned();
-    // It is there, or it need not be removed.
+    // If it is missing, it need not be removed.
     shutdown::stop_servers_at_a_signal(move || _ = fs::remove_dir_all(removed))?;
     let redis = RedisServer::is_installed().then(RedisServer::start).transpose();
     let runtime = runtime::single()?;
@@ -87,14 +87,14 @@ fn close(directories: TempDir) -> Result<()> {
     directories.close().context("can't remove the demo's temporary directory")
 }
 
-/// Where sessions outlive a process.
+/// A store in which sessions outlive a process.
 enum Place<'a> {
     Directory(PathBuf),
     Redis(&'a RedisServer),
 }
 
 impl Place<'_> {
-    /// As a sentence begins.
+    /// At the beginning of a sentence.
     fn name(&self) -> &'static str {
         match self {
             Self::Directory(_) => "In a directory",
@@ -102,7 +102,7 @@ impl Place<'_> {
         }
     }
 
-    /// What chooses it.
+    /// The arguments that choose it.
     fn fields(&self) -> Result<Vec<(String, String)>> {
         let fields = match self {
             Self::Directory(path) => {
@@ -122,7 +122,7 @@ impl Place<'_> {
     }
 }
 
-/// The story is one line after the other, as things happen.
+/// Prints the story as it happens.
 fn say(line: &str) -> Result<()> {
     Ok(terminal::print_line(line)?)
 }
@@ -143,7 +143,7 @@ fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> R
     ))
 }
 
-/// What a question met, and its answers.
+/// A question's memory, and its answers.
 struct Turn {
     session: String,
     question: String,
@@ -162,14 +162,14 @@ struct Played {
 async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<Played> {
     let keepline = Keepline::new(plugin.clone(), store, keepline::Options::default()).await?;
     let mut pipe = keepline.pipe();
-    // The first entry pays for a connection, a script and cold caches; that is no entry's price.
+    // The first entry pays for a connection, a script and cold caches, which no later one does.
     pipe.question("", r#"{"session_id":"warm-up"}"#).await.ok();
     pipe.open();
     let before = keepline.store().round_trips();
     let mut played = Played { turns: Vec::new(), entries: 0, round_trips: 0, failed: 0 };
     for line in lines {
         let Ok(mut entry) = Entry::parse(line.as_bytes().to_vec()) else {
-            // As in a run: it may have been another question.
+            // As in a run, where it may have been a question.
             pipe.end_last();
             continue;
         };
@@ -221,7 +221,7 @@ fn context(metadata: &str) -> Option<Value> {
     metadata.get_mut("memory_context").map(Value::take).filter(|context| !context.is_null())
 }
 
-/// A memory in a few words.
+/// Summarises a memory.
 fn in_short(context: &Value) -> String {
     let text = |name: &str| context.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
     match (text("answer_count"), text("last_answer")) {
@@ -230,7 +230,7 @@ fn in_short(context: &Value) -> String {
     }
 }
 
-/// A row a turn, with its times in each of the stores: memory, a directory, Redis.
+/// Prints a row for each turn, with its times in memory, in a directory and in Redis.
 fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     let cost = |turn: Option<&Turn>| {
         let micros = |time: Duration| time.as_micros().to_string();
@@ -269,7 +269,7 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Exactly that wide, cut if it has to be. Counts characters: wide ones shift a column, no more.
+/// Pads or cuts a text to a width in characters.
 fn fitted(text: &str, width: usize) -> String {
     let text = printable(&text.replace('\n', " "));
     if text.chars().count() <= width {
@@ -279,7 +279,7 @@ fn fitted(text: &str, width: usize) -> String {
     format!("{cut}…")
 }
 
-/// A process is killed in the middle of the conversation; another one goes on.
+/// Kills a process in the middle of the conversation and continues with another.
 fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Result<()> {
     let (first, second) = halves(lines);
     let mut before = Process::start(place, plugin)?;
@@ -309,7 +309,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     }
 }
 
-/// Cut between two turns, as near to the middle as can be.
+/// Splits between two turns, as near to the middle as possible.
 fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
     let begins = |line: &&str| {
         Entry::parse(line.as_bytes().to_vec()).is_ok_and(|entry| matches!(entry.lane, Lane::Questions | Lane::Open))
@@ -319,7 +319,7 @@ fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
     lines.split_at_checked(cut).unwrap_or((lines, &[]))
 }
 
-/// A `keepline run` of its own, used as a coprocess.
+/// A `keepline run` as a coprocess.
 struct Process {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -328,7 +328,7 @@ struct Process {
 impl Process {
     fn start(place: &Place<'_>, plugin: Option<&Path>) -> Result<Self> {
         let mut command = Command::new(program()?);
-        // The user's own configuration must not get in the way.
+        // Without the user's own configuration.
         for (name, _) in env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with(keepline::config::ENVIRONMENT_PREFIX)) {
                 command.env_remove(name);
@@ -347,7 +347,7 @@ impl Process {
         Ok(Self { child, output: BufReader::new(output) })
     }
 
-    /// One line in, one line out.
+    /// Writes one line and reads one.
     fn pass(&mut self, lines: &[&str]) -> Result<Vec<String>> {
         let input = self.child.stdin.as_mut().ok_or_else(|| anyhow!("no input"))?;
         let mut passed = Vec::new();
@@ -361,9 +361,9 @@ impl Process {
         Ok(passed)
     }
 
-    /// As a crash would end it: nothing is flushed, nothing said.
+    /// Kills it, like a crash: nothing is flushed.
     fn kill(&mut self) {
-        // Both fail only when it is gone already.
+        // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -20,7 +20,7 @@ use crate::{
     terminal::{self, short_time},
 };
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let found = check_store(&config)?;

@@ -28,7 +28,7 @@ use crate::{
 /// `keepline remember`.
 pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
     let metadata = metadata(arguments)?;
-    // Before signals are heard: whoever waits for standard input can be ended by one.
+    // Read before signal handlers are installed: a signal ends a process that waits for standard input.
     let messages = messages()?;
     with_keepline(global, Access::Add, async |keepline, config, runtime| {
         let RememberArguments { user, session, id, .. } = arguments;

@@ -59,7 +59,7 @@ impl Totals {
     }
 }
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let (counts, totals) = scan(&keepline).await?;

@@ -29,7 +29,7 @@ use crate::{
 /// How often a spinner moves.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &StoreArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let json = arguments.json;

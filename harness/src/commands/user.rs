@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
     let json = arguments.json;
     let value = match &arguments.command {

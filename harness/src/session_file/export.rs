@@ -43,7 +43,7 @@ const KEPT_CHANGING: &str = "it kept changing while it was being read";
 /// Larger sessions are spooled to a file, bytes.
 const IN_MEMORY: usize = 4 << 20;
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
     if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
         let message = "--format dify writes a file for each node: use --output to name a directory for them";

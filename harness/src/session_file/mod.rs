@@ -6,7 +6,7 @@
 //! | `export`, `writer` | write sessions of a store as lines |
 //! | `archive` | does the same before turns are removed |
 //! | `import` | imports sessions from a file or a Redis |
-//! | `lines`, `import_report` | read its input, report its outcome |
+//! | `lines`, `import_session`, `import_report` | read its input, record and report its outcome |
 //! | `stage_export`, `stage_conversations` | check what comes from an export, or from other programs (`importers`), and stage it |
 //! | `staging`, `private_folder` | keep staged sessions in a temporary store that only the user can read |
 //! | `deliver` | copies staged sessions to the target |
@@ -20,6 +20,7 @@ mod deliver;
 pub mod export;
 pub mod import;
 mod import_report;
+mod import_session;
 pub mod importers;
 mod lines;
 mod private_folder;
@@ -40,7 +41,7 @@ use keepline::{
     store::{DirectoryStore, Failure, TransferStore},
 };
 
-use self::import::sessions_without_deadline;
+use self::import_session::sessions_without_deadline;
 use crate::{
     app::{self, error::Usage},
     deferred::{

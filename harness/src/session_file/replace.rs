@@ -20,7 +20,7 @@ use keepline::{
 use keepline_json::{members, string};
 
 use super::{
-    copies_for_users, deliver::nodes_of, import::sessions_without_deadline, stage_conversations::pieces,
+    copies_for_users, deliver::nodes_of, import_session::sessions_without_deadline, stage_conversations::pieces,
     staging::Staging, store, withdraw_copies,
 };
 use crate::{

@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use super::{
     deliver::{Staged, nodes_of},
-    import::{Import, ImportError, ImportedSession, sessions_without_deadline},
+    import_session::{Import, ImportError, ImportedSession, sessions_without_deadline},
     importers::{
         Conversation, Item, Program, Stored, dify,
         redis_keys::Server,
@@ -43,209 +43,207 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Characters of a title.
 const TITLE_MAX: usize = 200;
 
-impl Import {
-    /// Imports a dump of keys.
-    pub(super) async fn dump(
-        &mut self,
-        mut lines: Lines,
-        program: Program,
-        prefix: &str,
-        plugin: Plugin,
-        config: &Config,
-    ) -> Result<()> {
-        let mut staging = ConversationStager::new(self, plugin, config).await?;
-        let mut documents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        let mut sessions = BTreeMap::new();
-        while let Some(line) = lines.next()? {
-            let item = line.and_then(Item::of);
-            let place = format!("line {}", lines.number);
-            let done = match item {
-                Err(what) => Err(ImportError::Input(what)),
-                Ok(item) if program == Program::RocketRide => {
-                    rocketride::add(&mut sessions, item, prefix).map_err(ImportError::Input)
-                }
-                Ok(Item { key, value: Stored::Documents(one) }) => {
-                    documents.entry(key).or_default().extend(one);
+/// Imports a dump of keys.
+pub async fn dump(
+    import: &mut Import,
+    mut lines: Lines,
+    program: Program,
+    prefix: &str,
+    plugin: Plugin,
+    config: &Config,
+) -> Result<()> {
+    let mut staging = ConversationStager::new(import, plugin, config).await?;
+    let mut documents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut sessions = BTreeMap::new();
+    while let Some(line) = lines.next()? {
+        let item = line.and_then(Item::of);
+        let place = format!("line {}", lines.number);
+        let done = match item {
+            Err(what) => Err(ImportError::Input(what)),
+            Ok(item) if program == Program::RocketRide => {
+                rocketride::add(&mut sessions, item, prefix).map_err(ImportError::Input)
+            }
+            Ok(Item { key, value: Stored::Documents(one) }) => {
+                documents.entry(key).or_default().extend(one);
+                Ok(())
+            }
+            Ok(item) => match program.read(&item, prefix) {
+                Ok(Some(conversation)) => {
+                    let key = Some(&item.key).filter(|key| !key.is_empty());
+                    let source = key.map_or_else(|| place.clone(), |key| format!("{key} ({place})"));
+                    staging.add(import, conversation, source).await?;
                     Ok(())
                 }
-                Ok(item) => match program.read(&item, prefix) {
-                    Ok(Some(conversation)) => {
-                        let key = Some(&item.key).filter(|key| !key.is_empty());
-                        let source = key.map_or_else(|| place.clone(), |key| format!("{key} ({place})"));
-                        staging.add(self, conversation, source).await?;
-                        Ok(())
-                    }
-                    Ok(None) => Ok(()),
-                    Err(what) => Err(ImportError::Input(what)),
-                },
-            };
-            if let Err(wrong) = done {
-                self.leave_out("", &place, wrong)?;
-            }
-        }
-        for (key, documents) in documents {
-            let item = Item { key, value: Stored::Documents(documents) };
-            match program.read(&item, prefix) {
-                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
-                Ok(None) => {}
-                Err(what) => self.leave_out(&item.key, "", ImportError::Left(what))?,
-            }
-        }
-        for (name, session) in sessions {
-            if let Err(wrong) = self.dumped(&name, session).await {
-                self.leave_out(&name, "", wrong)?;
-            }
-        }
-        staging.finish(self).await
-    }
-
-    /// Imports items that were parsed already.
-    pub(super) async fn items(
-        &mut self,
-        items: Vec<Item>,
-        program: Program,
-        plugin: Plugin,
-        config: &Config,
-    ) -> Result<()> {
-        let mut staging = ConversationStager::new(self, plugin, config).await?;
-        for item in items {
-            match program.read(&item, program.prefix()) {
-                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
-                Ok(None) => {}
-                Err(what) => self.leave_out("", &item.key, ImportError::Input(what))?,
-            }
-        }
-        staging.finish(self).await
-    }
-
-    /// Imports Dify documents, one by one.
-    pub(super) async fn documents(&mut self, paths: Vec<PathBuf>, plugin: Plugin, config: &Config) -> Result<()> {
-        let (program, mut staging) = (Program::Dify, ConversationStager::new(self, plugin, config).await?);
-        for path in paths {
-            let item = match dify::document(&path) {
-                Ok(item) => item,
-                Err(error) => {
-                    self.leave_out("", &path.display().to_string(), ImportError::Input(error.to_string()))?;
-                    continue;
-                }
-            };
-            match program.read(&item, program.prefix()) {
-                Ok(Some(conversation)) => staging.add(self, conversation, item.key).await?,
-                Ok(None) => {}
-                Err(what) => self.leave_out("", &item.key, ImportError::Input(what))?,
-            }
-        }
-        staging.finish(self).await
-    }
-
-    /// Imports conversations of a file, each with the place it comes from.
-    pub(super) async fn conversations(
-        &mut self,
-        found: Vec<(String, Result<Vec<Conversation>, String>)>,
-        plugin: Plugin,
-        config: &Config,
-    ) -> Result<()> {
-        let mut staging = ConversationStager::new(self, plugin, config).await?;
-        for (place, conversations) in found {
-            match conversations {
-                Ok(conversations) => {
-                    for conversation in conversations {
-                        staging.add(self, conversation, place.clone()).await?;
-                    }
-                }
-                Err(what) => self.leave_out("", &place, ImportError::Input(what))?,
-            }
-        }
-        staging.finish(self).await
-    }
-
-    /// Imports the keys of a server.
-    pub(super) async fn read_redis(
-        &mut self,
-        url: &str,
-        program: Program,
-        prefix: &str,
-        plugin: Plugin,
-        config: &Config,
-    ) -> Result<()> {
-        if program == Program::RocketRide {
-            return self.read_their_store(url, prefix).await;
-        }
-        let mut staging = ConversationStager::new(self, plugin, config).await?;
-        let mut server = Server::connect(url, prefix).await?;
-        let mut seen = HashSet::new();
-        while let Some(keys) = server.keys().await? {
-            for key in keys {
-                let Ok(key) = String::from_utf8(key) else {
-                    self.leave_out("", "", ImportError::Left("a key is not UTF-8".to_owned()))?;
-                    continue;
-                };
-                if !seen.insert(key.clone()) {
-                    continue;
-                }
-                let read = server.item(key.clone()).await?.and_then(|item| program.read(&item, prefix));
-                match read {
-                    Ok(Some(conversation)) => staging.add(self, conversation, key).await?,
-                    Ok(None) => {}
-                    Err(what) => self.leave_out("", &key, ImportError::Input(what))?,
-                }
-            }
-        }
-        staging.finish(self).await
-    }
-
-    /// RocketRide stores sessions as Keepline does: they are copied.
-    async fn read_their_store(&mut self, url: &str, prefix: &str) -> Result<()> {
-        let options =
-            RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
-        let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
-        let found = listed(&*from).await.map_err(|failure| store_error(&failure))?;
-        for session in found.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
-            let name = session.name.clone();
-            let staged = Staged { session, nodes: Vec::new(), is_shell: false };
-            if let Err(wrong) = self.carry_over(&from, &staged).await {
-                self.leave_out(&name, "", wrong)?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn carry_over(&mut self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), ImportError> {
-        self.withdraw(from, staged).await?;
-        let delivered = self.delivery.deliver_from(from, staged).await?;
-        self.delivered(staged, &ImportedSession::default(), delivered).await
-    }
-
-    /// Imports a session of RocketRide from all of its keys.
-    async fn dumped(&mut self, name: &str, session: Session) -> Result<(), ImportError> {
-        if !is_bucket(name) {
-            return Err(ImportError::Left(no_name(name)));
-        }
-        let expires_at = session.expires_at();
-        let Some(fields) = session.metadata else {
-            return Err(ImportError::Left("its key __meta__ is missing, so it has expired".to_owned()));
+                Ok(None) => Ok(()),
+                Err(what) => Err(ImportError::Input(what)),
+            },
         };
-        let head = Head {
-            expires_at,
-            fields: fields.into_iter().map(|(name, text)| (name.into_bytes(), text.into_bytes())).collect(),
-            maps: Vec::new(),
-            indexes: Vec::new(),
-            logs: vec![(b"history".to_vec(), 0)],
-        };
-        let mut arriving = StagedBucket::begin(&self.delivery.staging, BucketKind::Session, name, head).await?;
-        for (key, text) in &session.values {
-            if !is_key(key) {
-                return Err(ImportError::Left(format!("{key:?} can't be a key")));
-            }
-            arriving.entry(VALUES, key, text).await?;
+        if let Err(wrong) = done {
+            import.leave_out("", &place, wrong)?;
         }
-        for record in &session.history {
-            arriving.record("history", record).await?;
-        }
-        let staged = Staged { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
-        arriving.end().await?;
-        self.deliver(&staged, &ImportedSession::default()).await
     }
+    for (key, documents) in documents {
+        let item = Item { key, value: Stored::Documents(documents) };
+        match program.read(&item, prefix) {
+            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
+            Ok(None) => {}
+            Err(what) => import.leave_out(&item.key, "", ImportError::Left(what))?,
+        }
+    }
+    for (name, session) in sessions {
+        if let Err(wrong) = dumped(import, &name, session).await {
+            import.leave_out(&name, "", wrong)?;
+        }
+    }
+    staging.finish(import).await
+}
+
+/// Imports items that were parsed already.
+pub async fn items(
+    import: &mut Import,
+    items: Vec<Item>,
+    program: Program,
+    plugin: Plugin,
+    config: &Config,
+) -> Result<()> {
+    let mut staging = ConversationStager::new(import, plugin, config).await?;
+    for item in items {
+        match program.read(&item, program.prefix()) {
+            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
+            Ok(None) => {}
+            Err(what) => import.leave_out("", &item.key, ImportError::Input(what))?,
+        }
+    }
+    staging.finish(import).await
+}
+
+/// Imports Dify documents, one by one.
+pub async fn documents(import: &mut Import, paths: Vec<PathBuf>, plugin: Plugin, config: &Config) -> Result<()> {
+    let (program, mut staging) = (Program::Dify, ConversationStager::new(import, plugin, config).await?);
+    for path in paths {
+        let item = match dify::document(&path) {
+            Ok(item) => item,
+            Err(error) => {
+                import.leave_out("", &path.display().to_string(), ImportError::Input(error.to_string()))?;
+                continue;
+            }
+        };
+        match program.read(&item, program.prefix()) {
+            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
+            Ok(None) => {}
+            Err(what) => import.leave_out("", &item.key, ImportError::Input(what))?,
+        }
+    }
+    staging.finish(import).await
+}
+
+/// Imports conversations of a file, each with the place it comes from.
+pub async fn conversations(
+    import: &mut Import,
+    found: Vec<(String, Result<Vec<Conversation>, String>)>,
+    plugin: Plugin,
+    config: &Config,
+) -> Result<()> {
+    let mut staging = ConversationStager::new(import, plugin, config).await?;
+    for (place, conversations) in found {
+        match conversations {
+            Ok(conversations) => {
+                for conversation in conversations {
+                    staging.add(import, conversation, place.clone()).await?;
+                }
+            }
+            Err(what) => import.leave_out("", &place, ImportError::Input(what))?,
+        }
+    }
+    staging.finish(import).await
+}
+
+/// Imports the keys of a server.
+pub async fn read_redis(
+    import: &mut Import,
+    url: &str,
+    program: Program,
+    prefix: &str,
+    plugin: Plugin,
+    config: &Config,
+) -> Result<()> {
+    if program == Program::RocketRide {
+        return read_their_store(import, url, prefix).await;
+    }
+    let mut staging = ConversationStager::new(import, plugin, config).await?;
+    let mut server = Server::connect(url, prefix).await?;
+    let mut seen = HashSet::new();
+    while let Some(keys) = server.keys().await? {
+        for key in keys {
+            let Ok(key) = String::from_utf8(key) else {
+                import.leave_out("", "", ImportError::Left("a key is not UTF-8".to_owned()))?;
+                continue;
+            };
+            if !seen.insert(key.clone()) {
+                continue;
+            }
+            let read = server.item(key.clone()).await?.and_then(|item| program.read(&item, prefix));
+            match read {
+                Ok(Some(conversation)) => staging.add(import, conversation, key).await?,
+                Ok(None) => {}
+                Err(what) => import.leave_out("", &key, ImportError::Input(what))?,
+            }
+        }
+    }
+    staging.finish(import).await
+}
+
+/// RocketRide stores sessions as Keepline does: they are copied.
+async fn read_their_store(import: &mut Import, url: &str, prefix: &str) -> Result<()> {
+    let options =
+        RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
+    let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
+    let found = listed(&*from).await.map_err(|failure| store_error(&failure))?;
+    for session in found.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
+        let name = session.name.clone();
+        let staged = Staged { session, nodes: Vec::new(), is_shell: false };
+        if let Err(wrong) = carry_over(import, &from, &staged).await {
+            import.leave_out(&name, "", wrong)?;
+        }
+    }
+    Ok(())
+}
+
+async fn carry_over(import: &mut Import, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), ImportError> {
+    import.withdraw(from, staged).await?;
+    let delivered = import.delivery.deliver_from(from, staged).await?;
+    import.delivered(staged, &ImportedSession::default(), delivered).await
+}
+
+/// Imports a session of RocketRide from all of its keys.
+async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(), ImportError> {
+    if !is_bucket(name) {
+        return Err(ImportError::Left(no_name(name)));
+    }
+    let expires_at = session.expires_at();
+    let Some(fields) = session.metadata else {
+        return Err(ImportError::Left("its key __meta__ is missing, so it has expired".to_owned()));
+    };
+    let head = Head {
+        expires_at,
+        fields: fields.into_iter().map(|(name, text)| (name.into_bytes(), text.into_bytes())).collect(),
+        maps: Vec::new(),
+        indexes: Vec::new(),
+        logs: vec![(b"history".to_vec(), 0)],
+    };
+    let mut arriving = StagedBucket::begin(&import.delivery.staging, BucketKind::Session, name, head).await?;
+    for (key, text) in &session.values {
+        if !is_key(key) {
+            return Err(ImportError::Left(format!("{key:?} can't be a key")));
+        }
+        arriving.entry(VALUES, key, text).await?;
+    }
+    for record in &session.history {
+        arriving.record("history", record).await?;
+    }
+    let staged = Staged { session: arriving.bucket.clone(), nodes: Vec::new(), is_shell: false };
+    arriving.end().await?;
+    import.deliver(&staged, &ImportedSession::default()).await
 }
 
 fn no_name(name: &str) -> String {

@@ -13,7 +13,7 @@ use keepline::store::{
 use super::{
     TRANSCRIPT,
     deliver::{Delivered, Staged},
-    import::{Import, ImportError, ImportedSession},
+    import_session::{Import, ImportError, ImportedSession},
     lines::Lines,
     schema::{Counts, ExportLine, Header, NODES, ONCE, OWNER},
     staging::StagedBucket,
@@ -32,122 +32,118 @@ struct Coming {
     about: ImportedSession,
 }
 
-impl Import {
-    /// Sessions of an export.
-    pub(super) async fn lines(&mut self, mut lines: Lines) -> Result<()> {
-        let mut coming: Option<Coming> = None;
-        // Until the next session: what belongs to one that was left out.
-        let mut is_skipping = false;
-        while let Some(line) = lines.next()? {
-            let read = line.and_then(ExportLine::of);
-            let begins = matches!(&read, Ok(ExportLine::Header(header)) if header.node.is_none());
-            if is_skipping && !begins {
-                continue;
-            }
-            is_skipping = false;
-            let name = coming.as_ref().map(|coming| coming.session.bucket.name.clone()).unwrap_or_default();
-            let done = match read {
-                Ok(read) => self.line(&mut coming, read).await,
-                Err(what) => Err(what.into()),
-            };
-            match (done, &mut coming) {
-                (Err(wrong), _) => {
-                    self.leave_out(&name, &format!("line {}", lines.number), wrong)?;
-                    coming = None;
-                    is_skipping = !begins;
-                }
-                (Ok(()), Some(coming)) if begins => coming.line = lines.number,
-                _ => {}
-            }
+/// Sessions of an export.
+pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
+    let mut coming: Option<Coming> = None;
+    // Until the next session: what belongs to one that was left out.
+    let mut is_skipping = false;
+    while let Some(line) = lines.next()? {
+        let read = line.and_then(ExportLine::of);
+        let begins = matches!(&read, Ok(ExportLine::Header(header)) if header.node.is_none());
+        if is_skipping && !begins {
+            continue;
         }
-        if let Some(coming) = coming {
-            let why =
-                format!("the file ends after line {}, before the end of the session: it is incomplete", lines.number);
-            self.tally.left.push((coming.session.bucket.name, why));
-        }
-        Ok(())
-    }
-
-    async fn line(&mut self, coming: &mut Option<Coming>, read: ExportLine<'_>) -> Result<(), ImportError> {
-        let Some(current) = coming else {
-            let ExportLine::Header(header) = read else {
-                return Err("it belongs to no session: a header comes first".to_owned().into());
-            };
-            *coming = Some(self.begin(header).await?);
-            return Ok(());
+        is_skipping = false;
+        let name = coming.as_ref().map(|coming| coming.session.bucket.name.clone()).unwrap_or_default();
+        let done = match read {
+            Ok(read) => read_line(import, &mut coming, read).await,
+            Err(what) => Err(what.into()),
         };
-        match read {
-            ExportLine::Header(header) => match &header.node {
-                None => {
-                    let unfinished = current.session.bucket.name.clone();
-                    // It is told of the one that has no end, and the new one goes on.
-                    *coming = None;
-                    let begun = self.begin(header).await?;
-                    *coming = Some(begun);
-                    self.tally
-                        .left
-                        .push((unfinished, "the next session begins before its end: it is incomplete".to_owned()));
-                    Ok(())
-                }
-                Some(_) => self.begin_node(current, header).await,
-            },
-            ExportLine::End { name, counts } => {
-                if let Some(node) = current.node.take() {
-                    current.nodes.push(node.bucket.clone());
-                    return end(node, &name, counts).await;
-                }
-                let Some(Coming { session, line, nodes, about, .. }) = coming.take() else { return Ok(()) };
-                let staged = Staged { session: session.bucket.clone(), nodes, is_shell: false };
-                end(session, &name, counts).await?;
-                let contents = self.delivery.contents(&staged).await?;
-                match self.comes_again(name.into_owned(), format!("line {line}"), Some(contents)) {
-                    Ok(false) => self.deliver(&staged, &about).await,
-                    again => {
-                        self.delivery.discard(&staged).await?;
-                        again?;
-                        self.delivered(&staged, &about, Delivered::AlreadyThere).await
-                    }
+        match (done, &mut coming) {
+            (Err(wrong), _) => {
+                import.leave_out(&name, &format!("line {}", lines.number), wrong)?;
+                coming = None;
+                is_skipping = !begins;
+            }
+            (Ok(()), Some(coming)) if begins => coming.line = lines.number,
+            _ => {}
+        }
+    }
+    if let Some(coming) = coming {
+        let why = format!("the file ends after line {}, before the end of the session: it is incomplete", lines.number);
+        import.tally.left.push((coming.session.bucket.name, why));
+    }
+    Ok(())
+}
+
+async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: ExportLine<'_>) -> Result<(), ImportError> {
+    let Some(current) = coming else {
+        let ExportLine::Header(header) = read else {
+            return Err("it belongs to no session: a header comes first".to_owned().into());
+        };
+        *coming = Some(begin(import, header).await?);
+        return Ok(());
+    };
+    match read {
+        ExportLine::Header(header) => match &header.node {
+            None => {
+                let unfinished = current.session.bucket.name.clone();
+                // It is told of the one that has no end, and the new one goes on.
+                *coming = None;
+                let begun = begin(import, header).await?;
+                *coming = Some(begun);
+                import
+                    .tally
+                    .left
+                    .push((unfinished, "the next session begins before its end: it is incomplete".to_owned()));
+                Ok(())
+            }
+            Some(_) => begin_node(import, current, header).await,
+        },
+        ExportLine::End { name, counts } => {
+            if let Some(node) = current.node.take() {
+                current.nodes.push(node.bucket.clone());
+                return end(node, &name, counts).await;
+            }
+            let Some(Coming { session, line, nodes, about, .. }) = coming.take() else { return Ok(()) };
+            let staged = Staged { session: session.bucket.clone(), nodes, is_shell: false };
+            end(session, &name, counts).await?;
+            let contents = import.delivery.contents(&staged).await?;
+            match import.comes_again(name.into_owned(), format!("line {line}"), Some(contents)) {
+                Ok(false) => import.deliver(&staged, &about).await,
+                again => {
+                    import.delivery.discard(&staged).await?;
+                    again?;
+                    import.delivered(&staged, &about, Delivered::AlreadyThere).await
                 }
             }
-            other => current.add(other).await,
         }
+        other => current.add(other).await,
     }
+}
 
-    async fn begin(&mut self, header: Header<'_>) -> Result<Coming, ImportError> {
-        if header.node.is_some() {
-            return Err("it is the header of a node, which belongs between its session's header and end"
-                .to_owned()
-                .into());
-        }
-        let session = self.arriving(BucketKind::Session, &header.session, &header).await?;
-        let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER);
-        let about = ImportedSession { has_owner, ..ImportedSession::default() };
-        Ok(Coming { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
+async fn begin(import: &mut Import, header: Header<'_>) -> Result<Coming, ImportError> {
+    if header.node.is_some() {
+        return Err("it is the header of a node, which belongs between its session's header and end".to_owned().into());
     }
+    let session = arriving(import, BucketKind::Session, &header.session, &header).await?;
+    let has_owner = header.conversation.iter().any(|(key, _)| key == OWNER);
+    let about = ImportedSession { has_owner, ..ImportedSession::default() };
+    Ok(Coming { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
+}
 
-    async fn begin_node(&mut self, current: &mut Coming, header: Header<'_>) -> Result<(), ImportError> {
-        let Some(node) = &header.node else { return Ok(()) };
-        if header.session != current.session.bucket.name || !current.named.contains(&*node.bucket) {
-            let session = &current.session.bucket.name;
-            return Err(format!("the map {NODES} of session {session} does not name the node {}", node.bucket).into());
-        }
-        if let Some(unfinished) = &current.node {
-            return Err(format!("the node {} has no end", unfinished.bucket.name).into());
-        }
-        if let Some(id) = &node.node_id {
-            current.about.nodes.push((node.app_id.clone(), id.clone()));
-        }
-        current.node = Some(self.arriving(BucketKind::Node, &node.bucket, &header).await?);
-        Ok(())
+async fn begin_node(import: &mut Import, current: &mut Coming, header: Header<'_>) -> Result<(), ImportError> {
+    let Some(node) = &header.node else { return Ok(()) };
+    if header.session != current.session.bucket.name || !current.named.contains(&*node.bucket) {
+        let session = &current.session.bucket.name;
+        return Err(format!("the map {NODES} of session {session} does not name the node {}", node.bucket).into());
     }
+    if let Some(unfinished) = &current.node {
+        return Err(format!("the node {} has no end", unfinished.bucket.name).into());
+    }
+    if let Some(id) = &node.node_id {
+        current.about.nodes.push((node.app_id.clone(), id.clone()));
+    }
+    current.node = Some(arriving(import, BucketKind::Node, &node.bucket, &header).await?);
+    Ok(())
+}
 
-    async fn arriving(&self, kind: BucketKind, name: &str, header: &Header<'_>) -> Result<StagedBucket, Failure> {
-        let mut arriving = StagedBucket::begin(&self.delivery.staging, kind, name, header.head.clone()).await?;
-        for (key, text) in &header.conversation {
-            arriving.entry(ONCE, key, text).await?;
-        }
-        Ok(arriving)
+async fn arriving(import: &Import, kind: BucketKind, name: &str, header: &Header<'_>) -> Result<StagedBucket, Failure> {
+    let mut arriving = StagedBucket::begin(&import.delivery.staging, kind, name, header.head.clone()).await?;
+    for (key, text) in &header.conversation {
+        arriving.entry(ONCE, key, text).await?;
     }
+    Ok(arriving)
 }
 
 impl Coming {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::json;
 
-/// A conversation, as the file has it. What else stands there is passed over.
+/// A conversation in the file. Other members are ignored.
 #[derive(Deserialize)]
 struct Conversation {
     #[serde(default)]
@@ -35,7 +35,7 @@ struct Turn {
     id: String,
     speaker: String,
     text: String,
-    /// Of an image.
+    /// Caption of an image.
     #[serde(default)]
     caption: Option<String>,
 }
@@ -47,17 +47,17 @@ struct Question {
     evidence: Vec<String>,
 }
 
-/// What becomes one session of the store, or those of a user.
+/// A conversation, for one session or the sessions of a user.
 #[derive(Default)]
 pub struct Sample {
-    /// Where its sessions begin, ascending.
+    /// First messages of its sessions, ascending.
     pub sessions: Vec<usize>,
-    /// As `set_messages` takes them.
+    /// Messages in the form of `set_messages`.
     pub messages: Vec<String>,
-    /// Of each, how much there is of it: characters that are not white space.
+    /// Size of each: characters that are not white space.
     pub sizes: Vec<usize>,
     pub asked: Vec<Asked>,
-    /// Evidence that no turn of its conversation is, and ids that several turns of one have: each with its line.
+    /// Evidence that no turn has, and ids that several turns share: each with its line.
     pub unknown: Vec<String>,
     pub repeated: Vec<String>,
 }
@@ -65,13 +65,13 @@ pub struct Sample {
 /// A question, and the messages that hold the evidence for it.
 pub struct Asked {
     pub question: String,
-    /// Places in [`Sample::messages`], ascending.
+    /// Indexes into [`Sample::messages`], ascending.
     pub evidence: Vec<usize>,
-    /// Evidence that is no turn of the conversation: never recalled.
+    /// Evidence without a turn, which is never recalled.
     pub missing: usize,
 }
 
-/// One for each conversation of a file, or one of all.
+/// Reads a sample for each conversation of a file, or one of all.
 pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
     let told = || format!("can't read {}", path.display());
     let text = std::fs::read_to_string(path).with_context(told)?;
@@ -95,7 +95,7 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
 }
 
 impl Sample {
-    /// How many sessions of the store it becomes.
+    /// The number of its sessions.
     pub fn session_count(&self, is_user: bool) -> usize {
         if is_user { self.sessions.len() } else { 1 }
     }
@@ -106,10 +106,10 @@ impl Sample {
         self.sessions.iter().zip(ends).filter_map(|(begin, end)| self.messages.get(*begin..end))
     }
 
-    /// The conversation of that line.
+    /// Adds the conversation of a line.
     fn add(&mut self, conversation: Conversation, number: usize) -> Result<()> {
         let mut places: HashMap<String, usize> = HashMap::new();
-        // Who speaks first is the user.
+        // The first speaker is the user.
         let mut first: Option<String> = None;
         for session in conversation.sessions {
             let begun = session.date.as_deref().map(seconds).transpose()?;
@@ -150,12 +150,12 @@ pub fn size(text: &str) -> usize {
     text.chars().filter(|c| !c.is_whitespace()).count()
 }
 
-/// Seconds since 1970 of a date such as `1:56 pm on 8 May, 2023`, or of one in RFC 3339.
+/// Seconds since 1970 of a date: `1:56 pm on 8 May, 2023`, or RFC 3339.
 fn seconds(date: &str) -> Result<i64> {
     if let Ok(time) = date.parse::<jiff::Timestamp>() {
         return Ok(time.as_second());
     }
-    // What it says of the format is no help to whoever writes dates.
+    // The parser's own error does not help to write a date.
     let Ok(time) = jiff::civil::DateTime::strptime("%I:%M %p on %d %B, %Y", date) else {
         bail!("the date {date:?} must be like \"1:56 pm on 8 May, 2023\" or \"2023-05-08T13:56:00Z\"");
     };

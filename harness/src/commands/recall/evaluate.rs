@@ -37,18 +37,18 @@ use crate::{
     terminal::{self, counted, print_result, progress_bar},
 };
 
-/// Messages of a call.
+/// Messages per call.
 const PIECE: usize = 500;
-/// What a call may take: it is measured, not limited.
+/// Time limit of a call, generous because it is measured.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The smallest window: nearly nothing is in it, so that nearly everything has to be recalled.
+/// The smallest window, so that nearly everything has to be recalled.
 const WINDOW: u64 = 64;
-/// Of a token, about.
+/// Approximate bytes of a token.
 const TOKEN_BYTES: usize = 4;
-/// Of what is recalled, for R@10.
+/// Messages that count for R@10.
 const FIRST: usize = 10;
 
-/// What was found within a budget. Shares are sums over the questions.
+/// Results for one budget. Shares are sums over the questions.
 #[derive(Default)]
 struct Sums {
     tokens: u64,
@@ -56,13 +56,13 @@ struct Sums {
     in_part: f64,
     at_ten: f64,
     passages: usize,
-    /// Tokens of what a question got as a text, estimated: of all questions, and the most.
+    /// Estimated tokens of the recalled texts: of all questions, and the most.
     used: usize,
     most_used: usize,
     times: Vec<Duration>,
 }
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
     let samples = read(&arguments.file, arguments.merge)?;
     doubt(&samples);
@@ -86,13 +86,13 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
         let bar = progress_bar((asked * all.len()) as u64);
         let name = format!("recall-evaluation-{:08x}", fastrand::u32(..));
         let (shutdown, is_told) = (Shutdown::listen(GRACE)?, Notify::new());
-        // Any of them fills and deletes.
+        // Any of them can fill and delete.
         let first = all.first().map(|(keepline, _)| keepline.clone());
         let measured = async {
             let Some(keepline) = first else { return Ok(()) };
             for (number, sample) in samples.iter().enumerate() {
                 let place = Place { name: format!("{name}-{number}"), is_user: arguments.user };
-                // To its end, also after a signal: what is still being created is not found to be deleted.
+                // Not interrupted by a signal: sessions that are being created could not be deleted.
                 let measured = match place.create(&keepline, sample).await {
                     Ok(()) => tokio::select! {
                         measured = measure(&place, sample, &mut all, || bar.inc(1)) => Some(measured),
@@ -105,7 +105,7 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
                 match measured {
                     Some(Ok(())) => deleted?,
                     Some(Err(first)) => {
-                        // It says why; the other may be no more than what follows.
+                        // The first error is the cause; the other may be a consequence.
                         if let Err(left) = deleted {
                             terminal::warning(&error::with_causes(&left));
                         }
@@ -132,7 +132,7 @@ pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Resul
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// What the file says that is hardly meant.
+/// Notes probable mistakes in the file.
 fn doubt(samples: &[Sample]) {
     let unknown: Vec<&String> = samples.iter().flat_map(|sample| &sample.unknown).collect();
     if let Some(first) = unknown.first() {
@@ -154,7 +154,7 @@ fn interrupted(what: String) -> anyhow::Error {
     Coded { code: "interrupted", message: format!("interrupted: {what}") }.into()
 }
 
-/// Those that are configured, but for what is measured.
+/// The configured options, except for those that are measured.
 fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, has_vectors: bool) -> Result<String> {
     let recall = if arguments.user { "user" } else { "session" };
     let mut options: Map<String, Value> = serde_json::from_str(configured)?;
@@ -169,7 +169,7 @@ fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, 
     Ok(Value::from(options).to_string())
 }
 
-/// Where a sample is put: into a session, or into those of a user.
+/// The test sessions of a sample: one, or several of a user.
 struct Place {
     name: String,
     is_user: bool,
@@ -181,8 +181,8 @@ impl Place {
         if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
     }
 
-    /// All of its sessions, before there is anything in them: the user's are known to be the user's, so that they are
-    /// deleted with the rest, whatever ends the filling.
+    /// Creates all of its sessions, empty. Those of a user are registered with the user, so that they are deleted with the
+    /// rest, whatever ends the filling.
     async fn create(&self, keepline: &Keepline, sample: &Sample) -> Result<()> {
         let mut sessions = keepline.sessions().by(Deadline::NEVER);
         for number in 0..sample.session_count(self.is_user) {
@@ -211,7 +211,7 @@ impl Place {
         Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
     }
 
-    /// What a question says of itself: of a user, a session asks that is still to come.
+    /// Metadata of a question; for a user, it is asked in a new session.
     fn metadata(&self) -> String {
         let switches = json!({"look": true});
         match self.is_user {
@@ -221,7 +221,7 @@ impl Place {
         .to_string()
     }
 
-    /// The message that a passage is from.
+    /// The message of a passage.
     fn place(&self, sample: &Sample, passage: &Value) -> Option<usize> {
         let position = usize::try_from(passage.get("position")?.as_u64()?).ok()?;
         if !self.is_user {
@@ -238,14 +238,14 @@ impl Place {
             return Ok(());
         }
         forget_all(&mut sessions, &self.name).await?;
-        // The tombstone, too: nobody writes for this user any more.
+        // The tombstone, too: this user stores nothing any more.
         let bucket = self.owner(&mut sessions).await?;
         buckets::delete(keepline.store(), BucketKind::User, &bucket).await?;
         Ok(())
     }
 }
 
-/// Fill a session, of this owner if there is one, and have it indexed.
+/// Fills a session, of this owner if any, and indexes it.
 async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages: &[String]) -> Result<()> {
     let mut sessions = keepline.sessions().by(Deadline::NEVER);
     let mut next = 0;
@@ -253,7 +253,7 @@ async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages:
         let after = Some(next).filter(|next| *next > 0);
         next += sessions.set_messages(session.into(), piece, after).await?.count;
     }
-    // Of nobody's session, the session alone.
+    // Without an owner, the subject is the session alone.
     let subject = Scope::User.subject(session, owner)?;
     if !run_task(keepline, &subject, INDEX_TASK, || ()).await? {
         bail!("the session was deleted by somebody else");
@@ -264,7 +264,7 @@ async fn fill(keepline: &Keepline, session: &str, owner: Option<&str>, messages:
     Ok(())
 }
 
-/// Fill it, and ask.
+/// Fills the test sessions, and asks all questions.
 async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut told: impl FnMut()) -> Result<()> {
     let Some((keepline, _)) = all.first() else { return Ok(()) };
     at.fill(keepline, sample).await?;
@@ -296,7 +296,7 @@ async fn measure(at: &Place, sample: &Sample, all: &mut [(Keepline, Sums)], mut 
     Ok(())
 }
 
-/// Of a question, if there are vectors. It is there before the time is taken.
+/// The embedding of a question, computed before its time is measured.
 async fn vector_of(keepline: Option<&Keepline>, question: &str) -> Result<Option<Vector>> {
     match keepline.filter(|keepline| keepline.wants_vectors()) {
         Some(keepline) => Ok(keepline.embed(&[question.to_owned()]).await?.and_then(|mut made| made.pop())),
@@ -311,7 +311,7 @@ impl Sums {
         let used = recalled.get("text").and_then(Value::as_str).map_or(0, str::len).div_ceil(TOKEN_BYTES);
         self.used += used;
         self.most_used = self.most_used.max(used);
-        // Of each message, how much is there.
+        // Characters that were recalled of each message.
         let mut found: HashMap<usize, usize> = HashMap::new();
         let mut ranked: Vec<(f64, usize)> = Vec::with_capacity(passages.len());
         for passage in passages {
@@ -333,7 +333,7 @@ impl Sums {
         self.at_ten += asked.share(|place| first.contains(place));
     }
 
-    /// The time that so many of a hundred questions took at most.
+    /// A percentile of the times, ms.
     fn time(&self, percent: usize) -> f64 {
         let at = (self.times.len() * percent / 100).min(self.times.len().saturating_sub(1));
         milliseconds(self.times.get(at).copied().unwrap_or_default())
@@ -341,7 +341,7 @@ impl Sums {
 }
 
 impl Asked {
-    /// Of the evidence.
+    /// The share of the evidence.
     fn share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
         let count = self.evidence.iter().filter(|place| is_there(place)).count();
         ratio(count, self.evidence.len() + self.missing)

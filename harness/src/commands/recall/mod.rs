@@ -22,7 +22,7 @@ use crate::{
     terminal::{self, print_result},
 };
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: RecallArguments) -> Result<ExitCode> {
     let json = arguments.json;
     match (arguments.command, arguments.look) {
@@ -48,7 +48,7 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         let usage = "--parent and --node name something of a session: keepline recall SESSION QUERY";
         return Err(Usage(usage.into()).into());
     }
-    // Nobody has that one.
+    // A name that no session has.
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
     let transcript = TranscriptArguments { session, node, app };
     let asked = WindowArguments { transcript, query, budget, parent, user };

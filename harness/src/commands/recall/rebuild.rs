@@ -32,9 +32,9 @@ use crate::{
 /// The map of a session's nodes.
 const NODES: &str = "nodes";
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
-    // It hears signals itself: what it keeps from others is given back.
+    // It handles signals itself, to give back its lease.
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let (shutdown, (stop, stopped)) = (Shutdown::listen(GRACE)?, watch::channel(false));
         tokio::select! {
@@ -63,7 +63,7 @@ async fn rebuild(
     let bar = progress_bar(found.len() as u64);
     let (mut sessions, mut nodes, mut busy) = (0_u64, 0_u64, Vec::new());
     for bucket in &found {
-        match make_anew(keepline, scope, bucket, stop, || bar.tick()).await? {
+        match rebuild_transcript(keepline, scope, bucket, stop, || bar.tick()).await? {
             TaskEnd::Done if bucket.kind == BucketKind::Session => sessions += 1,
             TaskEnd::Done => nodes += 1,
             TaskEnd::Gone => {}
@@ -81,8 +81,8 @@ async fn rebuild(
     bail!("another process is working on {}: run the same command again", busy.join(", "))
 }
 
-/// One transcript, task after task.
-async fn make_anew(
+/// Rebuilds one transcript, task by task.
+async fn rebuild_transcript(
     keepline: &Keepline,
     scope: Scope,
     bucket: &BucketId,
@@ -112,7 +112,7 @@ async fn make_anew(
     Ok(TaskEnd::Done)
 }
 
-/// The owner of a session, if it is there and has one.
+/// The owner of a session, if it exists and has one.
 async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
     let mut sessions = keepline.sessions();
     let id = sessions.id_of(session).await?;
@@ -123,7 +123,7 @@ async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
     }
 }
 
-/// All transcripts that there may be.
+/// All sessions and nodes.
 async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
     for kind in [BucketKind::Session, BucketKind::Node] {
@@ -142,11 +142,11 @@ async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
     Ok(found)
 }
 
-/// Sessions that have to be there, and their nodes.
+/// Sessions, which must exist, and their nodes.
 async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
     for id in sessions {
-        // It tells best what is wrong with an id.
+        // The component reports best what is wrong with an id.
         keepline.sessions().describe((&**id).into()).await?;
         let name = keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
         let session = BucketId { kind: BucketKind::Session, name };

@@ -18,30 +18,30 @@ pub struct Budget {
     first: Arc<First>,
 }
 
-/// The line that comes out next.
+/// The line that is written next.
 #[derive(Default)]
 struct First {
     number: AtomicU64,
     changed: Notify,
 }
 
-/// A part of the budget, given back when it is dropped. None of it: for what goes without.
+/// A part of the budget, returned when it is dropped. The default is none of it.
 #[derive(Default)]
 pub struct Share(Option<OwnedSemaphorePermit>);
 
 impl Budget {
-    /// So many bytes.
+    /// A budget of so many bytes.
     pub fn new(most: usize) -> Self {
         Self { bytes: Arc::new(Semaphore::new(most)), most, first: Arc::default() }
     }
 
-    /// For what was read; waits until there is so much.
+    /// Takes a share for what was read; waits until it is available.
     pub async fn take(&self, bytes: usize) -> Share {
         Share(self.bytes.clone().acquire_many_owned(self.permits(bytes)).await.ok())
     }
 
-    /// For what a line has grown by; waits until there is so much, or until all others wait for this line: they could
-    /// not be written before it.
+    /// Takes a share for the growth of a line; waits until it is available, or until all others wait for this line, which
+    /// must be written before them.
     pub async fn grow(&self, number: u64, bytes: usize) -> Share {
         if bytes == 0 {
             return Share::default();
@@ -53,7 +53,7 @@ impl Budget {
         let mut enough = std::pin::pin!(self.bytes.clone().acquire_many_owned(permits));
         loop {
             let changed = self.first.changed.notified();
-            // From here on no change is missed.
+            // No change is missed from here on.
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
             if self.first.number.load(Ordering::SeqCst) == number {
@@ -66,7 +66,7 @@ impl Budget {
         }
     }
 
-    /// All that is done waits for this line.
+    /// Declares that all finished lines wait for this one.
     pub fn wait_for(&self, number: u64) {
         self.first.number.store(number, Ordering::SeqCst);
         self.first.changed.notify_waiters();
@@ -78,14 +78,14 @@ impl Budget {
 }
 
 impl Share {
-    /// So many bytes of it, or as many as there are.
+    /// Splits off so many bytes, or as many as there are.
     pub fn split(&mut self, bytes: usize) -> Self {
         let Some(permit) = &mut self.0 else { return Self::default() };
         let bytes = bytes.min(permit.num_permits());
         Self(permit.split(bytes))
     }
 
-    /// Together with another.
+    /// Adds another share.
     pub fn merge(&mut self, other: Self) {
         match (&mut self.0, other.0) {
             (Some(permit), Some(other)) => permit.merge(other),
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_is_under_way_than_the_budget_has() {
+    async fn shares_never_exceed_the_budget() {
         let budget = Budget::new(100);
         let mut whole = budget.take(60).await;
         let part = whole.split(40);
@@ -112,7 +112,7 @@ mod tests {
         other.merge(part);
         assert!(budget.take(1).now_or_never().is_none());
         drop(other);
-        // What is larger than all of it goes alone.
+        // A share larger than the budget goes alone.
         let all = budget.take(1000).now_or_never().unwrap();
         assert!(budget.take(1).now_or_never().is_none());
         drop(all);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_grown_waits_for_room_or_for_its_turn() {
+    async fn growth_waits_for_room_or_for_its_turn() {
         let budget = Budget::new(100);
         let read = budget.take(90).await;
         let small = budget.grow(1, 10).now_or_never().unwrap();
@@ -136,7 +136,7 @@ mod tests {
         assert!(third.as_mut().now_or_never().is_none());
         drop((read, small, first));
         assert!(third.as_mut().now_or_never().is_some());
-        // Its turn may have come before it asks.
+        // Its turn may come before it asks.
         let _all = budget.take(100).await;
         budget.wait_for(4);
         assert!(budget.grow(4, 7).now_or_never().is_some());

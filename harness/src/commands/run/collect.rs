@@ -10,43 +10,42 @@ use super::{
     sink::{self, Chunk, Sink},
 };
 
-/// Output is written at the latest when it is that long, or waits for that long.
+/// Output is flushed at this length, or after this time.
 const MAX_CHUNK: usize = 64 * 1024;
 const MAX_DELAY: Duration = Duration::from_millis(5);
 
-/// A line on its way out.
+/// A line to be written.
 pub struct Ticket {
-    /// Itself.
+    /// The line.
     pub line: Line,
-    /// How long it was when it came in.
+    /// Its length as read.
     pub length: u64,
-    /// Its share of the memory, given back when it is out.
+    /// Its share of the budget, returned when it is written.
     pub share: Share,
 }
 
-/// Itself, or where it will come from.
+/// A line, or where it will come from.
 pub enum Line {
     /// It went through no pipe.
     Ready(Vec<u8>),
-    /// A pipe has it.
+    /// A pipe is processing it.
     Waiting {
-        /// Of the line.
+        /// The number of the line.
         number: u64,
-        /// Where it comes from.
+        /// Receives the result.
         waiting: oneshot::Receiver<Done>,
     },
 }
 
-/// What a pipe has made of a line.
+/// A line that a pipe has processed.
 pub struct Done {
-    /// As it goes out.
+    /// As it is written.
     pub line: Vec<u8>,
-    /// For what it has grown by.
+    /// Share of the budget for its growth.
     pub more: Share,
 }
 
-/// Puts the lines back into order and hands them to the sink: in chunks while there are more at once, and
-/// always before waiting for anything.
+/// Restores the order of lines and passes them to the sink, in chunks while more are ready, and always before waiting.
 pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Budget, bar: Option<ProgressBar>) {
     const BAR_STEP: u64 = 64 * 1024;
     let mut chunk = Gathering { chunk: Chunk::default(), since: Instant::now(), sink };
@@ -72,7 +71,7 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
                         return;
                     }
                     budget.wait_for(number);
-                    // A pipe gives an answer to everything that it takes, unless it is being torn down.
+                    // A pipe answers everything that it takes, unless it is being torn down.
                     let Ok(done) = waiting.await else { return };
                     done
                 }
@@ -82,7 +81,7 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
         if chunk.add(done.line, share).await.is_err() {
             return;
         }
-        // Not at each line: to move the bar costs as much as the line.
+        // Not at each line: moving the bar costs as much as a line.
         passed += ticket.length;
         if passed >= BAR_STEP
             && let Some(bar) = &bar
@@ -92,7 +91,7 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
     }
 }
 
-/// A chunk that grows.
+/// A growing chunk.
 struct Gathering {
     chunk: Chunk,
     since: Instant,

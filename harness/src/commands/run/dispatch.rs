@@ -21,15 +21,15 @@ use super::{
 };
 use crate::jsonl::entry::{Entry, Lane, NoEntry};
 
-/// An entry for a pipe to pass.
+/// An entry for a pipe.
 pub struct Job {
     /// The entry.
     pub entry: Entry,
-    /// The turn that it belongs to.
+    /// Its turn.
     pub turn: Turn,
-    /// Of its line.
+    /// The number of its line.
     pub number: u64,
-    /// Where its line goes then.
+    /// Receives the resulting line.
     pub done: oneshot::Sender<Done>,
 }
 
@@ -47,14 +47,14 @@ pub struct Dispatcher {
 /// Entries that no model sees.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Calls and results of tools.
+    /// Tool calls and results.
     pub tools: u64,
     /// New objects.
     pub opened: u64,
 }
 
 impl Dispatcher {
-    /// For these pipes. Lines longer than `max_line` have come in pieces.
+    /// A dispatcher for these pipes. Lines longer than `max_line` come in pieces.
     pub fn new(
         pipes: Vec<mpsc::Sender<Job>>,
         order: mpsc::Sender<Ticket>,
@@ -65,7 +65,7 @@ impl Dispatcher {
         Self { pipes, order, turns, counts: Counts::default(), number: 0, max_line, refused }
     }
 
-    /// All lines, up to the end of the input, a signal, or the end of those who read the output.
+    /// Dispatches all lines until the input ends, a signal arrives, or the reader of the output is gone.
     pub async fn dispatch(
         mut self,
         mut batches: mpsc::Receiver<io::Result<Batch>>,
@@ -81,7 +81,7 @@ impl Dispatcher {
             };
             let next = match next {
                 Some(next) => next,
-                // What was read before a signal is finished; then no more is waited for.
+                // Lines read before a signal are finished.
                 None if taken < reading.pieces.load(Ordering::Relaxed) => batches.recv().await,
                 None => return Ok(self.counts),
             };
@@ -95,7 +95,7 @@ impl Dispatcher {
         }
     }
 
-    /// None: nobody takes the output.
+    /// `None`: the reader of the output is gone.
     async fn forward(&mut self, piece: Piece, share: Share) -> Option<()> {
         let length = piece.len();
         let line = match piece {
@@ -121,7 +121,7 @@ impl Dispatcher {
         self.order.send(Ticket { line, length, share }).await.ok()
     }
 
-    /// It may have been a question.
+    /// Reports an invalid line and ends the turn, since it may have been a question.
     fn refuse(&mut self, problem: &str) {
         self.refused.met(self.number, &format!("{problem}; it passes unchanged"));
         self.turns.end_last();
@@ -151,7 +151,7 @@ impl Dispatcher {
         Some(Line::Waiting { number: self.number, waiting })
     }
 
-    /// All entries of a session take the same pipe, and so stay in order.
+    /// All entries of a session take the same pipe, so they stay in order.
     fn pipe_of(&self, turn: &Turn) -> usize {
         match self.pipes.len() {
             1 => 0,

@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 
 use crate::terminal;
 
-/// So many are told one by one.
+/// Problems that are reported one by one.
 const FIRST: u64 = 10;
-/// How often the others are told, as a number.
+/// How often the number of the others is reported.
 pub const PERIOD: Duration = Duration::from_secs(10);
 
-/// One kind of trouble.
+/// Problems of one kind.
 pub struct ErrorReport {
-    /// What happened to them, after their number: `lines were invalid`.
+    /// Text after their number: `lines were invalid`.
     happened: &'static str,
-    /// Told once, after the first.
+    /// Printed once, after the first.
     explanation: Option<&'static str>,
     counts: Mutex<Counts>,
 }
@@ -26,20 +26,20 @@ pub struct ErrorReport {
 #[derive(Default)]
 struct Counts {
     total: u64,
-    /// Not told yet, and the latest of them.
+    /// Not reported yet, and the latest of them.
     held: u64,
     latest: String,
 }
 
 impl ErrorReport {
-    /// None so far.
+    /// No problems so far.
     pub fn new(happened: &'static str, explanation: Option<&'static str>) -> Self {
         Self { happened, explanation, counts: Mutex::default() }
     }
 
-    /// One more.
+    /// Records a problem.
     pub fn met(&self, number: u64, problem: &str) {
-        // Held while it is told, so that pipes don't overtake each other.
+        // Locked while it is printed, so that pipes don't overtake each other.
         let mut counts = self.counts.lock();
         let Some(told) = counts.met(format!("line {number}: {problem}")) else { return };
         terminal::error(&told);
@@ -50,14 +50,14 @@ impl ErrorReport {
         }
     }
 
-    /// Tell how many there were since the last time, if there were any.
+    /// Prints the number since the last time, unless it is 0.
     pub fn catch_up(&self) {
         if let Some((held, latest)) = self.counts.lock().held() {
             terminal::error(&format!("{held} more {}; the latest: {latest}", self.happened));
         }
     }
 
-    /// How many in all; told unless each of them was.
+    /// The total, printed unless each one was.
     pub fn end(&self) -> u64 {
         let total = self.counts.lock().total;
         if total > FIRST {
@@ -68,7 +68,7 @@ impl ErrorReport {
 }
 
 impl Counts {
-    /// One more; what is to be told of it.
+    /// Counts one more, and returns it if it is to be printed.
     fn met(&mut self, line: String) -> Option<String> {
         self.total += 1;
         if self.total <= FIRST {
@@ -79,7 +79,7 @@ impl Counts {
         None
     }
 
-    /// How many have not been told, and the latest of them; then they have.
+    /// Takes the number of unreported ones, and the latest of them.
     fn held(&mut self) -> Option<(u64, String)> {
         let held = std::mem::take(&mut self.held);
         (held > 0).then(|| (held, std::mem::take(&mut self.latest)))
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_are_told_one_by_one_and_the_others_as_a_number_each_period() {
+    fn the_first_are_reported_one_by_one_and_the_others_as_a_number_per_period() {
         let mut counts = Counts::default();
         for number in 1..=FIRST {
             assert_eq!(counts.met(number.to_string()), Some(number.to_string()));

@@ -22,14 +22,14 @@ use super::budget::{Budget, Share};
 pub enum Piece {
     /// A line with its ending, if it has one.
     Line(Vec<u8>),
-    /// The first piece of a line that is too long to be looked at.
+    /// The first piece of a line that is too long to be parsed.
     TooLong(Vec<u8>),
     /// A further piece of it.
     More(Vec<u8>),
 }
 
 impl Piece {
-    /// How much memory it takes.
+    /// Its memory, bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Line(bytes) | Self::TooLong(bytes) | Self::More(bytes) => bytes.len(),
@@ -37,36 +37,36 @@ impl Piece {
     }
 }
 
-/// What is read at once; as large as a pipe of the system.
+/// Bytes of one read; the size of a pipe of the system.
 const CHUNK: usize = 64 * 1024;
-/// Batches that may wait. One is at work, one is ready, one is being read.
+/// Batches that may wait: one is processed, one is ready, one is being read.
 const WAITING: usize = 2;
 
-/// What others can see of the thread, and tell it.
+/// State shared with the reading thread.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// No more is wanted.
+    /// Asks the thread to stop.
     pub stop: AtomicBool,
-    /// Pieces that were read, also those that are not handed on yet.
+    /// Pieces that were read, those not passed on yet included.
     pub pieces: AtomicU64,
-    /// And their bytes.
+    /// Their bytes.
     pub bytes: AtomicU64,
-    /// Bytes that were taken from the input, also those of a line that has not ended yet.
+    /// Bytes read from the input, those of an unfinished line included.
     pub taken: AtomicU64,
-    /// There is no more.
+    /// The input has ended.
     pub is_done: AtomicBool,
 }
 
-/// What could be read without waiting, each piece with its share of the budget.
+/// Pieces that were read without waiting, each with its share of the budget.
 pub type Batch = Vec<(Piece, Share)>;
 
-/// Start to read. An error is the last batch.
+/// Starts reading. An error is the last batch.
 pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget) -> mpsc::Receiver<io::Result<Batch>> {
     let (batches, receiver) = mpsc::channel(WAITING);
     let runtime = Handle::current();
     thread::spawn(move || {
         let mut reader = Reader::new(Counted { input, reading: reading.clone() }, max_line);
-        // Ends as well when nobody wants any more.
+        // Ends as well when the receiver is gone.
         while !reading.stop.load(Ordering::Relaxed) {
             let batch = reader.batch();
             let pieces = batch.as_ref().map_or(0, Vec::len);
@@ -85,7 +85,7 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
     receiver
 }
 
-/// Counts what is taken from the input.
+/// Counts bytes read from the input.
 struct Counted {
     input: File,
     reading: Arc<Reading>,
@@ -100,15 +100,15 @@ impl io::Read for Counted {
 }
 
 impl Reading {
-    /// Bytes that came in, as far as can be told, and were not handed on: those of a line that has not ended, and those that
-    /// wait in `input`. Whoever writes to a pipe may have more.
+    /// Bytes that were not passed on, as far as is known: those of an unfinished line, and those that wait in `input`. The
+    /// writer of a pipe may have more.
     pub fn unread(&self, input: &File) -> u64 {
         let begun = self.taken.load(Ordering::Relaxed).saturating_sub(self.bytes.load(Ordering::Relaxed));
         begun + rustix::io::ioctl_fionread(input).unwrap_or(0)
     }
 }
 
-/// Waits for the share of all of them at once: what has one is not held up by what waits for its own.
+/// Waits for the share of all pieces at once, so that no piece that has its share waits for another's.
 fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
     let mut whole = runtime.block_on(budget.take(pieces.iter().map(Piece::len).sum()));
     let mut shared = |piece: Piece| {
@@ -118,22 +118,22 @@ fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
     pieces.into_iter().map(&mut shared).collect()
 }
 
-/// The input, cut into lines.
+/// Splits the input into lines.
 pub struct Reader<R> {
     input: BufReader<R>,
     max_line: usize,
-    /// The line at hand, as far as it was read.
+    /// The current line, as far as it was read.
     line: Vec<u8>,
     too_long: bool,
 }
 
 impl<R: io::Read> Reader<R> {
-    /// Lines longer than this come in pieces.
+    /// Longer lines are split into pieces.
     pub fn new(input: R, max_line: usize) -> Self {
         Self { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false }
     }
 
-    /// At least one piece, and as many more as are there already. Empty: the end.
+    /// At least one piece, and all others that are available. Empty at the end.
     pub fn batch(&mut self) -> io::Result<Vec<Piece>> {
         let mut pieces = Vec::new();
         loop {
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its parts one by one, as a pipe does.
+    /// Returns its parts one by one, as a pipe does.
     struct Parts(Vec<Vec<u8>>);
 
     impl io::Read for Parts {

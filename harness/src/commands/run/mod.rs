@@ -71,14 +71,14 @@ use crate::{
 
 /// Entries that may wait for one pipe.
 const WAITING_FOR_A_PIPE: usize = 256;
-/// Entries that may be under way in all.
+/// Entries in flight.
 const UNDER_WAY: usize = 4096;
-/// And their bytes.
+/// Bytes of entries in flight.
 const BYTES_UNDER_WAY: usize = 64 << 20;
-/// How long to look for other settings in the store before the first entry, at most.
+/// Time limit for reading the store's settings before the first entry.
 const OTHER_SETTINGS: Duration = Duration::from_millis(100);
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let mut config = app::config(global)?;
     let input = open_input(&arguments.input)?;
@@ -86,11 +86,11 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let plugin = app::plugin(global, &config)?;
     let pipes = arguments.pipes.get();
     if !config.origin("max_instances").is_chosen() {
-        // Then no pipe waits for another.
+        // An instance for each pipe, so that none waits for another.
         config.host.max_instances = config.host.max_instances.max(u64::try_from(pipes).unwrap_or(u64::MAX));
     }
     let runtime = if pipes == 1 {
-        // Nothing to do side by side: one thread spares every entry a journey between cores.
+        // One pipe has no parallel work: one thread saves every entry a switch between cores.
         runtime::single()?
     } else {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
@@ -104,22 +104,21 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         let work = maintenance::open(&keepline, &config, &background)?;
         background.spawn(app::warn_of_store(keepline.store()));
         if config.is_durable() {
-            // Before the first entry, which may make sessions itself.
+            // Before the first entry, which may create sessions itself.
             warn_of_other_settings(&keepline).await;
         }
         if let Some(metrics) = metrics {
             metrics.serve(keepline.clone(), work.clone(), config.host.backend.clone())?;
         }
-        // Before the first entry: what is read is finished.
+        // Before the first entry, so that everything that is read is finished.
         let shutdown = Shutdown::listen(arguments.grace.0)?;
-        // Ends with this block: a plugin that is still being compiled when the last entry has come out is not wanted any
-        // more, and nothing is said of it.
+        // Aborted with this block: a plugin that is still being compiled after the last entry is dropped silently.
         let mut reloading = JoinSet::new();
         if let Some(file) = app::plugin_file(global) {
             let hangups = signal(SignalKind::hangup()).context("can't install signal handlers")?;
             reloading.spawn(reload(hangups, keepline.clone(), file, app::sandbox(&config)?));
         }
-        // Text and metadata in JSON's longest spelling, and as much again for the other fields.
+        // Text and metadata in JSON's longest escapes, and as much again for the other fields.
         let max_line =
             usize::try_from(config.host.max_entry_bytes).unwrap_or(usize::MAX).saturating_mul(12).max(1 << 20);
         let deferred = Deferred { work, grace: arguments.grace.0 };
@@ -127,7 +126,7 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
         reloading.shutdown().await;
         outcome
     });
-    // Threads that still wait for input, output or a model must not be waited for.
+    // Don't wait for threads that are blocked in input, output or a model.
     runtime.shutdown_background();
     background.shutdown_background();
     let outcome = outcome?;
@@ -150,8 +149,8 @@ pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Warns of a run whose settings are not those that the store's sessions were kept with. A store that is slow or down keeps
-/// nobody waiting for that: what fails here fails for the entries, too, and is told there.
+/// Warns if the settings of the run differ from those that the store's sessions were made with. A store that is slow or down
+/// does not delay the run: a failure is reported with the first entry.
 async fn warn_of_other_settings(keepline: &Keepline) {
     let look = StoreSettings::of(keepline.store(), OTHER_SETTINGS);
     if let Ok(Ok(Some(settings))) = tokio::time::timeout(OTHER_SETTINGS, look).await
@@ -167,14 +166,14 @@ fn open_input(path: &Path) -> Result<File> {
     }
     let usage = |problem: &dyn std::fmt::Display| Usage(format!("can't read {}: {problem}", path.display()));
     let file = File::open(path).map_err(|error| usage(&error))?;
-    // Opening a directory works; reading it fails later, when less can be said.
+    // A directory can be opened; reading it would fail later with a worse message.
     if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(usage(&"it is a directory").into());
     }
     Ok(file)
 }
 
-/// A bar for whoever watches a file pass: not when the entries themselves are on the terminal.
+/// A progress bar for a file, unless the entries themselves are printed on the terminal.
 fn bar(input: &Path) -> Option<ProgressBar> {
     if input == "-" || !io::stderr().is_terminal() || io::stdout().is_terminal() {
         return None;
@@ -186,12 +185,12 @@ fn bar(input: &Path) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Goes on with what is in the plugin's file by then, at each SIGHUP.
+/// Reloads the plugin's file at each SIGHUP.
 async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox: Sandbox) {
     while hangups.recv().await.is_some() {
         let replaced = async {
             let (file, sandbox) = (file.clone(), sandbox.clone());
-            // To compile takes a while; the entries go on meanwhile.
+            // Compiling takes a while; entries continue meanwhile.
             let plugin = tokio::task::spawn_blocking(move || Plugin::from_file(file, &sandbox)).await??;
             anyhow::Ok(keepline.replace_plugin(plugin).await?)
         };
@@ -209,26 +208,26 @@ async fn reload(mut hangups: Signal, keepline: Keepline, file: PathBuf, sandbox:
 
 struct Outcome {
     summary: Summary,
-    /// Whether all that was read has come out, as far as somebody was there to take it.
+    /// Whether everything that was read was written, as long as the reader of the output was there.
     is_complete: bool,
-    /// The signal that left something to be read or written.
+    /// The signal that left something unread or unwritten.
     interrupted: Option<EndSignal>,
 }
 
-/// Why no more input is taken.
+/// Why reading stops.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
-    /// A signal: what was read is finished.
+    /// A signal: lines that were read are finished.
     Signal,
-    /// Nobody reads the output.
+    /// The reader of the output is gone.
     Closed,
 }
 
-/// What is done after an answer has come out.
+/// Deferred work.
 struct Deferred {
     work: Maintenance,
-    /// How long the end waits for it.
+    /// How long the end of the run waits for it.
     grace: Duration,
 }
 
@@ -270,7 +269,7 @@ async fn run(
 
     let mut served = None;
     let finish = async {
-        // The collector ends when the dispatcher and all pipes have, or when nobody takes the output.
+        // The collector ends after the dispatcher and all pipes, or when the reader of the output is gone.
         let collected = collecting.await;
         stop.send_replace(Stop::Closed);
         let read = dispatching.await;
@@ -308,7 +307,7 @@ async fn run(
     failed.end();
     let is_complete = served.is_some();
     let unread = if reading.is_done.load(Ordering::Relaxed) { 0 } else { reading.unread(&rest) };
-    // A coprocess that has nothing to do may be ended at any time.
+    // A signal to an idle coprocess interrupts nothing.
     let interrupted = signalled.filter(|_| !is_complete || unread > 0);
     if let Some(signal) = interrupted {
         let out = pieces_out.load(Ordering::Relaxed);
@@ -317,7 +316,7 @@ async fn run(
     }
     finished.transpose()?;
     let tally = served.unwrap_or_default();
-    // Those of a run that was stopped before, and those that the end did not wait for.
+    // Ends work that was not waited for.
     deferred.work.shutdown(Duration::ZERO).await;
     let maintenance = deferred.work.counters();
     if maintenance.abandoned > 0 {
@@ -338,7 +337,7 @@ async fn run(
     Ok(Outcome { summary, is_complete, interrupted })
 }
 
-/// What an interrupted run has done and left.
+/// What an interrupted run has written and left.
 fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
     let written = terminal::counted(written, "line was", "lines were");
     let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
@@ -352,7 +351,7 @@ fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
     told
 }
 
-/// Of much trouble, how much there was meanwhile.
+/// Reports the number of further errors, period by period.
 async fn report_held_errors(kinds: [Arc<ErrorReport>; 2]) {
     let mut period = tokio::time::interval(error_report::PERIOD);
     loop {
@@ -361,7 +360,7 @@ async fn report_held_errors(kinds: [Arc<ErrorReport>; 2]) {
     }
 }
 
-/// One pipe: entry after entry, as long as there are any.
+/// Passes entries through one pipe.
 async fn serve(
     mut pipe: Pipe,
     mut jobs: mpsc::Receiver<Job>,
@@ -375,14 +374,14 @@ async fn serve(
         let length = entry.len();
         let (line, due) = pass(&mut pipe, &turn, entry, number, &mut tally, &failed).await;
         let more = budget.grow(number, line.len().saturating_sub(length)).await;
-        // The collector is gone when nobody takes the output; what was taken in is remembered all the same.
+        // The collector is gone when the reader of the output is; entries that were read are stored all the same.
         let _ = done.send(Done { line, more });
         deferred.submit(due);
     }
     tally
 }
 
-/// The line that comes out, and what is to be done then.
+/// Passes one entry. Returns its line and the deferred tasks that are due.
 async fn pass(
     pipe: &mut Pipe,
     turn: &Turn,

@@ -21,28 +21,28 @@ use super::budget::Share;
 /// Chunks that may wait.
 const WAITING: usize = 2;
 
-/// Pieces of output, one after the other.
+/// Successive pieces of output.
 #[derive(Default)]
 pub struct Chunk {
-    /// All of them.
+    /// Their bytes.
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Their number.
     pub pieces: u64,
-    /// Of the budget, given back when they are written.
+    /// Their share of the budget, returned when they are written.
     pub share: Share,
 }
 
-/// Where output goes. Dropped, it ends once all is written.
+/// The output. Dropping it ends the thread once everything is written.
 pub struct Sink {
     chunks: mpsc::Sender<Chunk>,
 }
 
-/// Nobody reads the output any more, or it failed.
+/// The reader of the output is gone, or writing failed.
 #[derive(Debug)]
 pub struct Closed;
 
 impl Sink {
-    /// Start to write, and count the pieces that are out. The receiver tells how it ended.
+    /// Starts writing, and counts the pieces that are written. The receiver gets the result.
     pub fn start(mut output: File, written: Arc<AtomicU64>) -> (Self, oneshot::Receiver<io::Result<()>>) {
         let (chunks, mut waiting) = mpsc::channel::<Chunk>(WAITING);
         let (end, ended) = oneshot::channel();
@@ -56,14 +56,14 @@ impl Sink {
                     written.fetch_add(chunk.pieces, Ordering::Relaxed);
                 }
             }
-            // Before the news of the end, so that whoever hears it finds the channel closed.
+            // The channel closes before the result is sent.
             drop(waiting);
             let _ = end.send(result);
         });
         (Self { chunks }, ended)
     }
 
-    /// Hand a chunk over; waits while the reader is slow.
+    /// Writes a chunk; waits while the reader is slow.
     pub async fn write(&self, chunk: Chunk) -> Result<(), Closed> {
         self.chunks.send(chunk).await.map_err(|_| Closed)
     }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::terminal::{self, counted, short_time};
 
-/// How long the entries of one lane took. Each pipe has its own, so it is kept small: some 10 KiB. (To three digits
-/// up to an hour it would be 300 KiB a lane, most of what a pipe takes.)
+/// Latencies of one lane. Each pipe has its own, so they are kept small: some 10 KiB. (To three digits up to an hour they
+/// would take 300 KiB a lane, most of a pipe's memory.)
 #[derive(Debug, Default)]
 pub struct Times {
-    /// Nanoseconds, to a hundredth; as long as the longest of them needs. None: no entry yet.
+    /// Nanoseconds, to two digits; grows with the longest. `None`: no entry yet.
     histogram: Option<Histogram<u32>>,
 }
 
@@ -23,18 +23,18 @@ impl Times {
     const DIGITS: u8 = 2;
     const LONGEST: Duration = Duration::from_secs(3600);
 
-    /// One more.
+    /// Records an entry.
     pub fn record(&mut self, time: Duration) {
         if self.histogram.is_none() {
             self.histogram = Histogram::new(Self::DIGITS).ok();
         }
         if let Some(histogram) = &mut self.histogram {
-            // It grows as needed, so that it can't fail.
+            // It grows as needed, so this can't fail.
             let _ = histogram.record(u64::try_from(time.min(Self::LONGEST).as_nanos()).unwrap_or(u64::MAX));
         }
     }
 
-    /// All of another.
+    /// Adds those of another.
     pub fn add(&mut self, other: &Self) {
         match (&mut self.histogram, &other.histogram) {
             (Some(histogram), Some(other)) => {
@@ -54,23 +54,23 @@ impl Times {
     }
 }
 
-/// What one pipe saw, or all of them.
+/// Entries of one pipe, or of all.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Questions.
     pub questions: Times,
     /// Answers.
     pub answers: Times,
-    /// Calls and results of tools; of all pipes.
+    /// Tool calls and results of all pipes.
     pub tools: u64,
-    /// New objects; of all pipes.
+    /// New objects of all pipes.
     pub opened: u64,
     /// Entries that came out with an error.
     pub errors: u64,
 }
 
 impl Tally {
-    /// The entries of another pipe.
+    /// Adds the entries of another pipe.
     pub fn add(&mut self, other: &Self) {
         self.questions.add(&other.questions);
         self.answers.add(&other.answers);
@@ -81,24 +81,24 @@ impl Tally {
 /// The whole run.
 #[derive(Debug)]
 pub struct Summary {
-    /// What the pipes saw.
+    /// Entries of all pipes.
     pub tally: Tally,
-    /// What the filter did.
+    /// The filter's counters.
     pub counters: Counters,
-    /// What has become of deferred work.
+    /// Deferred work.
     pub maintenance: MaintenanceCounters,
-    /// Whether the plugin is left alone at the end.
+    /// Whether the plugin is disabled at the end.
     pub is_left_alone: bool,
     /// Invalid lines.
     pub refused: u64,
     /// Requests sent to the store.
     pub round_trips: u64,
-    /// From the first line to the last.
+    /// Time from the first line to the last.
     pub elapsed: Duration,
 }
 
 impl Summary {
-    /// For programs: times in seconds, and counts, also those of nothing.
+    /// For programs: times in seconds, and counts, zeros included.
     pub fn json(&self) -> Value {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
         let lane = |times: &Times| {
@@ -130,7 +130,7 @@ impl Summary {
         })
     }
 
-    /// For people, a line for each of the things that there were.
+    /// For people, a line for each count that is not 0.
     pub fn lines(&self) -> String {
         let Self { tally, counters, maintenance, is_left_alone, refused, round_trips, elapsed } = self;
         let entries = tally.questions.count() + tally.answers.count();
@@ -191,12 +191,12 @@ impl Summary {
     }
 }
 
-/// Entries that passed without memory, by why: not those that an option leaves out.
+/// Entries that passed without memory, by reason, except those that an option leaves out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WithoutMemory([(&'static str, u64); 6]);
 
 impl WithoutMemory {
-    /// By their fates.
+    /// From the counters of effects.
     pub fn of(counters: &Counters) -> Self {
         Self([
             ("without a session, or with memory off", counters.passed),
@@ -208,7 +208,7 @@ impl WithoutMemory {
         ])
     }
 
-    /// Whether all had theirs.
+    /// Whether there are none.
     pub fn is_none(&self) -> bool {
         self.total() == 0
     }
@@ -217,12 +217,12 @@ impl WithoutMemory {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// One line, of so many entries in all, if there were any.
+    /// Prints a line about them, if there are any, beside the number of all entries.
     pub fn tell(&self, all: u64) {
         let Self([(_, sessionless), ..]) = self;
         match self.line(all) {
             None => {}
-            // What names no session asks for no memory.
+            // An entry without a session asks for no memory.
             Some(line) if self.total() == *sessionless => terminal::note(&line),
             Some(line) => terminal::warning(&line),
         }
@@ -236,7 +236,7 @@ impl WithoutMemory {
     }
 }
 
-/// What has become of deferred work; empty: there was none.
+/// Deferred work in words; empty if there was none.
 fn deferred(counters: &MaintenanceCounters) -> String {
     let mut parts = Vec::new();
     let kinds = [("titles", counters.titles), ("summaries", counters.summaries), ("other tasks", counters.others)];

@@ -18,10 +18,10 @@ use crate::{
     terminal::{self, print_result},
 };
 
-/// How often messages are added again when others were stored meanwhile.
+/// Attempts while others store messages.
 const TRIES: u32 = 8;
 
-/// Store a question and its answer.
+/// Stores a question and its answer.
 pub async fn append(
     keepline: &Keepline,
     sessions: &mut Sessions,
@@ -35,7 +35,7 @@ pub async fn append(
                        \"hash\", any text of at most 1,024 bytes";
         return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
     }
-    // As in an entry, an empty one is nobody's.
+    // As in an entry, an empty id means no user.
     require_valid_user(sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
     require_parent(sessions, transcript, parent.as_deref()).await?;
     let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
@@ -64,7 +64,7 @@ pub async fn append(
     }
 }
 
-/// Add messages at the end, all or none; the session is created if there is none.
+/// Appends messages, all or none; creates a missing session.
 pub async fn append_messages(
     keepline: &Keepline,
     json: bool,
@@ -89,7 +89,7 @@ pub async fn append_messages(
     let count = loop {
         let next = match sessions.describe(named(transcript)).await {
             Ok(state) => Some(state.next),
-            // A node's transcript is made by what is written to it.
+            // A node's transcript is created by its first message.
             Err(error) if error.code == SessionErrorCode::NotFound && transcript.node.is_some() => None,
             Err(error) => return Err(error.into()),
         };

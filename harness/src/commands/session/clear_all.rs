@@ -20,25 +20,25 @@ use crate::{
     terminal::print_result,
 };
 
-/// Buckets that are deleted at one time.
+/// Concurrent deletions.
 const SIDE_BY_SIDE: usize = 16;
-/// How often to look again: others may write meanwhile.
+/// Passes over the store: others may write meanwhile.
 const PASSES: usize = 10;
 
-/// Nobody clears a store by a slip of the finger.
+/// Asks for confirmation.
 pub(super) fn confirm_clear_all(global: &Global) -> Result<()> {
     let store = app::store_name(global)?;
     let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
     confirm(&warning, "\"all\"", "all")
 }
 
-/// Delete them.
+/// Deletes everything.
 pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> {
     let mut deleted = Counts::default();
     let scan = Scan::begin("deleted");
     for _ in 0..PASSES {
         let before = deleted.total();
-        // Users last: their buckets tell what was theirs, should this end halfway.
+        // Users last: their buckets list their sessions, in case this ends halfway.
         for kind in KINDS {
             let mut cursor = String::new();
             loop {

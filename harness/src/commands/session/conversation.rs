@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Do what a command of `keepline session` asks for. `appended`: the messages that it adds.
+/// Runs a subcommand. `appended`: the messages that `append` adds.
 pub async fn serve(
     keepline: &Keepline,
     sessions: &mut Sessions,
@@ -96,7 +96,7 @@ async fn done(
             let changed = patient.clear_messages(named(transcript), *branch).await?;
             print_result(json, &json!({"session": changed.session, "count": changed.count}), &changed.count.to_string())
         }
-        // Served by itself.
+        // `set_messages::main` serves it.
         ConversationCommand::SetMessages { .. } => Ok(()),
         ConversationCommand::Title { transcript, title, clear } => {
             let title = if title.is_some() || *clear {
@@ -150,7 +150,7 @@ async fn messages(
     transcript: &TranscriptArguments,
     mut query: MessageQuery<'_>,
 ) -> Result<()> {
-    // A page of the component looks at a bounded part of the transcript.
+    // A page covers a bounded part of the transcript.
     let wanted = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let mut pages: Vec<Vec<Message>> = Vec::new();
     let (mut count, mut kept) = (0, Pages::default());
@@ -197,11 +197,11 @@ struct Shown<'a> {
 struct ShownPage<'a> {
     session: &'a str,
     messages: Vec<Shown<'a>>,
-    /// Where to go on.
+    /// The position for the next page.
     older: Option<u64>,
 }
 
-/// A message for people.
+/// A message as a row for people.
 fn row(message: &Message) -> [String; 4] {
     let record: Value = json_text::parsed(&message.text).unwrap_or_default();
     let text = |name: &str| text_of(&record, name);

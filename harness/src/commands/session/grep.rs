@@ -16,12 +16,12 @@ use crate::{
     terminal::{self, print_result},
 };
 
-/// Show the lines that hold a text: each once, with `:` behind its number, or `-` if it is one of those around.
+/// Shows the lines that contain a text, each once: `NUMBER:` for a match, `NUMBER-` for context.
 pub async fn grep(sessions: &mut Sessions, as_json: bool, arguments: &GrepArguments) -> Result<()> {
     let GrepArguments { transcript, position, text, ignore_case, context, limit, from } = arguments;
     let mut query = LineQuery { text, ignore_case: *ignore_case, context: *context, from_line: *from, limit: 0 };
     let (mut found, mut left, mut pages) = (Vec::new(), *limit, Pages::default());
-    // A page of the component has a bounded number of lines.
+    // A page has a bounded number of lines.
     let next = loop {
         query.limit = if *limit == 0 { 1000 } else { left.min(1000) };
         let page = sessions.find_lines(named(transcript), *position, query).await?;

@@ -17,10 +17,10 @@ use crate::{
     },
 };
 
-/// What to do about one that is too large to be kept.
+/// The hint for a history that is too large.
 const INSTEAD: &str = "use --limit, and --before for the rest";
 
-/// Show it.
+/// Shows a page of the history.
 pub(super) async fn history(
     sessions: &mut Sessions,
     json: bool,
@@ -47,7 +47,7 @@ pub(super) async fn history(
     Ok(())
 }
 
-/// So many records, in as many pages as it takes; a reply of the component is bounded.
+/// Reads `limit` records, in as many pages as it takes.
 async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u64>, limit: u32) -> Result<HistoryPage> {
     let mut pages = Pages::default();
     let mut whole = sessions.history(session, before, limit).await?;
@@ -63,7 +63,7 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
         }
         let older = sessions.history(session, Some(whole.first), missing).await?;
         if older.entries.is_empty() {
-            // They were summarised, or the session is another one by now.
+            // They were summarised, or the session was recreated.
             whole.oldest = whole.first;
             break;
         }
@@ -82,13 +82,13 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
 struct ShownHistory<'a> {
     session: &'a str,
     entries: Vec<Stored<'a>>,
-    /// The position of the first one, and of the oldest that there is; the one that the next record gets.
+    /// Positions of the first one, of the oldest in the store, and of the next record.
     first: u64,
     oldest: u64,
     next: u64,
 }
 
-/// A history record for people: its usual members in columns, all others as they are.
+/// A history record as a row: the usual members in columns, the others as JSON.
 fn record_row(entry: &str, now: Duration) -> [String; 4] {
     let (mut operation, mut key, mut time, mut more) = ("", "", "", String::new());
     let read = members(entry, |name, value| match &*decoded(name) {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn history_records_are_told_in_columns() {
+    fn history_records_are_shown_in_columns() {
         let now = Duration::from_secs(1000);
         assert_eq!(record_row(r#"{"op":"put","key":"a","timestamp":990.5}"#, now), ["9 s", "put", "a", ""]);
         let clear = record_row(r#"{"op":"clear","key":null,"cleared":["a"],"timestamp":2000}"#, now);

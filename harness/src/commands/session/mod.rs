@@ -49,7 +49,7 @@ use crate::{
     },
 };
 
-/// Run it.
+/// Runs the command.
 pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
     let put = match &arguments.command {
         SessionCommand::ClearAll { yes: false } => {
@@ -61,7 +61,7 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
         SessionCommand::Conversation(ConversationCommand::SetMessages { transcript, file }) => {
             return set_messages::main(global, transcript, file, arguments.json);
         }
-        // Before signals are heard: whoever waits for standard input can be ended by one.
+        // Read before signal handlers are installed: a signal ends a process that waits for standard input.
         SessionCommand::Put { value, text, .. } => json_value(value, *text)?,
         _ => String::new(),
     };
@@ -82,7 +82,7 @@ pub fn main(global: &Global, arguments: &SessionArguments) -> Result<ExitCode> {
 struct Runner<M> {
     keepline: Keepline,
     sessions: Sessions,
-    /// Makes what does deferred work.
+    /// Opens the maintenance that does deferred work.
     maintain: M,
     json: bool,
     /// The value to put.
@@ -138,7 +138,7 @@ impl<M: Fn() -> Result<Maintenance>> Runner<M> {
                 history::history(&mut self.sessions, self.json, session, *before, *limit).await
             }
             SessionCommand::ClearAll { .. } => clear_all::clear_all(self.keepline.store(), self.json).await,
-            // Served without the plugin.
+            // Served before the plugin is loaded.
             SessionCommand::Export(_) | SessionCommand::Import(_) => Ok(()),
             SessionCommand::Conversation(command) => {
                 let appended = self.appended.as_deref();
@@ -148,11 +148,11 @@ impl<M: Fn() -> Result<Maintenance>> Runner<M> {
     }
 
     async fn upkeep(&mut self, session: &str) -> Result<()> {
-        // All that is deferred is about conversations.
+        // All deferred work is about conversations.
         require_conversations(&self.keepline)?;
         terminal::logging::suppress("keepline.maintenance");
         let maintenance = (self.maintain)()?;
-        // It says best what is wrong with a name.
+        // The component reports best what is wrong with a name.
         self.sessions.keys(session).await?;
         let bucket = self.keepline.session_ids().bucket_name(session).unwrap_or(session.into());
         let recall = Scope::of(&self.keepline)?;
@@ -171,7 +171,7 @@ impl<M: Fn() -> Result<Maintenance>> Runner<M> {
             };
             let task = Task { subject, name: name.to_owned(), state: String::new() };
             let outcome = match maintenance.run(task).await {
-                // It was done now, or nothing was due.
+                // Done now, or nothing was due.
                 Outcome::Done => ("done", "up to date"),
                 Outcome::Taken => ("taken", "left to another process, which is working on it or has done it"),
                 Outcome::Ended => ("ended", "the session is gone"),
@@ -190,8 +190,8 @@ impl<M: Fn() -> Result<Maintenance>> Runner<M> {
     }
 
     async fn list(&mut self, limit: u32, mut cursor: String, all: bool) -> Result<()> {
-        // A page at a time, also with --all: nobody knows how many sessions there are. A session that comes
-        // or goes meanwhile may be listed twice; each page is sorted.
+        // Page by page, also with --all: there may be any number of sessions. One that comes or goes meanwhile may be
+        // listed twice; each page is sorted.
         let (mut sessions, mut pages) = (Vec::new(), Pages::default());
         let mut last: Vec<String> = Vec::new();
         loop {

@@ -21,13 +21,13 @@ use crate::{
     terminal::{self, print_result},
 };
 
-/// More certainly don't fit into one transaction, with all that belongs to them: messages, and bytes of them.
+/// More messages, or bytes of them, certainly don't fit into one transaction.
 const MOST_AT_ONCE: usize = 10_000;
 const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Put a file's messages in the place of all that there are.
+/// Replaces all messages by those of a file.
 pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
-    // Before signals are heard: whoever waits for standard input can be ended by one.
+    // Read before signal handlers are installed: a signal ends a process that waits for standard input.
     let messages: Vec<String> = chat_messages::read(file)?.iter().map(ChatMessage::numbered).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
@@ -45,7 +45,7 @@ pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json
     Ok(ExitCode::SUCCESS)
 }
 
-/// In one transaction, unless it turns out to be too large for that.
+/// Replaces them in one transaction, or sets `is_large` if they don't fit.
 async fn at_once(
     keepline: &Keepline,
     json: bool,
@@ -55,7 +55,7 @@ async fn at_once(
 ) -> Result<()> {
     let mut sessions = patient_sessions(keepline, &transcript.session).await?;
     if transcript.node.is_some() {
-        // A node without its session would be found by nobody.
+        // A node without its session could not be found.
         sessions.describe((&*transcript.session).into()).await?;
     }
     terminal::logging::suppress("plugin: keepline.limit");

@@ -10,7 +10,7 @@ use crate::{
     terminal::{self, print_result},
 };
 
-/// Show what is set, after it was changed as told.
+/// Changes settings, and shows the result.
 pub async fn settings(
     sessions: &mut Sessions,
     as_json: bool,
@@ -38,7 +38,7 @@ pub async fn settings(
     Ok(terminal::print_table(["", "Value"], rows(set))?)
 }
 
-/// By the names of the options that they take the place of; null: nothing is set.
+/// By the names of the options that they override; null if unset.
 pub fn shown(settings: &TranscriptSettings) -> Value {
     json!({
         "max_context_tokens": settings.max_context_tokens, "context_window": settings.context_window,
@@ -46,7 +46,7 @@ pub fn shown(settings: &TranscriptSettings) -> Value {
     })
 }
 
-/// What is set, for people.
+/// The settings that are set, for people.
 pub fn rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let told = [

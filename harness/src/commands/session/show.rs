@@ -22,10 +22,10 @@ use crate::{
 
 /// Characters of a summary that people see.
 const SHOWN: usize = 300;
-/// Keys that the contract lets a session name.
+/// The most keys of a session by the contract.
 const MOST_KEYS: usize = 10_000;
 
-/// Show it. It counts as a use of the session.
+/// Shows it, which counts as a use of the session.
 pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> Result<()> {
     let state = sessions.resume(session).await?;
     let transcript = sessions.describe(session.into()).await?;
@@ -35,7 +35,7 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
     for key in keys.into_iter().take(MOST_KEYS) {
         match sessions.get(session, &key).await {
             Ok(found) => {
-                // One that has gone since is left out.
+                // A key that was cleared meanwhile is left out.
                 if let Some(value) = found.value {
                     kept.keep([key.as_str(), value.as_str()], "use `keepline session keys` and `get`")?;
                     values.insert(key, value);
@@ -80,7 +80,7 @@ pub(super) async fn show(sessions: &mut Sessions, json: bool, session: &str) -> 
         ("tokens", Some(transcript.weight).filter(|count| *count > 0).map(|count| count.to_string())),
         ("summary", transcript.summary.map(|text| short(text, SHOWN))),
     ];
-    // Of a session without a conversation there is none of it.
+    // A session without a conversation has none of these.
     rows.extend(told.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])));
     rows.extend(settings::rows(transcript.settings));
     rows.extend([

@@ -25,30 +25,30 @@ use xitca_web::{
 
 use crate::{app::error::Usage, operations::health as store_health, terminal};
 
-/// What Prometheus asks for, and takes the format from.
+/// The content type by which Prometheus recognises the format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is answered; the server leaves out the body for HEAD.
+/// Methods that are answered; the server omits the body for HEAD.
 const READS: [Method; 2] = [Method::GET, Method::HEAD];
 
-/// What is scraped.
+/// The source of a scrape.
 #[derive(Clone)]
 struct Source {
     keepline: Keepline,
     deferred: Maintenance,
     backend: String,
-    /// The lanes' own: a connection to the store belongs to whoever made it.
+    /// The lanes' runtime, to which the store's connection belongs.
     runtime: Handle,
 }
 
-/// A place to be scraped at, before there is anything to tell.
+/// A bound address that is not served yet.
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl Listening {
-    /// Takes the address; port 0 is any free one.
+    /// Binds the address; port 0 picks a free one.
     pub fn at(address: SocketAddr) -> Result<Self> {
         let bound = TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
         let (address, listener) =
@@ -56,8 +56,8 @@ impl Listening {
         Ok(Self { listener, address })
     }
 
-    /// Answers scrapes until the process ends, on threads of its own: its runtime must not end within another one. Needs a
-    /// runtime, for the store.
+    /// Serves until the process ends, on threads of its own, because a runtime must not be dropped within another one. Needs
+    /// a runtime, for the store.
     pub fn serve(self, keepline: Keepline, deferred: Maintenance, backend: String) -> Result<()> {
         let Self { listener, address } = self;
         let server = App::new()
@@ -87,14 +87,14 @@ fn content(kind: &'static str) -> Header {
     (CONTENT_TYPE, HeaderValue::from_static(kind))
 }
 
-// A body that was a `String` would bring a Content-Type of its own.
+// A `String` as a body would set a Content-Type of its own.
 async fn metrics(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header), ErrorStatus> {
     let deferred = source.deferred.counters();
     let text = exposition::text(&source.keepline, deferred, &source.backend).map_err(|_| ErrorStatus::internal())?;
     Ok((ResponseBody::bytes(text), content(OPEN_METRICS)))
 }
 
-/// As this process finds the store, its circuit breaker included: 200 or 503.
+/// This process's view of the store, circuit breaker included: 200 or 503.
 async fn health(StateRef(source): StateRef<'_, Source>) -> Result<(ResponseBody, Header, StatusCode), ErrorStatus> {
     let keepline = source.keepline.clone();
     let looked = source.runtime.spawn(async move { keepline.health(None).await });
