@@ -12,8 +12,6 @@ use keepline_tests::{
 };
 use serde_json::{Value, json};
 
-#[path = "cli/a_store_that_fails.rs"]
-mod a_store_that_fails;
 #[path = "cli/configuration.rs"]
 mod configuration;
 #[path = "cli/conversation.rs"]
@@ -22,6 +20,8 @@ mod conversation;
 mod coprocess;
 #[path = "cli/deferred.rs"]
 mod deferred;
+#[path = "cli/deletion_guard.rs"]
+mod deletion_guard;
 #[path = "cli/directory.rs"]
 mod directory;
 #[path = "cli/embeddings.rs"]
@@ -36,8 +36,6 @@ mod health;
 mod help;
 #[path = "cli/lines.rs"]
 mod lines;
-#[path = "cli/meant_store.rs"]
-mod meant_store;
 #[path = "cli/memories.rs"]
 mod memories;
 #[path = "cli/memory.rs"]
@@ -46,8 +44,6 @@ mod memory;
 mod metrics;
 #[path = "cli/migrate.rs"]
 mod migrate;
-#[path = "cli/moving.rs"]
-mod moving;
 #[path = "cli/output.rs"]
 mod output;
 #[path = "cli/pipeline.rs"]
@@ -62,6 +58,8 @@ mod released;
 mod replacing;
 #[path = "cli/scripts.rs"]
 mod scripts;
+#[path = "cli/session_files.rs"]
+mod session_files;
 #[path = "cli/sessions.rs"]
 mod sessions;
 #[path = "cli/settings.rs"]
@@ -70,6 +68,8 @@ mod settings;
 mod signals;
 #[path = "cli/store.rs"]
 mod store;
+#[path = "cli/store_failures.rs"]
+mod store_failures;
 #[path = "cli/streams.rs"]
 mod streams;
 #[path = "cli/transcripts.rs"]

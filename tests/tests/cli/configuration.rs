@@ -1,4 +1,4 @@
-//! Each value of the configuration is told with its source, a wrong one refused, and no password shown.
+//! `keepline config`: values with their origin, errors with the field, and no secrets.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ fn shown(ran: &Ran) -> BTreeMap<String, (Value, String)> {
 }
 
 #[test]
-fn tells_each_value_and_where_it_came_from() {
+fn each_value_is_shown_with_its_origin() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     fs::write(&file, r#"{"redis_host":"file","redis_port":1,"redis_database":1,"max_keys":11,"max_history":11}"#)
@@ -56,21 +56,21 @@ fn tells_each_value_and_where_it_came_from() {
 }
 
 #[test]
-fn loses_no_field_that_is_set_before_the_command() {
+fn fields_set_before_the_command_are_kept() {
     let arguments = ["--set", "redis_port=1", "--set", "max_keys=5", "config", "--json", "--set", "redis_port=2"];
     let fields = shown(&call(&arguments, b"").ok());
     assert_eq!((&fields["redis_port"].0, &fields["max_keys"].0), (&json!(2), &json!(5)));
 }
 
 #[test]
-fn is_lines_of_fields_for_programs() {
+fn programs_get_a_field_per_line() {
     let ran = call(&["config"], b"").ok();
     assert!(ran.text().lines().any(|line| line == "backend\tmemory\tprofile memory"), "{}", ran.text());
     assert!(ran.text().lines().all(|line| line.split('\t').count() == 3));
 }
 
 #[test]
-fn resolves_profiles_as_the_node_does() {
+fn profiles_resolve_as_in_the_original_node() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     fs::write(
@@ -91,7 +91,7 @@ fn resolves_profiles_as_the_node_does() {
 }
 
 #[test]
-fn with_a_field_where_nothing_reads_it_is_refused_with_the_place_where_it_belongs() {
+fn a_misplaced_field_is_refused_with_its_proper_place() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     let path = file.to_str().unwrap();
@@ -117,7 +117,7 @@ fn with_a_field_where_nothing_reads_it_is_refused_with_the_place_where_it_belong
 }
 
 #[test]
-fn may_begin_with_a_byte_order_mark() {
+fn a_byte_order_mark_is_accepted() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     fs::write(&file, "\u{feff}{\"redis_host\":\"db\"}").unwrap();
@@ -126,7 +126,7 @@ fn may_begin_with_a_byte_order_mark() {
 }
 
 #[test]
-fn shows_no_password_wherever_it_came_from() {
+fn no_password_is_shown_whatever_its_origin() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     fs::write(&file, r#"{"redis_password":"hunter2"}"#).unwrap();
@@ -146,7 +146,7 @@ fn shows_no_password_wherever_it_came_from() {
 }
 
 #[test]
-fn that_is_wrong_names_the_field_and_what_is_allowed() {
+fn an_invalid_value_names_the_field_and_the_allowed_values() {
     for (set, told) in [
         ("redis_port=70000", "redis_port must be a whole number from 1 to 65535"),
         ("backend=Redis", "Unknown backend: 'Redis'. Must be \"redis\", \"memory\" or \"directory\"."),
@@ -161,7 +161,7 @@ fn that_is_wrong_names_the_field_and_what_is_allowed() {
 }
 
 #[test]
-fn with_an_unknown_field_is_refused_with_the_names_that_were_meant() {
+fn an_unknown_field_suggests_similar_names() {
     for ran in [call(&["run", "--set", "max_histroy=5"], b""), call_with(&[("KEEPLINE_MAX_HISTROY", "5")], &["run"])] {
         assert!(ran.code == 2 && ran.err.contains("unknown field max_histroy ("), "{ran:?}");
         assert!(ran.err.ends_with("; did you mean max_history?\n") && !ran.err.contains("redis_host"), "{ran:?}");
@@ -174,7 +174,7 @@ fn with_an_unknown_field_is_refused_with_the_names_that_were_meant() {
 }
 
 #[test]
-fn of_the_custom_profile_untouched_is_refused_before_anything_runs() {
+fn the_custom_profile_without_settings_is_refused_at_the_start() {
     let ran = call(&["run", "--profile", "custom"], question("a", "1").as_bytes());
     assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains("redis_host is empty"), "{ran:?}");
 }
@@ -185,7 +185,7 @@ fn pass_with(environment: &[(&str, &str)], arguments: &[&str], input: &str) -> R
 }
 
 #[test]
-fn of_neurolink_stands_in_for_ours_where_the_storage_type_is_set() {
+fn neurolink_variables_apply_if_its_storage_type_is_set() {
     let redis = RedisServer::start_with(&["--requirepass", "hunter2"]).unwrap();
     let port = redis.port().to_string();
     let server = [("REDIS_HOST", "127.0.0.1"), ("REDIS_PORT", &*port), ("REDIS_PASSWORD", "hunter2")];
@@ -227,7 +227,7 @@ fn of_neurolink_stands_in_for_ours_where_the_storage_type_is_set() {
 }
 
 #[test]
-fn sessions_under_neurolink_s_own_prefix_stay_where_they_are() {
+fn sessions_under_neurolinks_prefix_are_found() {
     let redis = RedisServer::start().unwrap();
     let port = redis.port().to_string();
     let theirs = [
@@ -251,7 +251,7 @@ fn sessions_under_neurolink_s_own_prefix_stay_where_they_are() {
 }
 
 #[test]
-fn neurolink_s_switch_turns_memory_off_with_a_warning() {
+fn neurolinks_switch_turns_memory_off_with_a_warning() {
     let directory = tempfile::tempdir().unwrap();
     let run = |environment: &[(&str, &str)], input: &str| {
         pass_with(environment, &["run", "--dir", directory.path().to_str().unwrap()], input)
@@ -272,7 +272,7 @@ fn neurolink_s_switch_turns_memory_off_with_a_warning() {
 }
 
 #[test]
-fn of_neurolink_that_is_wrong_is_told() {
+fn invalid_neurolink_variables_are_reported() {
     let ran = call_with(&[("STORAGE_TYPE", "redis"), ("REDIS_PORT", "6379")], &["run"]);
     assert!(ran.code == 2 && ran.err.contains("STORAGE_TYPE is redis, and nothing names the server"), "{ran:?}");
     let ran = call_with(&[("STORAGE_TYPE", "redis"), ("REDIS_URL", "hunter2@host")], &["run"]);
@@ -291,7 +291,7 @@ fn help_names_every_field() {
 }
 
 #[test]
-fn prints_the_acl_command_of_a_user_who_can_do_all_that_is_needed_and_no_more() {
+fn the_printed_acl_grants_exactly_what_is_needed() {
     let redis = RedisServer::start().unwrap();
     let redis_cli = |line: &str| {
         let mut command = Command::new("redis-cli");
@@ -324,7 +324,7 @@ fn prints_the_acl_command_of_a_user_who_can_do_all_that_is_needed_and_no_more() 
 }
 
 #[test]
-fn prints_the_acl_command_of_the_user_who_is_configured_without_any_secret() {
+fn the_printed_acl_names_the_configured_user_and_no_secret() {
     for (environment, user) in [
         (&[("KEEPLINE_REDIS_USERNAME", "anna")][..], "anna"),
         (&[("KEEPLINE_REDIS_USERNAME", "anna"), ("KEEPLINE_REDIS_URL", "redis://ben:hunter2@h")], "ben"),
@@ -348,7 +348,7 @@ fn prints_the_acl_command_of_the_user_who_is_configured_without_any_secret() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn of_any_bytes_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+    fn arbitrary_bytes_are_accepted_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("keepline.json");
         fs::write(&file, bytes).unwrap();
@@ -358,7 +358,7 @@ proptest! {
 }
 
 #[test]
-fn a_field_that_has_no_effect_without_another_says_so() {
+fn a_field_without_effect_is_warned_of() {
     for (set, needs) in [
         ("title_max_length=60", "conversation=true"),
         ("recall_tokens=100", "conversation=true"),

@@ -15,7 +15,7 @@ fn tool(metadata: &Value, tool: &Value) -> String {
 }
 
 #[test]
-fn a_conversation_with_tools_goes_on_in_another_process() {
+fn a_conversation_with_tools_continues_in_another_process() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory").to_str().unwrap().to_owned();
     let input = [
@@ -48,7 +48,7 @@ fn a_conversation_with_tools_goes_on_in_another_process() {
 }
 
 #[test]
-fn the_profile_asks_for_its_directory_and_shows_what_it_sets() {
+fn the_chat_profile_requires_a_directory_and_shows_its_settings() {
     let ran = call(&["run", "--profile", "chat"], b"");
     assert!(ran.code == 2 && ran.err.contains("--dir PATH"), "{ran:?}");
     let parent = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ fn the_profile_asks_for_its_directory_and_shows_what_it_sets() {
 }
 
 #[test]
-fn a_line_of_the_tools_lane_that_says_nothing_is_invalid_and_passes() {
+fn an_empty_tools_line_is_invalid_and_passes() {
     let lines = ["{\"lane\":\"tools\"}\n", "{\"lane\":\"tools\",\"tool\":{\"call_id\":\"c\"}}\n"].concat();
     let ran = call(&["run"], lines.as_bytes());
     assert_eq!((ran.code, ran.text()), (1, &*lines));
@@ -113,7 +113,7 @@ fn a_call_without_arguments_and_a_result_that_is_null_are_part_of_the_turn() {
 }
 
 #[test]
-fn tokens_are_counted_with_a_vocabulary_if_told_to() {
+fn tokens_are_counted_with_the_configured_vocabulary() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory").to_str().unwrap().to_owned();
     let input = question("a", "Привет, как дела?") + &answer("goodbye, world");
@@ -129,7 +129,7 @@ fn tokens_are_counted_with_a_vocabulary_if_told_to() {
 
 /// Tokenizers recurse over blanks, and take long for letters without one.
 #[test]
-fn no_text_ends_a_program_that_counts_tokens() {
+fn no_text_crashes_the_token_counter() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory").to_str().unwrap().to_owned();
     let texts = [" ".repeat(1_000_000), "a".repeat(1_000_000), "\n ".repeat(400_000), "x".repeat(2 << 20)];

@@ -1,4 +1,4 @@
-//! A program at the other end of both pipes gets each line at once, and can end the run at any time.
+//! `keepline run` as a coprocess: each line is answered at once, and the other end can end the run at any time.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ impl Running {
 }
 
 #[test]
-fn gets_each_line_back_before_it_sends_the_next() {
+fn each_line_comes_back_before_the_next_is_sent() {
     for pipes in ["1", "4"] {
         let mut running = Running::start(&["run", "--pipes", pipes]);
         for number in 1..=20 {
@@ -76,7 +76,7 @@ fn gets_each_line_back_before_it_sends_the_next() {
 }
 
 #[test]
-fn gets_whole_lines_back_while_half_a_line_is_under_way() {
+fn whole_lines_come_back_while_half_a_line_is_pending() {
     let mut running = Running::start(&["run"]);
     running.send(&format!("{}{{\"lane\":", answer("y")));
     assert_eq!(running.line(), answer("y"));
@@ -85,7 +85,7 @@ fn gets_whole_lines_back_while_half_a_line_is_under_way() {
 }
 
 #[test]
-fn ends_it_by_a_signal_after_what_was_read_has_come_out() {
+fn a_signal_ends_it_after_all_read_lines_were_written() {
     for name in ["-TERM", "-INT"] {
         let mut running = Running::start(&["run"]);
         running.send(&answer("y").repeat(500));
@@ -100,7 +100,7 @@ fn ends_it_by_a_signal_after_what_was_read_has_come_out() {
 }
 
 #[test]
-fn that_no_longer_reads_ends_it_quietly() {
+fn a_closed_output_ends_it_quietly() {
     let mut running = Running::start(&["run", "--pipes", "2"]);
     let mut stdin = running.child.stdin.take().unwrap();
     let writer = thread::spawn(move || {
@@ -130,7 +130,7 @@ fn read(running: &Running) -> u64 {
 }
 
 #[test]
-fn that_reads_slowly_does_not_make_it_grow() {
+fn a_slow_reader_does_not_make_its_memory_grow() {
     let mut running = Running::start(&["run"]);
     // It is at work, and has read all that it needs beside its input.
     running.send(&answer("first"));
@@ -158,7 +158,7 @@ fn that_reads_slowly_does_not_make_it_grow() {
 }
 
 #[test]
-fn that_does_not_read_at_all_can_still_end_it_by_a_signal() {
+fn a_signal_ends_it_although_its_output_is_blocked() {
     let mut running = Running::start(&["run"]);
     // It is at work, and has read all that it needs beside its input.
     running.send(&answer("first"));

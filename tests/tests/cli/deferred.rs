@@ -1,4 +1,4 @@
-//! Titles and summaries are made after the answer has come out, by a model that may do what it wants.
+//! Titles and summaries are made after the answer is written, by a model that is not trusted.
 
 use std::{
     fs,
@@ -249,7 +249,7 @@ on_stores![run on directory, redis: [
 ]];
 
 #[test]
-fn in_this_process_it_works_as_well() {
+fn deferred_work_runs_in_the_same_process() {
     let set = ["run", "--summary", "--grace", "60", "--set", "conversation=true", "--set", "max_context_tokens=64"];
     let turns: String =
         (0..20).map(|_| question("anna", "What is it, and so on?") + &answer("It is a number.")).collect();
@@ -259,7 +259,7 @@ fn in_this_process_it_works_as_well() {
 }
 
 #[test]
-fn a_model_that_can_not_be_is_refused_at_the_start() {
+fn an_invalid_model_is_refused_at_the_start() {
     let model = ("KEEPLINE_MODEL", "openai");
     let name = ("KEEPLINE_MODEL_NAME", "small");
     for (environment, told) in [
@@ -282,7 +282,7 @@ fn a_model_that_can_not_be_is_refused_at_the_start() {
 }
 
 #[test]
-fn upkeep_says_what_it_can_not_do() {
+fn upkeep_reports_what_it_can_not_do() {
     let directory = tempfile::tempdir().unwrap();
     let dir = ["--dir", directory.path().to_str().unwrap()];
     let call = |arguments: &[&str]| call(&[arguments, &dir[..]].concat(), b"");
@@ -301,7 +301,7 @@ fn upkeep_says_what_it_can_not_do() {
 }
 
 #[test]
-fn what_is_removed_was_exported_before() {
+fn turns_are_archived_before_they_are_removed() {
     let parent = tempfile::tempdir().unwrap();
     let of = |name: &str| parent.path().join(name).to_str().unwrap().to_owned();
     let (store, archive, other) = (of("memory"), of("archive"), of("other"));

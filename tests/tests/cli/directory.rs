@@ -1,5 +1,5 @@
-//! A directory keeps sessions across runs, crashes and processes; one that can't be used is refused before anything runs,
-//! and one that fails later costs the memory and no entry.
+//! Sessions in a directory: kept across runs, crashes and processes. One that can't be used is refused at the start;
+//! one that fails later costs memory but no entry.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 
 use super::{Ran, answer, call, call_with, context, coprocess::Running, finish, keepline, question};
 
+#[path = "directory/failures.rs"]
+mod failures;
 #[path = "directory/mounted.rs"]
 mod mounted;
 #[path = "directory/refused.rs"]
 mod refused;
-#[path = "directory/trouble.rs"]
-mod trouble;
 
 /// A place for a store, and its path as an argument. There is none yet.
 fn place() -> (TempDir, String) {
@@ -36,7 +36,7 @@ fn memory(path: &str, session: &str) -> serde_json::Value {
 }
 
 #[test]
-fn remembers_from_one_run_to_the_next() {
+fn sessions_survive_from_run_to_run() {
     let (_parent, path) = place();
     let ran = run(&path, &(question("a", "1") + &answer("one"))).ok();
     assert_eq!((ran.text(), &*ran.err), (&*(question("a", "1") + &answer("one")), ""));
@@ -50,7 +50,7 @@ fn remembers_from_one_run_to_the_next() {
 }
 
 #[test]
-fn keeps_what_an_operator_does() {
+fn changes_of_operators_are_kept() {
     let (_parent, path) = place();
     run(&path, &(question("anna", "Where is my parcel?") + &answer("In Leipzig."))).ok();
     let session = |arguments: &[&str]| call(&[&["session", "--dir", &path], arguments].concat(), b"").ok();
@@ -62,7 +62,7 @@ fn keeps_what_an_operator_does() {
 }
 
 #[test]
-fn is_chosen_by_a_flag_the_environment_or_a_file() {
+fn a_flag_the_environment_or_a_file_chooses_it() {
     let (parent, path) = place();
     call(&["session", "create", "a", "--dir", &path], b"").ok();
     let file = parent.path().join("keepline.json");
@@ -90,7 +90,7 @@ fn is_chosen_by_a_flag_the_environment_or_a_file() {
 }
 
 #[test]
-fn is_shown_by_config_and_not_made_by_it() {
+fn config_shows_but_does_not_create_it() {
     let (_parent, path) = place();
     let ran = call(&["config", "--json", "--dir", &path, "--set=directory_sync=off"], b"").ok();
     let host = &ran.json()["host"];
@@ -102,7 +102,7 @@ fn is_shown_by_config_and_not_made_by_it() {
 }
 
 #[test]
-fn that_is_set_but_not_used_is_warned_about() {
+fn an_unused_directory_setting_is_warned_of() {
     let (_parent, path) = place();
     let ran = call_with(&[("KEEPLINE_DIRECTORY", &path)], &["config", "--json"]).ok();
     assert!(
@@ -115,7 +115,7 @@ fn that_is_set_but_not_used_is_warned_about() {
 }
 
 #[test]
-fn has_all_that_was_passed_on_when_the_process_is_killed() {
+fn all_passed_entries_survive_a_kill() {
     for sync in ["group", "always", "off"] {
         let (_parent, path) = place();
         let sync = format!("--set=directory_sync={sync}");
@@ -138,7 +138,7 @@ fn has_all_that_was_passed_on_when_the_process_is_killed() {
 }
 
 #[test]
-fn is_shared_by_processes() {
+fn processes_share_it() {
     let (_parent, path) = place();
     let mut running = Running::start(&["run", "--dir", &path]);
     running.send(&(question("a", "?") + &answer("one")));
@@ -165,7 +165,7 @@ fn is_shared_by_processes() {
 }
 
 #[test]
-fn a_command_that_adds_nothing_makes_no_store() {
+fn a_command_that_adds_nothing_creates_no_store() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("mmeory").to_str().unwrap().to_owned();
     for command in [

@@ -1,4 +1,4 @@
-//! Recall with embeddings: what shares no word with a question is found, and nothing waits for the model.
+//! Recall with embeddings: passages without a common word are found, and nothing waits for the model.
 
 use std::{
     collections::BTreeMap,
@@ -190,7 +190,7 @@ async fn what_is_refused_alone_keeps_nothing_else_from_its_vector(given: Given) 
     }
 }
 
-async fn another_model_embeds_everything_anew(given: Given) {
+async fn another_model_embeds_everything_again(given: Given) {
     let server = ModelServer::start(embed);
     run(with_model(&given, &server.url(), "small", &RUN), &talk(40)).ok();
     let before = vectors(&given).await;
@@ -226,12 +226,12 @@ on_stores![run on directory, redis: [
     nothing_waits_for_a_model_that_does_not_answer,
     what_fails_is_tried_again_off_the_path,
     what_is_refused_alone_keeps_nothing_else_from_its_vector,
-    another_model_embeds_everything_anew,
+    another_model_embeds_everything_again,
     what_is_removed_has_no_vector,
 ]];
 
 #[test]
-fn what_embeddings_gain_can_be_measured() {
+fn the_gain_of_embeddings_can_be_measured() {
     let server = ModelServer::start(embed);
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("conversations.jsonl");
@@ -250,7 +250,7 @@ fn what_embeddings_gain_can_be_measured() {
 }
 
 #[test]
-fn a_measurement_that_a_signal_ends_leaves_nothing_behind() {
+fn an_interrupted_evaluation_leaves_nothing_behind() {
     let given = Arc::new(StoreUnderTest::directory());
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("conversations.jsonl");
@@ -278,7 +278,7 @@ fn a_measurement_that_a_signal_ends_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_rebuild_that_fails_or_is_interrupted_can_be_called_again_at_once() {
+fn a_failed_or_interrupted_rebuild_can_be_repeated_at_once() {
     let given = Arc::new(StoreUnderTest::directory());
     let server = ModelServer::start(embed);
     run(with_model(&given, &server.url(), "small", &RUN), &talk(6)).ok();
@@ -303,7 +303,7 @@ fn a_rebuild_that_fails_or_is_interrupted_can_be_called_again_at_once() {
 }
 
 #[test]
-fn a_model_that_can_not_be_is_refused_at_the_start() {
+fn an_invalid_model_is_refused_at_the_start() {
     let model = ("KEEPLINE_EMBEDDING", "openai");
     let name = ("KEEPLINE_EMBEDDING_NAME", "small");
     let url = |url| ("KEEPLINE_EMBEDDING_URL", url);

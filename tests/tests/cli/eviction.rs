@@ -1,4 +1,4 @@
-//! A memory that is full refuses what is new, or ends what was used longest ago; a store that can't do that says so.
+//! A full memory refuses new sessions or evicts the least recently used; stores without eviction refuse the option.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn last_answers(ran: &Ran) -> [Value; 2] {
 }
 
 #[test]
-fn refuses_what_is_new_unless_told() {
+fn a_full_memory_refuses_new_sessions_by_default() {
     for policy in [&[][..], &["--set", "session_limit_policy=refuse"]] {
         let ran = three_for_two(policy);
         assert_eq!(last_answers(&ran), [Value::Null, Value::from("three")]);
@@ -33,14 +33,14 @@ fn refuses_what_is_new_unless_told() {
 }
 
 #[test]
-fn ends_what_was_used_longest_ago_if_told() {
+fn a_full_memory_evicts_the_least_recently_used_if_configured() {
     let ran = three_for_two(&["--set", "session_limit_policy=evict"]);
     assert_eq!(last_answers(&ran), [Value::from("four"), Value::from("three")]);
     assert_eq!(ran.err, "");
 }
 
 #[test]
-fn is_refused_where_the_store_can_not() {
+fn eviction_is_refused_for_stores_without_it() {
     let directory = tempfile::tempdir().unwrap();
     for backend in [&["--profile", "redis"][..], &["--dir", directory.path().to_str().unwrap()]] {
         let ran = call(&[&["run", "--set", "session_limit_policy=evict"], backend].concat(), b"");

@@ -1,4 +1,4 @@
-//! The exit code says whether all went well, a line or a command failed, or nothing could begin.
+//! Exit codes.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{answer, call, dead_url, question};
 
 #[test]
-fn zero_when_all_went_well() {
+fn zero_on_success() {
     assert_eq!(call(&["run"], (question("a", "x") + &answer("y")).as_bytes()).code, 0);
     assert_eq!(call(&["run"], b"").code, 0);
     assert_eq!(call(&["--version"], b"").code, 0);
@@ -23,13 +23,13 @@ fn bench_says_where_the_benchmarks_are() {
 }
 
 #[test]
-fn one_when_a_line_is_no_entry_or_a_command_failed() {
+fn one_if_a_line_is_invalid_or_a_command_fails() {
     assert_eq!(call(&["run"], b"nonsense\n").code, 1);
     assert_eq!(call(&["session", "show", "nobody"], b"").code, 1);
 }
 
 #[test]
-fn entries_without_memory_are_counted_at_the_end_and_fail_a_run_that_requires_it() {
+fn entries_without_memory_are_counted_and_fail_a_run_that_requires_it() {
     let named = |id: &str| format!("{{\"lane\":\"questions\",\"text\":\"x\",\"metadata\":{{\"session_id\":{id}}}}}\n");
     let redis = format!("redis_url={}", dead_url());
     let over_redis = ["--profile", "redis", "--set", &redis];
@@ -63,7 +63,7 @@ fn entries_without_memory_are_counted_at_the_end_and_fail_a_run_that_requires_it
 }
 
 #[test]
-fn one_when_an_entry_fails_by_option() {
+fn one_if_an_entry_fails_by_option() {
     let node = ["--set", "conversation=true", "--set", "memory_mode=node", "--set", "require_node=true"];
     let redis = format!("redis_url={}", dead_url());
     let store = ["--profile", "redis", "--set", &redis, "--set", "on_store_error=fail"];
@@ -76,7 +76,7 @@ fn one_when_an_entry_fails_by_option() {
 }
 
 #[test]
-fn two_when_the_command_line_or_the_configuration_is_wrong() {
+fn two_if_the_command_line_or_the_configuration_is_wrong() {
     for arguments in [
         &["frobnicate"][..],
         &["run", "--pipes", "0"],
@@ -101,7 +101,7 @@ fn two_when_the_command_line_or_the_configuration_is_wrong() {
 }
 
 #[test]
-fn three_when_the_plugin_can_not_be_loaded() {
+fn three_if_the_plugin_can_not_be_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("text.wasm");
     fs::write(&text, "not a component").unwrap();

@@ -1,5 +1,5 @@
-//! `keepline health` tells whether the store can be reached, and its exit code says the same; a run that requires its store
-//! does not start without it.
+//! `keepline health`: reports whether the store can be reached, also by its exit code. A run can require that at its
+//! start.
 
 use std::{fs, net::TcpListener};
 
@@ -13,7 +13,7 @@ fn health(arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn is_good_where_the_store_answers() {
+fn healthy_if_the_store_answers() {
     let server = RedisServer::start().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (url, path) = (format!("redis_url={}", server.url()), directory.path().to_str().unwrap());
@@ -34,7 +34,7 @@ fn is_good_where_the_store_answers() {
 }
 
 #[test]
-fn is_bad_where_nobody_answers_and_says_why() {
+fn unhealthy_with_the_reason_if_the_store_does_not_answer() {
     // One that takes connections and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("redis://127.0.0.1:{}", silent.local_addr().unwrap().port());
@@ -64,7 +64,7 @@ fn warns_of_a_redis_that_evicts_keys() {
 }
 
 #[test]
-fn makes_no_directory() {
+fn health_creates_no_directory() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("memory");
     let ran = health(&["--dir", path.to_str().unwrap()]);
@@ -76,7 +76,7 @@ fn makes_no_directory() {
 }
 
 #[test]
-fn is_required_at_the_start_if_that_is_asked_for() {
+fn a_run_can_require_a_healthy_store() {
     let url = format!("redis_url={}", dead_url());
     let input = question("a", "1") + &answer("x");
     let run = |required: &str| {
@@ -97,7 +97,7 @@ fn is_required_at_the_start_if_that_is_asked_for() {
 }
 
 #[test]
-fn names_the_place_of_the_store_and_the_cause_for_people() {
+fn the_address_of_the_store_and_the_cause_are_named() {
     let server = RedisServer::start().unwrap();
     let port = server.port();
     let dead = dead_url();

@@ -1,4 +1,4 @@
-//! Every command has its help, and every shell its completions.
+//! Help texts and shell completions.
 
 use std::{
     io::Write,
@@ -24,7 +24,7 @@ const COMMANDS: [&str; 13] = [
 ];
 
 #[test]
-fn is_there_for_every_command() {
+fn every_command_has_help() {
     let help = call(&["--help"], b"").ok();
     assert!(help.text().contains("Exit codes:") && help.text().contains("KEEPLINE_<FIELD>"));
     assert!(help.text().contains("--dir PATH"), "how sessions are kept comes first: {}", help.text());
@@ -54,7 +54,7 @@ fn is_there_for_every_command() {
 }
 
 #[test]
-fn completes_in_every_shell() {
+fn every_shell_has_completions() {
     for (shell, checker) in [("bash", Some("bash")), ("zsh", None), ("fish", None)] {
         let script = call(&["completions", shell], b"").ok();
         for command in COMMANDS {

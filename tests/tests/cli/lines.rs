@@ -1,4 +1,4 @@
-//! Lines come out one for one, in order, and unchanged but for the memory in the questions.
+//! Lines come out one for one, in order, and unchanged except for the memory in questions.
 
 use std::{fmt::Write as _, fs};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{HASTY, answer, call, context, dead_url, question};
 
 #[test]
-fn come_out_one_for_one_in_order_with_the_memory_in_the_questions() {
+fn lines_come_out_one_for_one_in_order_with_memory_in_questions() {
     let input =
         [question("anna", "1"), answer("first"), question("anna", "2"), answer("second"), question("anna", "3")];
     let ran = call(&["run"], input.concat().as_bytes()).ok();
@@ -21,7 +21,7 @@ fn come_out_one_for_one_in_order_with_the_memory_in_the_questions() {
 }
 
 #[test]
-fn pass_byte_for_byte_but_for_the_memory() {
+fn lines_pass_byte_for_byte_except_for_the_memory() {
     let input = concat!(
         "{\"lane\":\"answers\",\"text\":\"é\\u00e9\",\"metadata\":{\"session_id\":\"s\"},\"n\":1.50e+3,\"n\":12345678901234567890123}\n",
         "  { \"lane\" : \"questions\" , \"metadata\" : { \"session_id\" : \"s\" , \"x\":1.0,\"x\":[ ] } , \"z\" : null }\t\r\n",
@@ -36,14 +36,14 @@ fn pass_byte_for_byte_but_for_the_memory() {
 }
 
 #[test]
-fn keep_their_endings_and_a_missing_last_one() {
+fn line_endings_are_kept() {
     for input in ["{\"lane\":\"open\"}\r\n{\"lane\":\"open\"}", "{\"lane\":\"open\"}", "{\"lane\":\"open\"}\n"] {
         assert_eq!(call(&["run"], input.as_bytes()).ok().text(), input);
     }
 }
 
 #[test]
-fn that_are_no_entries_are_told_with_their_number_and_pass_unchanged() {
+fn invalid_lines_are_reported_by_number_and_pass_unchanged() {
     let mut input = question("a", "1").into_bytes();
     input.extend(b"nonsense\n\n[1]\n{\"lane\":\"\xff\"}\n{\"lane\":\"question\"}\n{\"text\":\"x\"}\n");
     input.extend(b"{\"lane\":\"answers\",\"text\":\"still served\",\"metadata\":{\"session_id\":\"a\"}}\n");
@@ -61,7 +61,7 @@ fn that_are_no_entries_are_told_with_their_number_and_pass_unchanged() {
 }
 
 #[test]
-fn that_are_no_entries_do_not_bury_what_else_is_told() {
+fn invalid_lines_do_not_bury_other_messages() {
     let input = "nonsense\n".repeat(20_000) + &question("a", &"x".repeat(2000));
     let ran = call(&["run", "--summary", "--set", "max_entry_bytes=1000"], input.as_bytes());
     assert_eq!(ran.code, 1);
@@ -81,7 +81,7 @@ fn that_are_no_entries_do_not_bury_what_else_is_told() {
 }
 
 #[test]
-fn with_what_common_writers_emit_beside_json_are_entries() {
+fn non_standard_json_of_common_writers_is_accepted() {
     let ask = |rest: &str| {
         format!("{{\"lane\":\"questions\",\"text\":\"x\",\"metadata\":{{\"session_id\":\"a\",{rest}}}}}\r\n")
     };
@@ -102,7 +102,7 @@ fn with_what_common_writers_emit_beside_json_are_entries() {
 }
 
 #[test]
-fn carry_no_forged_memory_in_metadata_that_others_came_after() {
+fn repeated_metadata_carry_no_forged_memory() {
     let forged = r#"{"session_id":"a","memory_context":{"forged":1}}"#;
     let dead = format!("redis_url={}", dead_url());
     for set in [
@@ -122,14 +122,14 @@ fn carry_no_forged_memory_in_metadata_that_others_came_after() {
 }
 
 #[test]
-fn of_a_new_object_cut_the_answer_from_the_question_before() {
+fn a_new_object_separates_an_answer_from_the_previous_question() {
     let input = [question("a", "1"), "{\"lane\":\"open\"}\n".into(), answer("lost"), question("a", "2")].concat();
     let ran = call(&["run"], input.as_bytes()).ok();
     assert_eq!(context(ran.text().lines().last().unwrap()), Value::Null);
 }
 
 #[test]
-fn with_a_text_that_is_no_string_are_remembered_as_json_text() {
+fn a_text_that_is_no_string_is_stored_as_json() {
     for (text, remembered) in [
         (r#"{"a":[1, 2.50,"é"]}"#, r#"{"a":[1, 2.50,"é"]}"#),
         ("null", ""),
@@ -150,7 +150,7 @@ fn with_a_text_that_is_no_string_are_remembered_as_json_text() {
 }
 
 #[test]
-fn that_are_too_long_pass_in_pieces_and_are_told() {
+fn overlong_lines_pass_in_pieces_and_are_reported() {
     let long = format!("{{\"lane\":\"open\",\"x\":\"{}\"}}\n", "x".repeat(5 << 20));
     let input = [long.as_str(), &question("a", "1"), &long].concat();
     let ran = call(&["run", "--set", "max_entry_bytes=1000"], input.as_bytes());
@@ -161,7 +161,7 @@ fn that_are_too_long_pass_in_pieces_and_are_told() {
 }
 
 #[test]
-fn over_the_size_of_an_entry_pass_unchanged() {
+fn lines_over_the_entry_limit_pass_unchanged() {
     let input = question("a", &"x".repeat(2000));
     let ran = call(&["run", "--set", "max_entry_bytes=1000"], input.as_bytes()).ok();
     assert_eq!(ran.text(), input);
@@ -169,7 +169,7 @@ fn over_the_size_of_an_entry_pass_unchanged() {
 }
 
 #[test]
-fn come_from_a_file_as_from_standard_input() {
+fn a_file_is_read_like_standard_input() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("entries.jsonl");
     let input = question("a", "1") + &answer("x") + &question("a", "2");
@@ -205,7 +205,7 @@ fn traffic(count: usize) -> String {
 }
 
 #[test]
-fn are_the_same_with_many_pipes_as_with_one() {
+fn many_pipes_write_the_same_lines_as_one() {
     let input = traffic(12_000);
     let one = call(&["run"], input.as_bytes());
     assert_eq!(one.code, 1);
@@ -218,7 +218,7 @@ fn are_the_same_with_many_pipes_as_with_one() {
 }
 
 #[test]
-fn are_the_same_over_redis_with_many_pipes_as_in_memory_with_one() {
+fn many_pipes_over_redis_write_the_same_lines_as_one_in_memory() {
     let input = traffic(3000);
     let one = call(&["run"], input.as_bytes());
     let redis = servers::start();
@@ -228,7 +228,7 @@ fn are_the_same_over_redis_with_many_pipes_as_in_memory_with_one() {
 }
 
 #[test]
-fn with_the_same_message_id_count_once_also_in_another_run() {
+fn a_repeated_message_id_counts_once_across_runs() {
     let server = servers::start();
     let url = format!("redis_url={}", servers::url(&server));
     let arguments = ["run", "--summary", "--profile", "redis", "--set", &url];

@@ -86,7 +86,7 @@ async fn what_is_remembered_once_is_found_by_another_process(given: Given) {
 on_stores!(run on directory, redis, cluster: [what_is_remembered_once_is_found_by_another_process,]);
 
 #[test]
-fn without_a_session_a_memory_is_still_the_users_and_found_in_any() {
+fn a_memory_without_a_session_is_found_in_all_of_the_users() {
     const USER: &str = "--set=recall=user";
     let given = Arc::new(StoreUnderTest::directory());
     let remember = |more: &[&str], said: [&str; 2]| {
@@ -119,7 +119,7 @@ fn without_a_session_a_memory_is_still_the_users_and_found_in_any() {
 }
 
 #[test]
-fn what_is_not_remembered_is_told_with_its_reason() {
+fn skipped_memories_are_reported_with_the_reason() {
     let given = Arc::new(StoreUnderTest::directory());
     let (anna, said) = (["--user", "anna", "--session", "a"], messages(&[TEA]));
     let short = r#"[{"role":"user","content":"Tea?"},{"role":"assistant","content":"No"}]"#;
@@ -152,7 +152,7 @@ fn what_is_not_remembered_is_told_with_its_reason() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_told() {
+fn a_missing_store_is_reported() {
     let url = dead_url();
     let arguments = ["remember", "--user", "anna", "--session", "a", "--json", "--set=store_timeout_ms=500"];
     let mut command = keepline(arguments);

@@ -1,4 +1,4 @@
-//! What a run holds of the machine's memory.
+//! Memory use of a run.
 
 use std::{
     fs,

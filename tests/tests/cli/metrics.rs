@@ -1,4 +1,4 @@
-//! `run --metrics` serves what `docs/metrics.md` promises, while entries pass; the example's alerts are about nothing else.
+//! `run --metrics` serves what `docs/metrics.md` documents while entries pass; the example's alerts use nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -60,7 +60,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn are_those_of_the_table() {
+fn metrics_are_those_of_the_documentation() {
     let (mut running, address) = scraped(&[]);
     running.send(&question("anna", "Where?"));
     running.line();
@@ -103,7 +103,7 @@ fn are_those_of_the_table() {
 }
 
 #[test]
-fn a_run_that_is_scraped_ends_without_a_word_whatever_its_pipes() {
+fn a_scraped_run_ends_silently_with_any_number_of_pipes() {
     for pipes in ["1", "2", "8"] {
         for _ in 0..3 {
             let arguments = ["run", "--metrics", "127.0.0.1:0", "--pipes", pipes];
@@ -114,7 +114,7 @@ fn a_run_that_is_scraped_ends_without_a_word_whatever_its_pipes() {
 }
 
 #[test]
-fn count_what_became_of_entries_and_how_long_they_took() {
+fn entries_are_counted_by_outcome_and_timed() {
     let server = RedisServer::start().unwrap();
     let url = format!("redis_url={}", server.url());
     let (mut running, address) = scraped(&["--profile", "redis", "--set", &url, "--set", "probe_interval_ms=0"]);
@@ -167,7 +167,7 @@ fn count_what_became_of_entries_and_how_long_they_took() {
 }
 
 #[test]
-fn count_what_became_of_deferred_work() {
+fn deferred_work_is_counted_by_outcome() {
     let (mut running, address) = scraped(&["--set", "conversation=true"]);
     running.send(&(question("anna", "Where?") + &answer("In Leipzig.")));
     (0..2).for_each(|_| _ = running.line());
@@ -182,7 +182,7 @@ fn count_what_became_of_deferred_work() {
 }
 
 #[test]
-fn tell_of_a_store_that_fails() {
+fn store_failures_are_counted() {
     let url = format!("redis_url={}", dead_url());
     let set = ["--set", &url, "--set", "store_timeout_ms=100", "--set", "breaker_cooldown_ms=3600000"];
     let (mut running, address) = scraped(&[&["--profile", "redis"], &set[..]].concat());
@@ -202,7 +202,7 @@ fn tell_of_a_store_that_fails() {
 }
 
 #[test]
-fn count_skipped_answers_by_their_reason() {
+fn skipped_answers_are_counted_by_reason() {
     let set = ["--set", "conversation=true", "--set", "min_message_length=3"];
     let (mut running, address) = scraped(&set);
     let off = json!({"lane": "answers", "text": "A secret.", "metadata": {"memory": {"write": false}}});
@@ -220,7 +220,7 @@ fn count_skipped_answers_by_their_reason() {
 }
 
 #[test]
-fn need_an_address_that_can_be_listened_at() {
+fn an_unusable_address_is_refused() {
     let (mut running, address) = scraped(&[]);
     let ran = call(&["run", "--metrics", &address], question("a", "1").as_bytes());
     assert!(ran.code == 2 && ran.out.is_empty() && ran.err.contains("--metrics: can't listen at"), "{ran:?}");

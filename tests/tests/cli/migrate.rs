@@ -1,5 +1,5 @@
-//! `keepline migrate` carries sessions between servers, clusters and directories, whatever is in them, and goes on where it
-//! was broken off.
+//! `keepline migrate` copies sessions between servers, clusters and directories, whatever they contain, and continues
+//! after an interruption.
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::{Ran, call_with, finish, keepline, signal};
 
-#[path = "migrate/apart.rs"]
-mod apart;
 #[path = "migrate/directory.rs"]
 mod directory;
-#[path = "migrate/directory_trouble.rs"]
-mod directory_trouble;
+#[path = "migrate/directory_failures.rs"]
+mod directory_failures;
 #[path = "migrate/removal.rs"]
 mod removal;
+#[path = "migrate/same_store.rs"]
+mod same_store;
 #[path = "migrate/scan.rs"]
 mod scan;
 
@@ -136,7 +136,7 @@ fn fill(server: &RedisServer) {
 }
 
 #[test]
-fn carries_every_kind_of_session_to_a_cluster_and_back_unchanged() {
+fn every_kind_of_session_goes_to_a_cluster_and_back_unchanged() {
     let (from, back, prefix) = (RedisServer::start().unwrap(), RedisServer::start().unwrap(), prefix());
     fill(&from);
     let before = dump(&from);
@@ -168,7 +168,7 @@ fn carries_every_kind_of_session_to_a_cluster_and_back_unchanged() {
 }
 
 #[test]
-fn what_is_there_already_is_left_alone_and_other_contents_are_told() {
+fn existing_sessions_are_left_alone_and_differences_reported() {
     let (from, prefix) = (RedisServer::start().unwrap(), prefix());
     let session = |arguments: &[&str]| session(&from, arguments);
     for name in ["a", "b", "c"] {
@@ -196,7 +196,7 @@ fn what_is_there_already_is_left_alone_and_other_contents_are_told() {
 }
 
 #[test]
-fn goes_on_after_it_was_killed() {
+fn a_killed_migration_continues() {
     let (from, prefix) = (RedisServer::start().unwrap(), prefix());
     fill(&from);
     let to = to_cluster(&prefix);
@@ -218,7 +218,7 @@ fn goes_on_after_it_was_killed() {
 }
 
 #[test]
-fn says_what_is_missing() {
+fn missing_options_are_reported() {
     let server = RedisServer::start().unwrap();
     let nothing_else = migrate(&server, &["--to=backend=redis"]);
     assert!(nothing_else.code == 2 && nothing_else.err.contains("source and target are the same"), "{nothing_else:?}");

@@ -1,4 +1,4 @@
-//! What is told beside the lines: for programs without colour, in more words when asked, as a summary, as a demo.
+//! Messages beside the lines: without colour for programs, verbose on request, as a summary, and the demo.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use keepline_tests::servers;
 use super::{HASTY, answer, call, dead_url, finish, keepline, question};
 
 #[test]
-fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
+fn programs_get_no_colour_and_no_progress_bar() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("entries.jsonl");
     fs::write(&file, question("a", "1") + "nonsense\n").unwrap();
@@ -17,7 +17,7 @@ fn has_no_colour_and_no_bar_when_it_goes_to_a_program() {
 }
 
 #[test]
-fn is_told_in_more_words_when_asked() {
+fn verbose_messages_say_more() {
     let input = question("a", "2") + &answer("x");
     assert_eq!(call(&["run"], input.as_bytes()).ok().err, "");
     let ran = call(&["run", "--verbose"], input.as_bytes()).ok();
@@ -25,7 +25,7 @@ fn is_told_in_more_words_when_asked() {
 }
 
 #[test]
-fn summary_counts_entries_round_trips_and_times() {
+fn the_summary_counts_entries_round_trips_and_times() {
     let redis = servers::start();
     let url = format!("redis_url={}", servers::url(&redis));
     let input = (question("a", "1") + &answer("x")).repeat(50) + "{\"lane\":\"open\"}\n";
@@ -45,7 +45,7 @@ fn summary_counts_entries_round_trips_and_times() {
 }
 
 #[test]
-fn of_entries_that_fail_is_bounded_and_all_are_counted() {
+fn reports_of_failed_entries_are_bounded_and_all_are_counted() {
     let url = format!("redis_url={}", dead_url());
     let input = question("a", "1").repeat(3000);
     let arguments = ["run", "--profile", "redis", "--set", "on_store_error=fail", "--set", &url, HASTY, "--summary"];
@@ -57,7 +57,7 @@ fn of_entries_that_fail_is_bounded_and_all_are_counted() {
 }
 
 #[test]
-fn of_the_demo_fits_a_screen_and_shows_the_memory_after_the_crash() {
+fn the_demo_fits_a_screen_and_shows_the_memory_after_the_crash() {
     let ran = call(&["demo"], b"").ok();
     let lines: Vec<&str> = ran.text().lines().collect();
     assert!(lines.len() <= 24, "{}", ran.text());
@@ -71,14 +71,14 @@ fn of_the_demo_fits_a_screen_and_shows_the_memory_after_the_crash() {
 }
 
 #[test]
-fn of_the_demo_without_a_redis_says_so() {
+fn the_demo_says_if_there_is_no_redis() {
     let mut demo = keepline(["demo"]);
     let ran = finish(demo.env("PATH", "/nonexistent").spawn().unwrap(), b"").ok();
     assert!(ran.text().contains("redis-server"), "{}", ran.text());
 }
 
 #[test]
-fn of_the_demo_with_a_file_plays_the_file() {
+fn the_demo_plays_a_given_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("entries.jsonl");
     fs::write(&file, (question("zoe", "Hello?") + &answer("Hi.")).repeat(15) + "nonsense").unwrap();
@@ -87,7 +87,7 @@ fn of_the_demo_with_a_file_plays_the_file() {
 }
 
 #[test]
-fn run_reports_in_json_when_asked() {
+fn run_reports_in_json_with_the_option() {
     let input = question("a", "1") + &answer("x") + "nonsense\n" + &question("bad id!", "2");
     let ran = call(&["run", "--json", "--summary", "-v"], input.as_bytes());
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -102,7 +102,7 @@ fn run_reports_in_json_when_asked() {
 }
 
 #[test]
-fn a_command_says_what_it_does_when_asked() {
+fn verbose_commands_say_what_they_do() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("memory").to_str().unwrap().to_owned();
     call(&["run", "--dir", &path], (question("a", "1") + &answer("x")).as_bytes()).ok();

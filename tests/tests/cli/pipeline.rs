@@ -1,4 +1,4 @@
-//! The example of a pipeline does what it shows: one coprocess for all sessions, and prompts in the right order.
+//! The example of a pipeline: one coprocess for all sessions, and prompts in the right order.
 
 use std::{
     env,
@@ -94,7 +94,7 @@ fn a_prompt_has_summary_window_recall_and_question_in_this_order() {
 }
 
 #[test]
-fn questions_are_answered_also_without_a_coprocess_and_the_exit_code_tells() {
+fn questions_are_answered_without_a_coprocess_and_the_exit_code_reports_it() {
     let ran = python(&["pipeline.py", "--", "--set", "no_such_field=1"], "anna\tWhere?\nanna\tAnd now?\n");
     assert!(ran.code == 2 && ran.err.contains("no_such_field") && !ran.err.contains("Traceback"), "{ran:?}");
     assert_eq!(ran.text().lines().count(), 2, "{ran:?}");

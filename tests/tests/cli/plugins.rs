@@ -1,4 +1,4 @@
-//! `keepline inspect` tells what a plugin imports, and the bundled one comes out as a file that runs.
+//! `keepline inspect` shows a plugin's imports; the bundled plugin runs from a file.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{answer, call, call_with, context, question};
 
 #[test]
-fn are_told_with_exactly_the_three_imports() {
+fn inspect_shows_exactly_three_imports() {
     let found = call(&["inspect", "--json"], b"").ok().json();
     let imports: Vec<&str> = found["imports"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(
@@ -20,7 +20,7 @@ fn are_told_with_exactly_the_three_imports() {
 }
 
 #[test]
-fn come_out_as_a_file_and_run_from_it() {
+fn the_bundled_plugin_is_written_to_a_file_and_runs_from_it() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.wasm");
     let file = file.to_str().unwrap();

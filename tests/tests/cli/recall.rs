@@ -1,4 +1,4 @@
-//! What is recalled, from the shell: looked at, made anew, measured.
+//! Recall from the shell: previewed, rebuilt and evaluated.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ fn recalled(place: &Place) -> Value {
 }
 
 #[test]
-fn what_would_be_recalled_is_shown_with_its_reasons_and_nothing_is_written() {
+fn recalled_passages_are_shown_with_reasons_and_nothing_is_written() {
     let place = long_ago();
     assert_eq!(recalled(&place), Value::Null, "nobody has indexed it");
     let told = place.told(&["session", "upkeep", "a", ON, SMALL]);
@@ -50,7 +50,7 @@ fn what_would_be_recalled_is_shown_with_its_reasons_and_nothing_is_written() {
 }
 
 #[test]
-fn an_index_is_made_anew() {
+fn an_index_is_rebuilt() {
     let place = long_ago();
     let node = ["--node", "n", "--app", "shop", ON, SMALL];
     place.append("a", "Our dog Bruno barks.", "Does it?", &node);
@@ -72,7 +72,7 @@ fn an_index_is_made_anew() {
 }
 
 #[test]
-fn what_recall_makes_is_not_exported_and_comes_back() {
+fn the_index_is_not_exported_and_is_derived_again() {
     let place = long_ago();
     let plain = place.ran(&["session", "export", "a"]).ok().out;
     place.told(&["recall", "rebuild", "a", ON]);
@@ -90,7 +90,7 @@ fn what_recall_makes_is_not_exported_and_comes_back() {
 const OF_USER: &str = "--set=recall=user";
 
 #[test]
-fn what_a_user_said_in_one_session_is_recalled_in_another() {
+fn messages_of_one_session_are_recalled_in_the_users_others() {
     let place = Place::new();
     let anna = ["--user", "anna@example.org", OF_USER];
     place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &anna);
@@ -142,7 +142,7 @@ fn a_question_without_a_word_recalls_nothing() {
 }
 
 #[test]
-fn a_user_id_that_nobody_can_have_is_said() {
+fn an_invalid_user_id_is_reported() {
     let place = long_ago();
     let long = "x".repeat(1025);
     let is_said = |command: &[&str], user: &str| {
@@ -165,7 +165,7 @@ fn a_user_id_that_nobody_can_have_is_said() {
 }
 
 #[test]
-fn what_is_replaced_is_not_recalled_by_others() {
+fn replaced_messages_are_not_recalled_in_other_sessions() {
     let place = Place::new();
     let anna = ["--user", "anna", OF_USER];
     place.append("a", "Yesterday our dog Bruno chased a squirrel.", "How exciting!", &anna);
@@ -196,7 +196,7 @@ fn what_is_replaced_is_not_recalled_by_others() {
 }
 
 #[test]
-fn what_can_t_be_recalled_is_said() {
+fn missing_recall_is_explained() {
     let place = long_ago();
     let refused = |ran: Ran, code: i32, told: &str| assert!(ran.code == code && ran.err.contains(told), "{ran:?}");
     refused(place.ran(&["recall", "a", DOG]), 2, "recall=session");
@@ -244,7 +244,7 @@ fn conversations() -> String {
 }
 
 #[test]
-fn evidence_is_measured_through_all_that_a_question_passes() {
+fn evidence_is_measured_end_to_end() {
     let parent = tempfile::tempdir().unwrap();
     let file = parent.path().join("conversations.jsonl");
     fs::write(&file, conversations()).unwrap();
@@ -290,7 +290,7 @@ fn evidence_is_measured_through_all_that_a_question_passes() {
 }
 
 #[test]
-fn a_question_without_a_word_is_measured_as_well() {
+fn a_question_without_a_word_is_measured() {
     let parent = tempfile::tempdir().unwrap();
     let file = parent.path().join("conversations.jsonl");
     let turn = json!({"id": "A", "speaker": "Ann", "text": "Our dog Bruno chased a squirrel."});
@@ -303,7 +303,7 @@ fn a_question_without_a_word_is_measured_as_well() {
 }
 
 #[test]
-fn a_signal_while_a_session_is_filled_leaves_none_behind() {
+fn a_signal_during_filling_leaves_no_session_behind() {
     let parent = tempfile::tempdir().unwrap();
     let file = parent.path().join("conversations.jsonl");
     let turn = |number: usize| json!({"id": number.to_string(), "speaker": "Ann", "text": "So that is that, then."});

@@ -1,4 +1,4 @@
-//! Stores that a released version wrote are opened, read as they were, and continued.
+//! Stores of released versions are opened, read and continued.
 
 use std::{fs, path::PathBuf};
 
@@ -154,7 +154,7 @@ fn a_directory_of_a_released_version_is_continued() {
 }
 
 #[test]
-fn a_directory_that_a_released_version_left_when_it_was_killed_is_continued() {
+fn a_directory_left_by_a_killed_released_version_is_continued() {
     let store = Store::directory("killed-directory");
     store.is_unchanged();
     assert_eq!(store.messages("waiting").first().unwrap(), "Cancel order 5.");

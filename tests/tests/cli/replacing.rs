@@ -1,5 +1,5 @@
-//! More messages than one transaction takes, in the place of a conversation: the old ones are there until all of the new
-//! ones are.
+//! Replacing a conversation by more messages than one transaction takes: the old ones stay until all new ones are
+//! stored.
 
 use std::process::Stdio;
 

@@ -1,4 +1,4 @@
-//! With `--json`, whatever a command says is JSON: results on standard output, messages on standard error.
+//! With `--json`, results and messages are JSON.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn error(ran: &Ran) -> (String, String) {
 }
 
 #[test]
-fn are_told_why_a_command_failed() {
+fn errors_have_codes() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keepline.json");
     fs::write(&file, r#"{"profile":"redis","key_prefix":"b"}"#).unwrap();
@@ -49,7 +49,7 @@ fn are_told_why_a_command_failed() {
 }
 
 #[test]
-fn are_told_that_the_store_failed() {
+fn store_failures_have_the_code_store() {
     let environment = [("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())];
     for command in ["list", "show a", "get a k", "put a k 1", "delete a", "history a"] {
         let arguments: Vec<&str> = ["session", "--json", "-v"].into_iter().chain(command.split(' ')).collect();
@@ -60,7 +60,7 @@ fn are_told_that_the_store_failed() {
 }
 
 #[test]
-fn find_warnings_and_notes_as_objects_too() {
+fn warnings_and_notes_are_objects() {
     let ran = call_with(&[("KEEPLINE_REDIS_URL", "redis://a")], &["session", "list", "--json"]).ok();
     let kinds: Vec<String> = ran
         .err
@@ -72,7 +72,7 @@ fn find_warnings_and_notes_as_objects_too() {
 }
 
 #[test]
-fn are_told_what_to_expect() {
+fn help_lists_the_codes() {
     for command in ["session", "config", "migrate", "inspect"] {
         let help = call(&[command, "--help"], b"").ok();
         assert!(help.text().contains("\"code\":\"not-found\""), "{}", help.text());

@@ -1,4 +1,4 @@
-//! `keepline session` changes and shows the sessions of the lanes, and tells misuse in the component's words.
+//! `keepline session` changes and shows the sessions of the lanes, and reports misuse in the component's words.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ fn with_store(redis: &RedisServer, arguments: &[&str], input: &str) -> Ran {
 }
 
 #[test]
-fn are_created_changed_shown_and_deleted() {
+fn sessions_are_created_changed_shown_and_deleted() {
     let redis = servers::start();
     assert_eq!(call(&redis, &["create", "anna"]).ok().text(), "anna\n");
     let twice = call(&redis, &["create", "anna"]);
@@ -80,7 +80,7 @@ fn is_for_strict_parsers(value: &str) -> bool {
 }
 
 #[test]
-fn show_each_value_as_it_is_stored() {
+fn values_are_shown_as_they_are_stored() {
     let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     for (number, value) in odd_values().iter().enumerate() {
@@ -109,7 +109,7 @@ fn show_each_value_as_it_is_stored() {
 }
 
 #[test]
-fn show_each_record_as_it_is_stored() {
+fn history_records_are_shown_as_they_are_stored() {
     let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     let records: Vec<String> = odd_values().iter().map(|value| format!("{{\"op\":\"put\", \"x\":{value}}}")).collect();
@@ -128,7 +128,7 @@ fn show_each_record_as_it_is_stored() {
 }
 
 #[test]
-fn show_the_others_when_one_value_can_not_be_shown() {
+fn an_unreadable_value_does_not_hide_the_others() {
     let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     call(&redis, &["put", "a", "good", "1"]).ok();
@@ -148,7 +148,7 @@ fn redis_cli(redis: &RedisServer, arguments: &[&str]) {
 }
 
 #[test]
-fn are_those_of_the_lanes() {
+fn sessions_are_those_of_the_lanes() {
     let redis = servers::start();
     let url = servers::url(&redis);
     let mut run = keepline(["run", "--profile", "redis"]);
@@ -158,7 +158,7 @@ fn are_those_of_the_lanes() {
 }
 
 #[test]
-fn are_listed_page_by_page() {
+fn sessions_are_listed_page_by_page() {
     let redis = servers::start();
     let url = servers::url(&redis);
     let input: String = (0..250).map(|number| question(&format!("s{number:03}"), "x")).collect();
@@ -189,7 +189,7 @@ fn are_listed_page_by_page() {
 }
 
 #[test]
-fn that_are_misused_are_told_in_the_components_words() {
+fn misuse_is_reported_in_the_components_words() {
     let redis = servers::start();
     call(&redis, &["create", "a"]).ok();
     for (arguments, told) in [
@@ -210,26 +210,26 @@ fn that_are_misused_are_told_in_the_components_words() {
 }
 
 #[test]
-fn of_the_memory_backend_come_with_a_note_that_they_do_not_stay() {
+fn the_memory_backend_is_noted_not_to_persist() {
     let ran = super::call(&["session", "list"], b"").ok();
     assert!(ran.out.is_empty() && ran.err.starts_with("note: ") && ran.err.contains("--profile redis"), "{ran:?}");
 }
 
 #[test]
-fn whose_redis_is_away_are_told_so_without_a_stack_of_noise() {
+fn an_unreachable_redis_is_one_error() {
     let ran = call_with(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())], &["session", "list"]);
     assert_eq!(ran.code, 1);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
 }
 
 #[test]
-fn are_listed_from_any_cursor_on() {
+fn listing_accepts_any_cursor() {
     // Of the memory backend, a cursor is the last id of a page, and an id may begin with a hyphen.
     super::call(&["session", "list", "--cursor", "-a"], b"").ok();
 }
 
 #[test]
-fn are_deleted_whatever_in_them_is_damaged() {
+fn damaged_sessions_can_be_deleted() {
     let redis = servers::start();
     let conversation = ["--set=conversation=true", "--set=recall=user"];
     let entries = format!(

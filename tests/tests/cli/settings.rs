@@ -1,4 +1,4 @@
-//! What is set for one session, and lines of one message, from the shell.
+//! Settings of one session, and lines of one message.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn settings(window: Option<u64>, reserve: Option<u64>, budget: Option<u64>, mode
 }
 
 #[test]
-fn a_session_has_a_window_and_a_model_of_its_own() {
+fn a_session_can_have_its_own_window_and_model() {
     let place = Place::new();
     for number in 0..40 {
         place.append("a", &format!("Where is parcel {number}?"), "It left Hamburg an hour ago.", &[]);
@@ -70,7 +70,7 @@ fn tokens_are_counted_for_the_model_of_the_session() {
 }
 
 #[test]
-fn lines_are_found_in_a_result_that_was_cut() {
+fn lines_of_a_truncated_result_are_found() {
     let place = Place::new();
     let hay = |from: u64| (from..from + 3000).map(|number| format!("line {number}\n")).collect::<String>();
     let output = [&hay(1), "the Needle, found\n", &hay(3002), "another needle\nend"].concat();

@@ -1,5 +1,5 @@
-//! A signal ends each command cleanly: what was accepted is finished within the time that it has, and told
-//! otherwise. A hang-up has the plugin read again.
+//! Signals end each command cleanly: accepted work is finished within the grace period or reported. A hang-up reloads
+//! the plugin.
 
 use std::{
     fs,
@@ -89,7 +89,7 @@ fn write_plugin(file: &Path, bytes: &[u8]) {
 }
 
 #[test]
-fn a_hang_up_has_run_go_on_with_what_is_in_the_plugins_file_by_then() {
+fn a_hang_up_reloads_the_plugin_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("plugin.wasm");
     write_plugin(&file, BUNDLED);
@@ -166,7 +166,7 @@ fn hang_ups_under_load_lose_no_line_and_no_answer() {
 }
 
 #[test]
-fn without_a_plugin_of_its_own_a_hang_up_ends_run() {
+fn a_hang_up_ends_a_run_of_the_bundled_plugin() {
     let mut running = Running::start(&["run"]);
     running.send(&answer("x"));
     running.line();
@@ -185,7 +185,7 @@ fn stuck(server: &RedisServer, arguments: &[&str], answers: usize) -> Running {
 }
 
 #[test]
-fn what_run_has_read_comes_out_within_its_grace() {
+fn lines_that_were_read_are_written_within_the_grace_period() {
     let server = RedisServer::start().unwrap();
     for (pipes, name) in [("1", "-TERM"), ("4", "-INT")] {
         let mut running = stuck(&server, &["--pipes", pipes, "--grace", "60"], 3);
@@ -202,7 +202,7 @@ fn what_run_has_read_comes_out_within_its_grace() {
 }
 
 #[test]
-fn an_interrupted_run_of_a_pipe_tells_what_came_in_and_was_not_read() {
+fn an_interrupted_run_of_a_pipe_reports_unread_input() {
     let mut running = Running::start(&["run"]);
     running.send(&question("a", "x"));
     running.line();
@@ -214,7 +214,7 @@ fn an_interrupted_run_of_a_pipe_tells_what_came_in_and_was_not_read() {
 }
 
 #[test]
-fn an_interrupted_run_of_a_file_tells_how_much_of_it_is_left() {
+fn an_interrupted_run_of_a_file_reports_how_much_is_left() {
     // More than fits into what is under way while nobody takes the output.
     const LINES: usize = 20_000;
     let directory = tempfile::tempdir().unwrap();
@@ -236,7 +236,7 @@ fn an_interrupted_run_of_a_file_tells_how_much_of_it_is_left() {
 }
 
 #[test]
-fn what_run_has_read_and_does_not_come_out_within_its_grace_is_told() {
+fn lines_not_written_within_the_grace_period_are_reported() {
     let server = RedisServer::start().unwrap();
     for pipes in ["1", "4"] {
         let mut running = stuck(&server, &["--pipes", pipes, "--grace", "0.2"], 3);
@@ -264,7 +264,7 @@ fn a_second_signal_ends_run_at_once() {
 }
 
 #[test]
-fn a_change_of_a_session_is_finished_or_told() {
+fn an_interrupted_change_is_finished_or_reported() {
     let server = RedisServer::start().unwrap();
     let put = |value| {
         server.pause().unwrap();

@@ -1,4 +1,4 @@
-//! `keepline store` looks after a directory: check, compact, backup, repair; and checks and repairs a Redis.
+//! `keepline store` maintains a directory: check, compact, backup, restore, repair; and checks and repairs a Redis.
 
 use std::{fs, path::Path, process::Command};
 
@@ -32,7 +32,7 @@ fn memory(path: &str, session: &str) -> Value {
 }
 
 #[test]
-fn checks_a_store_while_it_is_used() {
+fn a_store_is_checked_while_it_is_used() {
     let (_parent, path) = filled(3);
     let mut running = Running::start(&["run", "--dir", &path]);
     running.send(&question("s0", "?"));
@@ -49,7 +49,7 @@ fn checks_a_store_while_it_is_used() {
 }
 
 #[test]
-fn tells_what_is_wrong_and_repairs_it_when_nobody_uses_the_store() {
+fn damage_is_reported_and_repaired_while_the_store_is_unused() {
     let (_parent, path) = filled(2);
     let database = Connection::open(Path::new(&path).join("keepline.db")).unwrap();
     database.execute_batch("UPDATE part SET length = length + 7 WHERE form = 0 AND name = 'values'").unwrap();
@@ -73,7 +73,7 @@ fn tells_what_is_wrong_and_repairs_it_when_nobody_uses_the_store() {
 }
 
 #[test]
-fn backs_up_a_store_while_it_is_used_and_overwrites_none() {
+fn a_backup_is_made_while_the_store_is_used_and_overwrites_none() {
     let (parent, path) = filled(200);
     let target = beside(&parent, "copy");
     let mut running = Running::start(&["run", "--dir", &path]);
@@ -100,7 +100,7 @@ fn backs_up_a_store_while_it_is_used_and_overwrites_none() {
 
 /// As an interrupted one leaves it.
 #[test]
-fn backs_up_over_the_rest_of_a_backup_that_was_interrupted() {
+fn a_backup_replaces_the_rest_of_an_interrupted_one() {
     let (parent, path) = filled(1);
     let target = beside(&parent, "copy");
     fs::create_dir(&target).unwrap();
@@ -114,7 +114,7 @@ fn backs_up_over_the_rest_of_a_backup_that_was_interrupted() {
 }
 
 #[test]
-fn returns_what_was_deleted_to_the_disk_while_the_store_is_used() {
+fn compaction_returns_space_to_the_disk_while_the_store_is_used() {
     let (_parent, path) = filled(300);
     let mut running = Running::start(&["run", "--dir", &path]);
     running.send(&question("s0", "?"));
@@ -135,7 +135,7 @@ fn returns_what_was_deleted_to_the_disk_while_the_store_is_used() {
 }
 
 #[test]
-fn restores_a_backup_in_place_of_a_store_after_asking() {
+fn a_backup_replaces_a_store_after_confirmation() {
     let (parent, path) = filled(2);
     let backup = beside(&parent, "backup");
     store(&path, &["backup", &backup]).ok();

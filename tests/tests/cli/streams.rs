@@ -1,4 +1,4 @@
-//! Sessions that are interleaved on one stream: each has whole turns, whatever the number of pipes.
+//! Sessions interleaved on one stream have whole turns, with any number of pipes.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn window(line: &Value) -> Vec<String> {
 }
 
 #[test]
-fn have_whole_turns_with_their_tools() {
+fn interleaved_sessions_have_whole_turns_with_their_tools() {
     let (lines, err) = passed(include_str!("../../cases/sessions-interleaved.jsonl"));
     assert_eq!(window(&lines[4]), ["user: I am Eva, which berth?", "assistant: Berth 7, Eva"]);
     assert_eq!(window(&lines[5]), ["user: I am Hen, which pier?", "assistant: Pier 2, Hen"]);
@@ -45,7 +45,7 @@ fn have_whole_turns_with_their_tools() {
 }
 
 #[test]
-fn lose_nothing_of_calls_that_interleave() {
+fn interleaved_calls_are_kept() {
     for (input, results) in [
         (include_str!("../../cases/calls-interleaved.jsonl"), &["4", "5", "6"][..]),
         (include_str!("../../cases/calls-same-id.jsonl"), &["Oslo: snow"][..]),
@@ -110,7 +110,7 @@ impl Lane {
 }
 
 #[test]
-fn in_random_order_give_as_many_right_windows_as_there_are_transcripts() {
+fn streams_in_random_order_give_the_right_windows() {
     for seed in 0..3 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut lanes: Vec<Lane> = Vec::new();
@@ -149,7 +149,7 @@ fn in_random_order_give_as_many_right_windows_as_there_are_transcripts() {
 
 /// Which pipe has the last question is nobody's business.
 #[test]
-fn end_where_they_are_told_to_whatever_the_number_of_pipes() {
+fn ended_sessions_end_with_any_number_of_pipes() {
     let question =
         |session: usize| json!({"lane": "questions", "text": "?", "metadata": {"session_id": format!("s{session}")}});
     let answer = json!({"lane": "answers", "text": "!", "metadata": {}});
@@ -171,7 +171,7 @@ fn end_where_they_are_told_to_whatever_the_number_of_pipes() {
 }
 
 #[test]
-fn are_told_apart_when_an_entry_names_none() {
+fn entries_without_a_session_belong_to_the_last_question() {
     let asked = |session: &str, user: &str| {
         json!({"lane": "questions", "text": "?", "metadata": {"session_id": session, "user_id": user}}).to_string()
     };

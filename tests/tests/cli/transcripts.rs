@@ -1,4 +1,4 @@
-//! What operators do with conversations from the shell.
+//! Operations on conversations from the shell.
 
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn a_conversation_is_written_read_and_corrected() {
 }
 
 #[test]
-fn what_is_not_there_is_said_and_not_created() {
+fn missing_sessions_are_reported_and_not_created() {
     let place = Place::new();
     // So that there is a store.
     place.ran(&["session", "create", "a"]).ok();
@@ -120,7 +120,7 @@ fn what_is_not_there_is_said_and_not_created() {
 }
 
 #[test]
-fn a_parent_that_is_no_message_is_refused() {
+fn a_missing_parent_is_refused() {
     let place = Place::new();
     place.append("a", "?", "In Bonn.", &["--id", "m1"]);
     for arguments in [
@@ -152,7 +152,7 @@ fn a_turn_needs_conversations() {
 }
 
 #[test]
-fn a_node_that_is_not_found_without_its_app_is_told_so() {
+fn a_missing_node_without_an_app_gets_a_hint() {
     let place = Place::new();
     place.append("a", "1", "one", &["--node", "llm", "--app", "shop"]);
     place.append("a", "2", "two", &["--node", "free"]);
@@ -171,7 +171,7 @@ fn a_node_that_is_not_found_without_its_app_is_told_so() {
 }
 
 #[test]
-fn what_was_left_out_when_it_was_stored_is_explained_in_words() {
+fn skipped_and_truncated_texts_are_explained() {
     let place = Place::new();
     let short = "--set=max_message_length=20";
     place.append("a", "Where is it?", "In Bonn, I think, or in Leipzig.", &[short]);
@@ -192,7 +192,7 @@ fn what_was_left_out_when_it_was_stored_is_explained_in_words() {
 }
 
 #[test]
-fn messages_are_put_in_the_place_of_all_others() {
+fn all_messages_can_be_replaced() {
     let place = Place::new();
     place.append("a", "Where is it?", "In Bonn.", &[]);
     let file = std::path::Path::new(&place.path).with_extension("jsonl");
@@ -232,7 +232,7 @@ fn a_node_has_messages_of_its_own() {
 }
 
 #[test]
-fn every_command_takes_and_shows_ids_as_they_came_where_they_are_hashed() {
+fn hashed_ids_are_accepted_and_shown_unhashed() {
     let place = Place::new();
     let (hash, of_user) = ("--set=session_ids=hash", "--set=recall=user");
     let told = |arguments: &[&str]| place.told(&[arguments, &[hash, of_user]].concat());

@@ -1,4 +1,4 @@
-//! An answer that names no session is stored in the session of the question right before it, or nowhere.
+//! An answer without a session belongs to the question right before it, or to none.
 
 use std::collections::HashMap;
 
@@ -125,7 +125,7 @@ fn traffic(count: usize, seed: u64) -> Model {
 }
 
 #[test]
-fn of_a_refused_line_are_over_for_the_answers_after_it() {
+fn an_invalid_line_ends_the_turn_for_later_answers() {
     let mut random = fastrand::Rng::with_seed(3);
     for _ in 0..30 {
         let line = refused(&mut random);
@@ -139,7 +139,7 @@ fn of_a_refused_line_are_over_for_the_answers_after_it() {
 }
 
 #[test]
-fn of_a_line_that_is_too_long_are_over_for_the_answers_after_it() {
+fn an_overlong_line_ends_the_turn_for_later_answers() {
     let mut model = Model::default();
     model.question(question("b", "1"), "b");
     model.end_turn(question("c", &"x".repeat(2 << 20)));
@@ -150,7 +150,7 @@ fn of_a_line_that_is_too_long_are_over_for_the_answers_after_it() {
 }
 
 #[test]
-fn are_those_of_the_question_right_before_whatever_the_traffic() {
+fn an_answer_belongs_to_the_question_right_before_it() {
     for (seed, pipes) in [(1, "1"), (2, "2"), (3, "5"), (4, "64")] {
         traffic(4000, seed).check(pipes);
     }

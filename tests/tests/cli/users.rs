@@ -1,4 +1,4 @@
-//! Users from the shell, and all that there is: counted, cleared.
+//! Users from the shell; counting and clearing everything.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Ran, finish, keepline, transcripts::Place};
 
 #[test]
-fn a_user_is_known_and_forgotten() {
+fn a_user_is_registered_and_forgotten() {
     let place = Place::new();
     let anna = "anna@example.org";
     place.ran(&["user", "put", anna, "language", "\"es\""]).ok();
@@ -144,7 +144,7 @@ async fn all_is_counted_and_cleared_and_nothing_else(given: Given) {
 }
 
 #[test]
-fn a_session_that_cannot_be_read_is_counted_and_named() {
+fn an_unreadable_session_is_counted_and_named() {
     let given = Arc::new(StoreUnderTest::redis());
     for session in ["a", "b", "c"] {
         on(&given, &["session", "append", session, "--question", "Where?", "--answer", "In Bonn."]).ok();

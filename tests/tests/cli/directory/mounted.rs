@@ -1,4 +1,4 @@
-//! Directories on file systems that can't be written to, or have no room: real ones, mounted where only one test sees them.
+//! Directories on read-only or full file systems, mounted in a namespace of the test.
 
 use std::{fs, process::Command};
 
@@ -22,7 +22,7 @@ fn mounted(script: &str, arguments: &[&str], input: &[u8]) -> Option<Ran> {
 }
 
 #[test]
-fn a_read_only_one_is_refused_and_left_as_it_is() {
+fn a_read_only_directory_is_refused_and_unchanged() {
     let (_parent, path) = place();
     run(&path, &(question("a", "1") + &answer("one"))).ok();
     let database = format!("{path}/keepline.db");
@@ -48,7 +48,7 @@ fn a_read_only_one_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_in_it_that_is_read_only_is_refused_too() {
+fn a_read_only_file_in_it_is_refused() {
     let (_parent, path) = place();
     run(&path, &(question("a", "1") + &answer("one"))).ok();
     let file = format!("{path}/keepline.db");
@@ -58,7 +58,7 @@ fn a_file_in_it_that_is_read_only_is_refused_too() {
 }
 
 #[test]
-fn a_disk_that_is_full_costs_the_memory_and_no_entry() {
+fn a_full_disk_costs_memory_but_no_entry() {
     let (_parent, path) = place();
     let long = "x".repeat(100_000);
     let input = question("a", "1") + &answer("one") + &(0..60).map(|_| answer(&long)).collect::<String>();

@@ -1,4 +1,4 @@
-//! Directories that can't be used: refused before anything runs, with what is wrong and what to do.
+//! Directories that can't be used are refused with the reason and a remedy.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,7 +19,7 @@ fn database(path: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_file() {
+fn a_file_is_refused() {
     let (_parent, path) = place();
     fs::write(&path, "precious").unwrap();
     assert_refused(&run(&path, &question("a", "?")), &[&path, "can't be used"]);
@@ -28,12 +28,12 @@ fn a_file() {
 }
 
 #[test]
-fn one_that_can_not_be_created() {
+fn a_directory_that_can_not_be_created_is_refused() {
     assert_refused(&run("/proc/keepline", &question("a", "?")), &["/proc/keepline"]);
 }
 
 #[test]
-fn none_at_all() {
+fn a_missing_path_is_refused() {
     let environment = [("KEEPLINE_BACKEND", "directory"), ("KEEPLINE_DIRECTORY", "")];
     for ran in [call(&["run", "--set=backend=directory"], b""), call_with(&environment, &["run"])] {
         assert_refused(&ran, &["directory is empty", "needs one", "--dir"]);
@@ -43,7 +43,7 @@ fn none_at_all() {
 }
 
 #[test]
-fn two_of_them_or_another_backend_beside_it() {
+fn two_directories_or_another_backend_are_refused() {
     let (_parent, path) = place();
     for other in ["backend=redis", "backend=memory", "directory=elsewhere"] {
         assert_refused(&call(&["run", "--dir", &path, "--set", other], b""), &["--dir", other]);
@@ -53,7 +53,7 @@ fn two_of_them_or_another_backend_beside_it() {
 }
 
 #[test]
-fn another_program_s() {
+fn another_programs_database_is_refused() {
     let (_parent, path) = place();
     fs::create_dir(&path).unwrap();
     let foreign = "not a database, but something precious; ".repeat(200);
@@ -66,7 +66,7 @@ fn another_program_s() {
 }
 
 #[test]
-fn a_later_release_s() {
+fn a_later_releases_database_is_refused() {
     let (_parent, path) = place();
     call(&["session", "create", "a", "--dir", &path], b"").ok();
     // Where an SQLite database has its user's version.
@@ -79,7 +79,7 @@ fn a_later_release_s() {
 }
 
 #[test]
-fn one_without_a_store_by_whoever_cares_for_one() {
+fn maintenance_of_a_directory_without_a_store_is_refused() {
     let (_parent, path) = place();
     for care in [&["check"][..], &["compact"], &["repair"], &["backup", "elsewhere"]] {
         assert_refused(&call(&[&["store", "--dir", &path], care].concat(), b""), &["there is no store in", &path]);
@@ -92,7 +92,7 @@ fn one_without_a_store_by_whoever_cares_for_one() {
 
 /// Also for scripts.
 #[test]
-fn with_a_code_for_scripts() {
+fn refusals_have_a_code_for_scripts() {
     let (_parent, path) = place();
     File::create(&path).unwrap();
     let ran = call(&["session", "list", "--json", "--dir", &path], b"");

@@ -1,4 +1,4 @@
-//! From and to a directory: what went through one is the same afterwards, byte for byte.
+//! Migrations through a directory return the same sessions, byte for byte.
 
 use std::path::Path;
 
@@ -115,7 +115,7 @@ fn sessions_of_every_kind_go_through_directories_and_a_cluster_and_come_back_unc
 }
 
 #[test]
-fn an_answer_that_is_sent_again_after_the_move_counts_once() {
+fn an_answer_repeated_after_the_migration_counts_once() {
     let (server, ((_a, first), (_b, second))) = (RedisServer::start().unwrap(), (place(), place()));
     let entry = json!({"lane": "answers", "text": "one", "metadata": {"session_id": "a", "message_id": "m-1"}});
     let run = |path: &str| {
@@ -130,7 +130,7 @@ fn an_answer_that_is_sent_again_after_the_move_counts_once() {
 }
 
 #[test]
-fn what_is_there_is_left_alone_and_what_arrived_is_deleted_on_request() {
+fn existing_sessions_are_left_alone_and_copied_ones_deleted_on_request() {
     let ((_a, first), (_b, second)) = (place(), place());
     let session = |path: &str, arguments: &[&str]| call(&[&["session", "--dir", path], arguments].concat(), b"").ok();
     for name in ["a", "b"] {
@@ -155,7 +155,7 @@ fn what_is_there_is_left_alone_and_what_arrived_is_deleted_on_request() {
 }
 
 #[test]
-fn sides_that_can_not_be_are_refused_and_nothing_is_created() {
+fn invalid_sources_and_targets_are_refused_and_nothing_is_created() {
     let (parent, path) = place();
     let refused = |ran: Ran, told: &[&str]| {
         assert!(ran.code == 2 && told.iter().all(|text| ran.err.contains(text)), "{told:?}: {ran:?}");

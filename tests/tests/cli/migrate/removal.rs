@@ -1,4 +1,4 @@
-//! What a migration deletes, and what it says of what it has copied.
+//! What a migration deletes, and what it claims about its copies.
 
 use std::{sync::Arc, time::Instant};
 
@@ -36,7 +36,7 @@ async fn carried(from: &RedisServer, to: &RedisServer) -> Transfer {
 }
 
 #[tokio::test]
-async fn what_was_written_after_it_was_compared_is_never_deleted_whoever_wrote_it() {
+async fn writes_after_the_comparison_are_never_deleted() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let transfer = carried(&from, &to).await;
     // None of them changes a length, but for the last ones.
@@ -84,7 +84,7 @@ async fn what_was_written_after_it_was_compared_is_never_deleted_whoever_wrote_i
 }
 
 #[tokio::test]
-async fn a_removal_whose_answer_is_lost_is_told_as_done() {
+async fn a_removal_with_a_lost_reply_is_reported_as_done() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let mut transfer = carried(&from, &to).await;
     let proxy = Proxy::start(from.port()).await;
@@ -98,7 +98,7 @@ async fn a_removal_whose_answer_is_lost_is_told_as_done() {
 }
 
 #[tokio::test]
-async fn an_absence_in_the_target_is_an_error_unless_its_own_expiry_explains_it() {
+async fn a_missing_copy_is_an_error_unless_it_expired() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     let transfer = carried(&from, &to).await;
     assert_eq!(transfer.arrival(&requests::session("s"), None).await.unwrap(), Arrival::There);

@@ -1,10 +1,9 @@
-//! Sessions that the source's list has lost are found where somebody asks for it, and without that nothing is claimed
-//! of them.
+//! Sessions that the source's list has lost are found with `--scan`; without it, nothing is claimed about them.
 
 use super::*;
 
 #[test]
-fn sessions_that_the_list_has_lost_are_found_by_scan_and_not_spoken_for_without() {
+fn unlisted_sessions_are_found_with_scan_and_not_claimed_without() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     for name in ["lost", "__sessions__", "listed"] {
         session(&from, &["create", name]);
@@ -37,7 +36,7 @@ fn sessions_that_the_list_has_lost_are_found_by_scan_and_not_spoken_for_without(
 }
 
 #[test]
-fn all_masters_of_a_cluster_are_looked_through() {
+fn all_masters_of_a_cluster_are_scanned() {
     let (back, prefix) = (RedisServer::start().unwrap(), prefix());
     let to = to_cluster(&prefix);
     let as_source: Vec<_> = to.iter().map(|field| field.replace("--to=", "--set=")).collect();

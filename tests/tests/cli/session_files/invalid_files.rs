@@ -1,4 +1,4 @@
-//! Files that are not whole, or not right.
+//! Incomplete and invalid files.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn refused(lines: &[String]) -> String {
 }
 
 #[test]
-fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_of_its_session_arrives() {
+fn an_invalid_line_is_reported_by_number_and_its_session_left_out() {
     let (_place, good) = good();
     let at = |what: &str| good.iter().position(|line| line.contains(what)).unwrap();
     let (value, record, entry) =
@@ -74,7 +74,7 @@ fn a_line_that_is_wrong_is_told_by_its_number_and_nothing_of_its_session_arrives
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_noticed_wherever_that_was() {
+fn a_file_truncated_anywhere_is_noticed() {
     let (_place, good) = good();
     for length in (1..good.len()).step_by(4).chain([good.len() - 1]) {
         let err = refused(&good[..length]);
@@ -88,7 +88,7 @@ fn a_file_that_was_cut_off_is_noticed_wherever_that_was() {
 }
 
 #[test]
-fn others_go_on_after_a_session_that_is_wrong() {
+fn other_sessions_are_imported_after_an_invalid_one() {
     let place = Place::directory();
     for session in ["a", "b", "c"] {
         place.run(&["session", "create", session], b"").ok();
@@ -108,7 +108,7 @@ fn others_go_on_after_a_session_that_is_wrong() {
 }
 
 #[test]
-fn a_session_that_comes_twice_is_there_as_it_came_first() {
+fn of_a_repeated_session_the_first_is_imported() {
     let (place, good) = good();
     let first = good.join("\n") + "\n";
     let twice = place.told(&[&*first, &*first].concat(), &["--dry-run", "--replace"]);
@@ -130,7 +130,7 @@ fn a_session_that_comes_twice_is_there_as_it_came_first() {
 }
 
 #[test]
-fn what_is_no_text_or_too_long_is_told_and_others_go_on() {
+fn lines_that_are_not_utf8_or_too_long_are_reported_and_others_imported() {
     let place = Place::directory();
     place.run(&["session", "create", "a"], b"").ok();
     let exported = place.export(&["a"]);
@@ -145,7 +145,7 @@ fn what_is_no_text_or_too_long_is_told_and_others_go_on() {
 }
 
 #[test]
-fn what_has_expired_since_is_left_out() {
+fn expired_sessions_are_left_out() {
     let place = Place::directory();
     place.run(&["session", "create", "a"], b"").ok();
     let exported = place.export(&["a"]);

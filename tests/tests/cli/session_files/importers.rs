@@ -1,4 +1,4 @@
-//! Sessions that other programs have kept, in their layouts.
+//! Sessions of other programs, in their own formats.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn langchain_history(server: &RedisServer, key: &str) {
 }
 
 #[test]
-fn langchain_s_histories_come_from_its_redis_and_from_a_dump() {
+fn langchain_histories_are_imported_from_redis_and_from_a_dump() {
     let server = RedisServer::start().unwrap();
     langchain_history(&server, "message_store:anna");
     langchain_history(&server, "message_store:with:colon");
@@ -135,7 +135,7 @@ fn neurolink_session() -> Value {
 }
 
 #[test]
-fn neurolink_s_sessions_come_with_owner_title_and_tools() {
+fn neurolink_sessions_keep_owner_title_and_tools() {
     let server = RedisServer::start().unwrap();
     send(&server, &["SET", "neurolink:conversation:u1:NL_1", &neurolink_session().to_string()]);
     let mut nobody = neurolink_session();
@@ -192,7 +192,7 @@ fn neurolink_s_sessions_come_with_owner_title_and_tools() {
 }
 
 #[test]
-fn a_result_of_neurolink_that_is_only_an_error_says_it() {
+fn a_neurolink_result_that_is_only_an_error_is_kept_as_one() {
     let row = |role: &str, content: &str| json!({"role": role, "content": content, "tool": "f", "args": {}});
     let mut failed = row("tool_result", "");
     failed["result"] = json!({"success": false, "error": "the disk is full"});
@@ -205,7 +205,7 @@ fn a_result_of_neurolink_that_is_only_an_error_says_it() {
 }
 
 #[test]
-fn two_sessions_of_theirs_with_one_id_do_not_replace_each_other() {
+fn two_sessions_with_the_same_id_do_not_replace_each_other() {
     let server = RedisServer::start().unwrap();
     for user in ["u1", "u2"] {
         let rows = json!([{"role": "user", "content": format!("I am {user}")}, {"role": "assistant", "content": "Hi"}]);
@@ -251,7 +251,7 @@ fn two_sessions_of_theirs_with_one_id_do_not_replace_each_other() {
 }
 
 #[test]
-fn rocketride_s_sessions_come_as_they_are() {
+fn rocketride_sessions_are_imported_unchanged() {
     let server = RedisServer::start().unwrap();
     let history = "{\"op\": \"put\", \"key\": \"last_answer\", \"timestamp\": 1795186917.1}";
     for words in [
@@ -317,7 +317,7 @@ fn a_folder_of_documents_is_read_without_following_links() {
 }
 
 #[test]
-fn dify_s_documents_come_in_and_go_out() {
+fn dify_documents_are_imported_and_exported() {
     let folder = tempfile::tempdir().unwrap();
     let write = |app: &str, session: &str, node: &str, document: &Value| {
         let folder = folder.path().join("node_memory").join(app).join(session);
@@ -399,7 +399,7 @@ fn dify_s_documents_come_in_and_go_out() {
 }
 
 #[test]
-fn what_is_asked_for_must_make_sense() {
+fn contradicting_options_are_refused() {
     let place = Place::directory();
     for (arguments, told) in [
         (&["session", "import", "--from-redis", "redis://127.0.0.1:1"][..], "--from-redis needs --format"),

@@ -1,4 +1,4 @@
-//! A store that fails while it is used: entries pass, with a warning, and what was stored is not lost by it.
+//! Directories that fail while in use: entries pass with a warning, and stored data stay.
 
 use std::{fs::OpenOptions, os::unix::fs::FileExt as _, path::Path};
 
@@ -14,7 +14,7 @@ fn lock(path: &str) -> Connection {
 }
 
 #[test]
-fn that_another_process_keeps_locked_costs_the_memory_and_no_entry() {
+fn a_locked_directory_costs_memory_but_no_entry() {
     let (_parent, path) = place();
     run(&path, &(question("a", "1") + &answer("one"))).ok();
     let hung = lock(&path);
@@ -33,7 +33,7 @@ fn that_another_process_keeps_locked_costs_the_memory_and_no_entry() {
 }
 
 #[test]
-fn that_is_full_costs_the_memory_and_no_entry() {
+fn a_full_directory_costs_memory_but_no_entry() {
     let (_parent, path) = place();
     run(&path, &(question("a", "1") + &answer("one"))).ok();
     let long = "x".repeat(100_000);
@@ -56,7 +56,7 @@ fn that_is_full_costs_the_memory_and_no_entry() {
 }
 
 #[test]
-fn that_is_damaged_is_refused_or_costs_the_memory_and_a_check_tells() {
+fn a_damaged_directory_is_refused_or_costs_memory_and_a_check_reports_it() {
     let (_parent, path) = place();
     let input = (0..50).map(|n| question(&format!("s{n}"), "?") + &answer(&"y".repeat(2000))).collect::<String>();
     run(&path, &input).ok();

@@ -1,6 +1,6 @@
-//! Random conversations: whatever is in them comes out of each store as it went in.
+//! Random conversations come out of each store as they went in.
 //!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more of them.
+//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more rounds.
 
 use std::env;
 
@@ -74,7 +74,7 @@ fn done_if_there(ran: Ran) -> Ran {
 }
 
 #[test]
-fn what_goes_from_store_to_store_is_the_same() {
+fn random_sessions_are_the_same_in_every_store() {
     let server = RedisServer::start().unwrap();
     let first = number_from("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
     for seed in first..first + number_from("KEEPLINE_ROUNDS").unwrap_or(3) {

@@ -1,4 +1,4 @@
-//! Files of conversations, and messages in the forms of chat APIs, in each command that takes them.
+//! Chat messages and files of conversations, in every command that accepts them.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn roles(messages: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_window_can_be_set_again_in_each_form_that_is_read() {
+fn a_window_can_be_set_in_each_accepted_form() {
     let place = Place::directory();
     let parts = set(&place, "parts", PARTS);
     assert!(parts.err.contains("the refusal is stored as the content (message 4)"), "{parts:?}");
@@ -52,7 +52,7 @@ fn a_window_can_be_set_again_in_each_form_that_is_read() {
 }
 
 #[test]
-fn nothing_of_what_is_set_is_lost_without_a_word() {
+fn dropped_parts_of_set_messages_are_reported() {
     let place = Place::directory();
     let blanks = set(&place, "blanks", BLANKS);
     assert!(blanks.err.contains("blank messages are not stored (messages 2, 5, 6, 7, 8)"), "{blanks:?}");
@@ -77,7 +77,7 @@ fn nothing_of_what_is_set_is_lost_without_a_word() {
 }
 
 #[test]
-fn messages_are_appended_to_those_that_there_are() {
+fn messages_are_appended_to_existing_ones() {
     let place = Place::directory();
     let append = |input: &str| place.run(&["session", "append", "a", "-", "--user", "anna"], input.as_bytes());
     let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}"#;
@@ -97,7 +97,7 @@ fn messages_are_appended_to_those_that_there_are() {
 }
 
 #[test]
-fn an_exchange_in_anthropic_s_form_is_remembered_whole() {
+fn an_exchange_in_anthropics_form_is_remembered_whole() {
     let place = Place::directory();
     let remember = |session: &str, input: &str| {
         let arguments = ["remember", "--json", "--user", "anna", "--session", session];
@@ -123,7 +123,7 @@ fn an_exchange_in_anthropic_s_form_is_remembered_whole() {
 }
 
 #[test]
-fn nothing_of_a_langchain_history_is_lost_without_a_word() {
+fn dropped_parts_of_a_langchain_history_are_reported() {
     let place = Place::directory();
     let told = place.told(ANTHROPIC, &[]);
     assert_eq!((&told["imported"], skipped(&told).len()), (&json!(1), 0), "{told}");
@@ -148,7 +148,7 @@ fn nothing_of_a_langchain_history_is_lost_without_a_word() {
 }
 
 #[test]
-fn sessions_come_under_other_ids_and_to_a_user() {
+fn sessions_can_be_renamed_and_given_to_a_user() {
     let place = Place::directory();
     let document = |session: &str, user: &str| {
         let rows = json!([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]);
@@ -202,7 +202,7 @@ fn chatgpt() -> Value {
 }
 
 #[test]
-fn a_chatgpt_export_comes_with_its_branches() {
+fn a_chatgpt_export_is_imported_with_its_branches() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("conversations.json");
     let mut current = chatgpt();
@@ -243,7 +243,7 @@ fn a_chatgpt_export_comes_with_its_branches() {
 }
 
 #[test]
-fn sharegpt_and_messages_of_chat_apis_come_in() {
+fn sharegpt_and_chat_api_messages_are_imported() {
     let place = Place::directory();
     let rows = json!([{"from": "system", "value": "Be brief."}, {"from": "human", "value": "Hi"},
         {"from": "function_call", "value": "{\"name\":\"f\",\"arguments\":{\"x\":1}}"}, {"from": "observation", "value": "7"},
@@ -291,7 +291,7 @@ fn sharegpt_and_messages_of_chat_apis_come_in() {
 }
 
 #[test]
-fn a_json_file_of_an_unknown_form_is_reported_as_that() {
+fn an_unknown_json_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let place = Place::directory();
     for text in ["{\"a\": 1}", "[1, 2]", "{\n \"a\": 1\n}", "7"] {

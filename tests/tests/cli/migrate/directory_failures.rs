@@ -1,5 +1,5 @@
-//! Migrations from and to a directory that are killed, run out of room, or have the source written to meanwhile: the source
-//! keeps everything, and the same command ends what was begun.
+//! Migrations from and to a directory that are killed, run out of room, or meet concurrent writes: the source keeps
+//! everything, and the same command finishes them.
 
 use std::{
     process::Child,
@@ -64,7 +64,7 @@ fn keys(server: &RedisServer) -> usize {
 }
 
 #[test]
-fn killed_ones_leave_the_source_as_it_is_and_are_ended_by_the_same_command() {
+fn a_killed_migration_leaves_the_source_unchanged_and_can_be_repeated() {
     let (server, (_a, first), (_b, second)) = (RedisServer::start().unwrap(), filled(), place());
     let before = tables(&first);
     let url = server.url();
@@ -94,7 +94,7 @@ fn killed_ones_leave_the_source_as_it_is_and_are_ended_by_the_same_command() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_and_arrives_once_there_is_room() {
+fn sessions_that_do_not_fit_are_reported_and_arrive_once_there_is_room() {
     let ((_a, first), (_b, second)) = (filled(), place());
     let before = tables(&first);
     let full = from_directory(&first, &["--to-dir", &second, "--to=directory_max_bytes=2097152"]);
@@ -143,7 +143,7 @@ fn answers(arguments: &[&str]) -> u64 {
 }
 
 #[test]
-fn of_what_is_written_meanwhile_nothing_is_lost() {
+fn concurrent_writes_are_not_lost() {
     let (server, (_a, first)) = (RedisServer::start().unwrap(), filled());
     let url = format!("--set=redis_url={}", server.url());
     let (in_source, in_target) = (["--dir", &*first], ["--set=backend=redis", &*url]);
@@ -160,7 +160,7 @@ fn of_what_is_written_meanwhile_nothing_is_lost() {
 }
 
 #[test]
-fn what_is_deleted_while_it_is_written_to_was_copied_whole() {
+fn sessions_deleted_during_writes_were_copied_whole() {
     let ((_a, first), (_b, second)) = (filled(), place());
     let (ran, all) = meanwhile(&first, &["--to-dir", &second, "--delete", "--json"], 1);
     let (left, in_source) = (ran[0].json()["left"].to_string(), answers(&["--dir", &first]));

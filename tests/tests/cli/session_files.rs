@@ -1,4 +1,4 @@
-//! Sessions as files: out of a store, into another one, and from what other programs have kept.
+//! Sessions as files: exported, imported, and imported from other programs.
 
 use std::{fs, path::Path};
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use super::{Ran, answer, call, keepline, question, signal};
 
-#[path = "moving/bad_files.rs"]
-mod bad_files;
-#[path = "moving/chats.rs"]
-mod chats;
-#[path = "moving/others.rs"]
-mod others;
-#[path = "moving/random.rs"]
+#[path = "session_files/chat_messages.rs"]
+mod chat_messages;
+#[path = "session_files/importers.rs"]
+mod importers;
+#[path = "session_files/invalid_files.rs"]
+mod invalid_files;
+#[path = "session_files/random.rs"]
 mod random;
-#[path = "moving/round_trip.rs"]
+#[path = "session_files/round_trip.rs"]
 mod round_trip;
 
 /// Where sessions are kept: what a command line says for it.

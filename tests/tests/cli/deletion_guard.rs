@@ -1,4 +1,4 @@
-//! Data is deleted only from the store that the command line's user means.
+//! Data is deleted only from the store that the command line names.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn with_exported(directory: &str, arguments: &[&str], input: &[u8]) -> Ran {
 }
 
 #[test]
-fn a_store_that_the_environment_puts_in_place_of_the_typed_one_is_not_deleted_from() {
+fn nothing_is_deleted_from_a_store_that_replaced_the_typed_one() {
     let server = RedisServer::start().unwrap();
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("memory").to_str().unwrap().to_owned();
@@ -62,7 +62,7 @@ fn a_store_that_the_environment_puts_in_place_of_the_typed_one_is_not_deleted_fr
 }
 
 #[test]
-fn what_nobody_typed_may_come_from_the_environment() {
+fn a_store_from_the_environment_alone_is_accepted() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("memory").to_str().unwrap().to_owned();
     let file = place.path().join("limits.json");
@@ -77,7 +77,7 @@ fn what_nobody_typed_may_come_from_the_environment() {
 }
 
 #[test]
-fn a_question_before_a_deletion_names_the_store() {
+fn the_confirmation_names_the_store() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("memory").to_str().unwrap().to_owned();
     for command in [&["session", "clear-all"][..], &["user", "forget", "anna"]] {

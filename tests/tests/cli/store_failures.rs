@@ -1,11 +1,11 @@
-//! A store that fails leaves the entries as they were, with an error beside them where that is asked for.
+//! Failing stores: entries pass unchanged, or with an error member if configured.
 
 use serde_json::Value;
 
 use super::{HASTY, answer, call, dead_url, question};
 
 #[test]
-fn leaves_the_entries_as_they_were() {
+fn entries_pass_unchanged() {
     let url = format!("redis_url={}", dead_url());
     let input = question("a", "1") + &answer("x");
     let ran = call(&["run", "--profile", "redis", "--set", &url, HASTY, "--summary"], input.as_bytes()).ok();
@@ -14,7 +14,7 @@ fn leaves_the_entries_as_they_were() {
 }
 
 #[test]
-fn puts_an_error_beside_them_where_that_is_asked_for() {
+fn entries_get_an_error_member_if_configured() {
     let url = format!("redis_url={}", dead_url());
     let mut input = question("a", "1") + "{\"lane\":\"open\"}\n";
     input.push_str(&question("a", "2"));

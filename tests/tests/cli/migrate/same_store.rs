@@ -1,4 +1,4 @@
-//! Source and target under two names are told from two stores, by what they hold and not by what they are called.
+//! One store under two names is told from two stores by its contents.
 
 use keepline_tests::{
     proxy::Proxy,
@@ -60,7 +60,7 @@ fn one_cluster_by_other_nodes_is_refused_and_keeps_everything() {
 }
 
 #[test]
-fn other_prefixes_and_databases_of_one_server_are_other_places_and_no_mark_stays() {
+fn other_prefixes_and_databases_of_one_server_are_other_stores_and_no_mark_stays() {
     for to in ["key_prefix=rr:memory:b", "key_prefix=rr", "redis_url"] {
         let server = RedisServer::start().unwrap();
         some_sessions(&server);
@@ -79,7 +79,7 @@ fn other_prefixes_and_databases_of_one_server_are_other_places_and_no_mark_stays
 }
 
 #[test]
-fn what_can_t_be_proved_is_refused_and_a_source_that_is_full_can_be_left() {
+fn unproven_difference_is_refused_and_a_full_source_can_be_migrated() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     some_sessions(&from);
     let target = format!("--to=redis_url={}", to.url());
@@ -96,7 +96,7 @@ fn what_can_t_be_proved_is_refused_and_a_source_that_is_full_can_be_left() {
 }
 
 #[test]
-fn the_least_permissions_suffice_with_scan_where_it_is_asked_for() {
+fn the_documented_least_permissions_suffice() {
     let (from, to) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
     some_sessions(&from);
     let options = keepline::store::RedisOptions::default();

@@ -1,4 +1,4 @@
-//! What comes out goes in again, whole, and comes out the same.
+//! Exported sessions can be imported again, whole and unchanged.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn a_session_is_the_same_in_whichever_store_it_arrives() {
 }
 
 #[test]
-fn an_export_says_what_it_is() {
+fn an_export_states_its_format() {
     let place = Place::directory();
     place.fill("anna");
     let all = lines(&place.export(&["anna"]));
@@ -90,7 +90,7 @@ fn sessions_are_chosen_by_name_by_user_or_all() {
 }
 
 #[test]
-fn what_is_there_is_left_alone_unless_it_is_to_be_replaced() {
+fn existing_sessions_are_left_alone_without_replace() {
     for place in [Place::directory(), Place::redis(&RedisServer::start().unwrap())] {
         let from = Place::directory();
         from.fill("anna");
@@ -128,7 +128,7 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
-fn an_import_that_is_killed_leaves_whole_sessions_and_goes_on() {
+fn a_killed_import_leaves_whole_sessions_and_can_be_repeated() {
     let from = Place::directory();
     let mut input = String::new();
     for number in 0..300 {
@@ -174,7 +174,7 @@ fn is_part_of(some: &str, all: &str) -> bool {
 }
 
 #[test]
-fn a_session_that_keeps_changing_is_not_exported_by_halves() {
+fn a_session_that_keeps_changing_is_left_out() {
     let server = RedisServer::start().unwrap();
     let place = Place::redis(&server);
     let mut input = String::new();
@@ -214,7 +214,7 @@ fn a_session_that_keeps_changing_is_not_exported_by_halves() {
 
 /// Figures of a large one are printed: `--nocapture` shows them.
 #[test]
-fn a_hundred_thousand_messages_go_out_and_in() {
+fn a_hundred_thousand_messages_are_exported_and_imported() {
     let from = Place::directory();
     let messages = (0..100_000_u32).map(|number| {
         let kind = if number.is_multiple_of(2) { "human" } else { "ai" };
@@ -243,7 +243,7 @@ fn a_hundred_thousand_messages_go_out_and_in() {
 }
 
 #[test]
-fn a_session_that_comes_back_after_its_deletion_is_recalled_again() {
+fn a_deleted_and_reimported_session_is_recalled_again() {
     let place = Place::directory();
     let recall = "--set=recall=user";
     let entries = format!(
