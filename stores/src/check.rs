@@ -1,4 +1,4 @@
-//! Checks of what a caller asked that need no store: names, limits, and one write for each place.
+//! Checks requests before they reach a store: names, limits, and that each place is written once.
 
 #[cfg(test)]
 mod tests;

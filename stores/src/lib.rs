@@ -5,16 +5,22 @@
 //! contract's own. One conformance suite (`conformance/` and `tests/stores/`) holds every store to them.
 //!
 //! # Adding an operation
-//! The compiler finds most of these places, once the case is in the contract:
+//! No place has a wildcard over operations, so the compiler finds these once the case is in the contract:
 //! 1. `wit/key-value.wit`, and the same in Rust: `contract/operations.rs` and `contract/outcomes.rs`.
-//! 2. `check.rs`: what is checked before any store is asked, and whether it writes; `limits.rs`: what it counts.
-//! 3. Stores that keep buckets in this process: `bucket/probe.rs` (what could fail, how much it grows) and
-//!    `bucket/apply.rs`.
-//! 4. Redis: a step in `redis/operations.lua` or the file of its part, its parameters in `redis/encode.rs`, what it
-//!    touches in `redis/touched.rs`, its answer in `redis/decode.rs`, new commands in `redis/acl.rs`.
-//! 5. The library: what it may read, `Read::of` in `host/src/runtime/imports/key_value.rs`.
-//! 6. The suites: cases in `conformance/`, the kit's form in `tests/stores/src/kit/json.rs`.
-//! 7. Where the filter uses it: `guest/src/contract/`, `guest/src/component/imports/`, `guest/src/store/`.
+//! 2. `contract/writes.rs`: what it writes. `check.rs`: what is checked before any store is asked. `limits.rs`: what it
+//!    counts as.
+//! 3. Memory: `bucket/probe.rs` (what could fail, and how much it grows) and `bucket/apply.rs`.
+//! 4. The directory: `directory/rows/operations.rs`.
+//! 5. Redis: its parameters in `redis/transact/encode.rs`, what it touches in `redis/transact/key_set.rs`, its answer in
+//!    `redis/decode.rs`. Not found by the compiler: its step in `redis/transact/operations.lua` or the file of its part,
+//!    and new commands in `redis/options/acl.rs`, which a test there asks for.
+//! 6. The library: what it may read, `Read::of` in the host's `key_value` imports.
+//! 7. The suites: examples in `tests/stores/src/requests.rs`, with which every store is tried for counts, expiries and
+//!    limits, and which the differential test draws from; cases in `conformance/`, their form in
+//!    `tests/stores/src/kit/json.rs`.
+//! 8. Where the filter uses it: `guest/src/contract/`, `guest/src/component/imports/`, `guest/src/store/`.
+
+#![deny(clippy::too_many_lines)]
 
 mod breaker;
 mod bucket;

@@ -1,4 +1,4 @@
-//! What each operation does to a bucket, and how it is answered.
+//! Applies each operation to a bucket, and answers it.
 
 use compact_str::ToCompactString;
 

@@ -1,4 +1,4 @@
-//! Expectations: what must hold, before a transaction, for it to be applied.
+//! Checks expectations: conditions that a transaction requires to be applied.
 
 use std::{collections::HashMap, convert::Infallible};
 

@@ -1,4 +1,4 @@
-//! When a bucket's time runs out.
+//! When a bucket expires.
 
 use crate::TimeToLive;
 
@@ -24,7 +24,7 @@ impl Expiry {
         self.at.map(|at| at.saturating_sub(now_ms))
     }
 
-    /// Start a sliding time to live anew, unless less than 1 % of it has gone. Returns the old and the new instant of
+    /// Start a sliding time to live again, unless less than 1 % of it has gone. Returns the old and the new instant of
     /// expiry.
     pub(crate) fn renew(&mut self, now_ms: u64) -> Option<(u64, u64)> {
         let (ttl, old) = (self.time_to_live.filter(|ttl| ttl.sliding)?, self.at?);

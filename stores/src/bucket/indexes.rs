@@ -125,7 +125,7 @@ impl Index {
         found.finish(step.max_bytes)
     }
 
-    /// The cost, counted anew from what is there.
+    /// The cost, counted again from what is there.
     #[cfg(test)]
     pub(super) fn counted_cost(&self, name: &str) -> u64 {
         let of_segment = |segment: &Segment| {

@@ -1,4 +1,4 @@
-//! Leases: who may do something, until when.
+//! Leases: who may do something, and until when.
 
 use compact_str::CompactString;
 

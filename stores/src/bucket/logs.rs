@@ -59,7 +59,7 @@ impl Log {
         records_cost(self.records.iter().take(count))
     }
 
-    /// The cost, counted anew from what is there.
+    /// The cost, counted again from what is there.
     #[cfg(test)]
     pub(super) fn counted_cost(&self) -> u64 {
         records_cost(&self.records)

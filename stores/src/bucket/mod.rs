@@ -13,7 +13,7 @@ mod indexes;
 mod leases;
 mod logs;
 mod maps;
-mod opening;
+mod precondition;
 mod probe;
 mod receipt;
 mod room;
@@ -35,7 +35,7 @@ pub(crate) use self::{
 };
 pub(crate) use self::{
     expiry::Expiry,
-    opening::{Found, Step, may_write, open, renews},
+    precondition::{FoundBucket, Step, may_write, open, renews},
     receipt::{receipt, receipt_without},
 };
 use self::{indexes::Index, leases::Leases, logs::Log, maps::Map};
@@ -164,7 +164,7 @@ impl Bucket {
         }
     }
 
-    /// The cost, counted anew from what is there.
+    /// The cost, counted again from what is there.
     #[cfg(test)]
     pub(crate) fn counted_cost(&self) -> u64 {
         let maps: u64 = self.maps.iter().map(|(name, map)| maps::map_cost(name) + map.counted_cost()).sum();

@@ -1,4 +1,4 @@
-//! What a transaction would do to a bucket, looked at before its first write.
+//! Checks whether a transaction can be applied to a bucket, and by how much it would grow, before its first write.
 
 use std::collections::HashMap;
 

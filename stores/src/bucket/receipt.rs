@@ -1,4 +1,4 @@
-//! How a transaction is answered beside its outcomes.
+//! Receipts: how a transaction is answered, beside its outcomes.
 
 use crate::{Opening, Outcome, Receipt, Status};
 

@@ -1,4 +1,4 @@
-//! What there is room for in the answers of a transaction: over all its operations, and in that of one of them.
+//! Limits on the answers of a transaction, over all its operations and within one of them.
 
 use crate::limits::{MAX_BYTES, MAX_PIECES, MAX_RECORDS, PIECE_BYTES};
 

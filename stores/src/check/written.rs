@@ -1,4 +1,4 @@
-//! What a transaction writes: each place once.
+//! Collects the places that a transaction writes, and refuses to write one twice.
 
 use std::collections::HashSet;
 

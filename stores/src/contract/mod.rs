@@ -53,7 +53,7 @@ pub struct BucketId {
 pub struct TimeToLive {
     /// 1 to 3,162,240,000,000 (a hundred years), from creation or, if sliding, from the last use.
     pub milliseconds: u64,
-    /// Whether a transaction that uses the bucket starts the time anew: one that is `applied` or
+    /// Whether a transaction that uses the bucket starts the time again: one that is `applied` or
     /// `repeated`, unless its opening says otherwise. A store may skip a renewal while less than 1 % of
     /// the time has passed, and while it takes no writes.
     pub sliding: bool,

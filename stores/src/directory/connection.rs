@@ -1,4 +1,4 @@
-//! A connection to the database, as each thread has one.
+//! Connections to the database, one for each thread.
 
 use std::{path::Path, time::Duration};
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, config::DbConfig};
 const STATEMENTS: usize = 64;
 /// Of the database's pages, in KiB.
 const CACHE: i64 = 8 * 1024;
-/// What the write-ahead log is cut to when it starts anew.
+/// What the write-ahead log is cut to when it starts again.
 const MAX_LOG_BYTES: i64 = 32 * 1024 * 1024;
 /// SQLite's own.
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -51,7 +51,7 @@ impl Settings {
         db.set_prepared_statement_cache_capacity(STATEMENTS);
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        // Else statements are compiled anew for other parameters, as if the best plan might depend on them.
+        // Else statements are compiled again for other parameters, as if the best plan might depend on them.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         for (name, value) in [
             ("synchronous", 1),

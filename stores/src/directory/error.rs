@@ -1,5 +1,5 @@
-//! What can go wrong: when a directory is opened or cared for, with everything that helps whoever set it up, and within
-//! a call, where neither a path nor a text of SQLite's may be told.
+//! Errors: of opening and maintaining a directory, with all that helps to fix it, and of calls, which never reveal a path or a
+//! text of SQLite's.
 
 use std::{io, path::PathBuf, time::Duration};
 

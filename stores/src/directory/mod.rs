@@ -17,34 +17,17 @@
 //! It refuses: another program's file, a later release's, a damaged one, a database beside another one's log, a network
 //! file system, and a clock that stands more than a day behind what was stored.
 
-mod arrival;
-mod care;
-mod checkpoint;
 mod connection;
 mod error;
-mod indexes;
-mod leases;
-mod lives;
-mod log_file;
-mod logs;
-mod maps;
-mod operations;
+mod files;
+mod maintenance;
 mod options;
-mod place;
-mod promises;
-mod queue;
-mod read;
-mod reserve;
 mod rows;
 mod schema;
-mod shared;
-mod sweep;
-mod sync;
+mod threads;
 mod time;
 mod transact;
 mod transfer;
-mod write;
-mod writers;
 
 use std::{
     any::Any,
@@ -60,22 +43,23 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-pub use self::{
-    care::{Checked, Repaired, backup, check, compact, repair, restore},
-    error::DirectoryError,
-    options::{DirectoryOptions, DirectorySync},
-};
 use self::{
-    checkpoint::CheckpointThread,
     connection::Settings,
     error::Stop,
-    place::Place,
-    read::ReadThread,
-    reserve::with_reserve,
-    shared::{Answer, Job, Request, Shared, Work, ended, timed_out},
-    sync::SyncThread,
+    files::{StoreFiles, reserve::with_reserve},
+    threads::{
+        checkpoint::CheckpointThread,
+        read::ReadThread,
+        shared::{Answer, Job, Request, Shared, Work, ended, timed_out},
+        sync::SyncThread,
+        write::WriteThread,
+    },
     time::{Moment, Noted, Time},
-    write::WriteThread,
+};
+pub use self::{
+    error::DirectoryError,
+    maintenance::{Checked, Repaired, backup, check, compact, repair, restore},
+    options::{DirectoryOptions, DirectorySync},
 };
 use crate::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Receipt, Store, StoreCapabilities,
@@ -126,7 +110,7 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`].
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(Place::prepare(path.as_ref())?, options, true)
+        Self::open_place(StoreFiles::prepare(path.as_ref())?, options, true)
     }
 
     /// The same for a store that must be there: nothing is created.
@@ -134,10 +118,10 @@ impl DirectoryStore {
     /// # Errors
     /// See [`DirectoryError`]: [`Missing`](DirectoryError::Missing) where there is none.
     pub fn open_existing(path: impl AsRef<Path>, options: DirectoryOptions) -> Result<Self, DirectoryError> {
-        Self::open_place(Place::existing(path.as_ref())?, options, false)
+        Self::open_place(StoreFiles::existing(path.as_ref())?, options, false)
     }
 
-    fn open_place(place: Place, options: DirectoryOptions, creates: bool) -> Result<Self, DirectoryError> {
+    fn open_place(place: StoreFiles, options: DirectoryOptions, creates: bool) -> Result<Self, DirectoryError> {
         // Before anybody writes to it; but whether it is a store at all is told first.
         let length = place.check_length();
         let settings = options.settings();
@@ -162,9 +146,9 @@ impl DirectoryStore {
             let reader = ReadThread::new(shared.clone())?;
             store.start("reader", |shared| shared.reads.abandon(), move || reader.run())?;
         }
-        for _ in 0..sync::AT_A_TIME {
+        for _ in 0..threads::sync::AT_A_TIME {
             let syncer = SyncThread::new(shared.clone())?;
-            store.start("sync", |shared| shared.promises.abandon(), move || syncer.run())?;
+            store.start("sync", |shared| shared.pending_acks.abandon(), move || syncer.run())?;
         }
         let checkpoints = CheckpointThread::new(shared)?;
         store.start("checkpoint", |shared| shared.checkpoints.abandon(), move || checkpoints.run())?;
@@ -203,7 +187,7 @@ impl DirectoryStore {
 
     async fn ask(&self, work: Work, writes: Writes, deadline: Deadline) -> Result<Answer, Failure> {
         let needs_disk = writes == Writes::ToDisk;
-        let memory = writers::memory(deadline);
+        let memory = rows::writers::memory(deadline);
         let limit = deadline.left().map_or(self.shared.timeout, |left| left.min(self.shared.timeout));
         let deadline = deadline.or_after(self.shared.timeout);
         let (reply, answer) = oneshot::channel();
@@ -266,7 +250,7 @@ impl Drop for DirectoryStore {
         // Readers hand to the writer, the writer to the others.
         self.shared.reads.close();
         self.shared.writes.close();
-        self.shared.promises.close();
+        self.shared.pending_acks.close();
         self.shared.checkpoints.close();
         for thread in self.threads.drain(..) {
             _ = thread.join();
@@ -284,7 +268,7 @@ impl fmt::Debug for DirectoryStore {
 }
 
 /// Has the directory's database of the present version, shared with others.
-fn prepare(place: &Place, settings: &Settings, creates: bool) -> Result<(), DirectoryError> {
+fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(), DirectoryError> {
     schema::check_library()?;
     // Whoever has it open has looked at its files.
     if place.try_own()? {
@@ -325,7 +309,7 @@ fn prepare(place: &Place, settings: &Settings, creates: bool) -> Result<(), Dire
 
 /// Makes the database of a directory that has none and is held alone: under another name, so that nobody ever finds half
 /// of it.
-fn create(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+fn create(place: &StoreFiles, settings: &Settings) -> Result<(), DirectoryError> {
     let mut db = settings.open(&place.begin_partial()?, true, MAKING)?;
     schema::make(&mut db)?;
     schema::number(&db)?;
@@ -334,7 +318,7 @@ fn create(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
 }
 
 /// Gives a number of its own to the database of an earlier release, which is held alone and has no log.
-fn number(place: &Place, settings: &Settings) -> Result<(), DirectoryError> {
+fn number(place: &StoreFiles, settings: &Settings) -> Result<(), DirectoryError> {
     let db = settings.open(&place.database(), false, MAKING)?;
     if db.is_readonly(c"main")? || schema::state(&db)? != schema::State::Current {
         return Ok(());
@@ -402,7 +386,7 @@ impl Store for DirectoryStore {
 
     async fn check(&self) -> Result<(), Failure> {
         if self.shared.is_broken() {
-            return Err(shared::broken());
+            return Err(threads::shared::broken());
         }
         self.list_buckets(BucketKind::Session, "", 1, Deadline::NEVER).await.map(|_| ())
     }

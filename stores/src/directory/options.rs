@@ -1,4 +1,4 @@
-//! How a directory is used.
+//! Options of a store in a directory.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -2,10 +2,14 @@
 //!
 //! Whatever stops it, its savepoint is rolled back, so that nothing has to be looked at twice.
 
-use super::{error::Stop, lives::Life, rows::Rows, time::Moment};
+use super::{
+    error::Stop,
+    rows::{Rows, buckets::BucketRow},
+    time::Moment,
+};
 use crate::{
     BucketId, Deletion, Receipt, Status, Transaction, Writer,
-    bucket::{Found, Step, may_write, open, receipt, receipt_without, renews, unmet},
+    bucket::{FoundBucket, Step, may_write, open, receipt, receipt_without, renews, unmet},
     check,
     limits::MAX_NAMES,
     names::VALUES,
@@ -18,14 +22,14 @@ impl Moment<'_> {
         let found = self.find(id)?;
         let is_there = found.is_some();
         let Some(mut life) = self.alive(found, id)? else {
-            let found = if is_there { Found::Expired } else { Found::Absent };
+            let found = if is_there { FoundBucket::Expired } else { FoundBucket::Absent };
             return match open(opening, found, self.has_seen(writer, id)?) {
                 Step::Refuse(status) => Ok(receipt_without(status, self.now_ms)),
                 _ => self.create(writer, memory, transaction, None),
             };
         };
         let repeated = may_write(opening, operations) && self.has_seen(writer, id)?;
-        let step = open(opening, Found::Alive(&life.incarnation), repeated);
+        let step = open(opening, FoundBucket::Alive(&life.incarnation), repeated);
         let renewed =
             matches!(step, Step::Use | Step::Repeat) && renews(opening) && life.expiry.renew(self.now_ms).is_some();
         let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
@@ -62,7 +66,7 @@ impl Moment<'_> {
             return Ok(None);
         }
         let Some(life) = self.find(id)? else {
-            return Ok(match open(opening, Found::Absent, false) {
+            return Ok(match open(opening, FoundBucket::Absent, false) {
                 Step::Refuse(status) => Some(receipt_without(status, self.now_ms)),
                 _ => None,
             });
@@ -72,7 +76,7 @@ impl Moment<'_> {
             return Ok(None);
         }
         let answer = |status, outcomes| receipt(status, self.now_ms, opening, &life.incarnation, outcomes);
-        if let Step::Refuse(status) = open(opening, Found::Alive(&life.incarnation), false) {
+        if let Step::Refuse(status) = open(opening, FoundBucket::Alive(&life.incarnation), false) {
             return Ok(Some(answer(status, Vec::new())));
         }
         let rows = Rows::new(self, life.stamp, life.expiry);
@@ -119,7 +123,7 @@ impl Moment<'_> {
     }
 
     /// A bucket that lives; one that has expired is buried.
-    fn alive(&self, found: Option<Life>, id: &BucketId) -> Result<Option<Life>, rusqlite::Error> {
+    fn alive(&self, found: Option<BucketRow>, id: &BucketId) -> Result<Option<BucketRow>, rusqlite::Error> {
         match found {
             Some(life) if life.expiry.is_over(self.now_ms) => {
                 self.bury(id.kind.name(), &id.name, life.stamp)?;
@@ -136,7 +140,7 @@ impl Moment<'_> {
         writer: &Writer,
         memory: u64,
         transaction: &Transaction,
-        other: Option<&Life>,
+        other: Option<&BucketRow>,
     ) -> Result<Receipt, Stop> {
         let Transaction { bucket: id, opening, expectations, operations } = transaction;
         let life = self.new_life(check::new_life(opening).and_then(|life| life.time_to_live));

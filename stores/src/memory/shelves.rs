@@ -1,4 +1,4 @@
-//! The places of buckets: one shelf for each kind, so that a bucket is found by its name alone.
+//! Buckets by kind and name: one shelf for each kind, so that a bucket is found by its name alone.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,4 +1,4 @@
-//! All that a store in memory holds, within its limits, and what becomes of buckets that end.
+//! All buckets of a store in memory, within its limits, and their ends.
 
 use std::{
     collections::{BTreeSet, VecDeque},

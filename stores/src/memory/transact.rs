@@ -1,9 +1,9 @@
-//! A transaction: the order of its checks, and what it takes in the store.
+//! Applies a transaction to a store in memory: the order of its checks, and the bytes that it takes.
 
 use super::{shelves::slot_cost, state::State};
 use crate::{
     BucketKind, Failure, Opening, Receipt, Status, Transaction, Writer,
-    bucket::{Bucket, Found, Step, may_write, open, receipt, receipt_without, renews},
+    bucket::{Bucket, FoundBucket, Step, may_write, open, receipt, receipt_without, renews},
     check,
     clock::ClockReading,
     failure::expiry_in_doubt,
@@ -23,9 +23,9 @@ impl State {
         while let Some(slot) = self.shelves.of_mut(id.kind).slots.get_mut(&*id.name) {
             let now_ms = slot.bucket.as_mut().map_or(clock_ms, |bucket| bucket.time(clock_ms));
             let Some(bucket) = slot.bucket.as_mut().filter(|bucket| !bucket.expiry.is_over(now_ms)) else {
-                let found = if slot.bucket.is_some() { Found::Expired } else { Found::Absent };
+                let found = if slot.bucket.is_some() { FoundBucket::Expired } else { FoundBucket::Absent };
                 let step = open(opening, found, slot.writers.has_seen(writer, now_ms));
-                if let Found::Expired = found {
+                if let FoundBucket::Expired = found {
                     self.bury(now_ms, id.kind, &id.name);
                 }
                 if let Step::Refuse(status) = step {
@@ -37,7 +37,7 @@ impl State {
                 return Err(expiry_in_doubt());
             }
             let repeated = may_write(opening, operations) && slot.writers.has_seen(writer, now_ms);
-            let step = open(opening, Found::Alive(&bucket.incarnation), repeated);
+            let step = open(opening, FoundBucket::Alive(&bucket.incarnation), repeated);
             if let Step::Refuse(status) = step {
                 return Ok(receipt(status, now_ms, opening, &bucket.incarnation, Vec::new()));
             }
@@ -83,7 +83,7 @@ impl State {
             }
             return Ok(receipt(Status::Applied, now_ms, opening, &bucket.incarnation, outcomes));
         }
-        match open(opening, Found::Absent, false) {
+        match open(opening, FoundBucket::Absent, false) {
             Step::Refuse(status) => Ok(receipt_without(status, clock_ms)),
             _ => self.create(clock, writer, transaction),
         }

@@ -1,7 +1,7 @@
-//! Where a page of a listing or of a map ends.
+//! Cursors of listings and of pages of maps.
 //!
-//! Redis's own cursors mean something to one server alone, for as long as it runs. So a cursor tells whose it is;
-//! another server begins anew, and what is there all the while is listed at least once.
+//! Redis's own cursors mean something to one server alone, for as long as it runs. So a cursor names its server; another server
+//! begins again, and whatever exists all the while is listed at least once.
 
 /// How often the same is read from its beginning again. What answers there may be many servers at a time that
 /// differ each time, and a listing has to end.
@@ -16,7 +16,7 @@ pub(super) struct Cursor {
     pub(super) position: u64,
     /// Whose cursor that is.
     server: u32,
-    /// How often this was begun anew.
+    /// How often this was begun again.
     restarts: u8,
 }
 
@@ -26,7 +26,7 @@ impl Cursor {
         Self { registry, ..Self::default() }
     }
 
-    /// What is no cursor of ours begins anew.
+    /// What is no cursor of ours begins again.
     pub(super) fn read(text: &str) -> Self {
         let read = || {
             let mut parts = text.split('.');
@@ -42,15 +42,15 @@ impl Cursor {
         format!("{}.{}.{:08x}.{}", self.registry, self.position, self.server, self.restarts)
     }
 
-    /// Whose cursor it is, where another server has to begin anew.
+    /// Whose cursor it is, where another server has to begin again.
     pub(super) fn server(self) -> Option<u32> {
         (self.position != 0 && self.restarts < MOST_RESTARTS).then_some(self.server)
     }
 
-    /// What a server said on being asked with this: where it goes on, who it is, and whether it has begun anew. None:
+    /// What a server said on being asked with this: where it goes on, who it is, and whether it has begun again. None:
     /// that was the last of it.
-    pub(super) fn after(self, position: u64, server: u32, anew: bool) -> Option<Self> {
-        let restarts = self.restarts.saturating_add(u8::from(anew));
+    pub(super) fn after(self, position: u64, server: u32, again: bool) -> Option<Self> {
+        let restarts = self.restarts.saturating_add(u8::from(again));
         (position != 0).then_some(Self { position, server, restarts, ..self })
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_read_back_and_anything_else_begins_anew() {
+    fn cursors_are_read_back_and_anything_else_begins_again() {
         let cursor = Cursor { registry: 4095, position: u64::MAX, server: 0xf00d, restarts: 3 };
         assert_eq!(Cursor::read(&cursor.text()), cursor);
         for text in

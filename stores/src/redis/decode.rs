@@ -1,8 +1,7 @@
-//! Replies as the scripts write them.
+//! Reads the replies of the scripts.
 //!
-//! A script's side of this is in this directory, too: change what a step of a transaction tells here and
-//! where `operations.lua` says it is.
-//! A reply is checked as if anybody had sent it: what does not have its shape is an error, never a panic.
+//! The scripts write them: a change to what a step of a transaction replies belongs here and in its `.lua` file. A reply is not
+//! trusted: one of another shape is an error, never a panic.
 
 use redis::Value;
 

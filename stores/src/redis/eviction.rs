@@ -1,10 +1,10 @@
-//! Whether servers may throw keys away: a bucket is several keys, and each can be evicted by itself.
+//! Finds out whether servers may evict keys: a bucket is several keys, and each can be evicted by itself.
 
 use redis::Value;
 
-use super::{decode, link::Link};
+use super::{decode, servers::request::Requester};
 
-impl Link {
+impl Requester {
     /// What operators should know of the servers' settings: nothing where `INFO` is denied or nobody answers.
     pub(super) async fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -1,14 +1,14 @@
-//! Replies of the scripts as they are read, for the fuzzer: it has no Redis that would send them. None: the script
-//! said that it came too late.
+//! Reads replies of scripts for the fuzzer, which has no Redis to send them. `None`: the script said that the request came
+//! too late.
 
 use redis::Value;
 
 use super::{
-    address::Address,
-    cluster::{SLOTS, slot_ranges},
     decode::{self, Said},
     listing::read_part,
+    options::address::Address,
     read_deletion,
+    servers::cluster::{SLOTS, slot_ranges},
 };
 use crate::{Deletion, Failure, Receipt, Transaction};
 

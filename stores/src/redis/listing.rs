@@ -5,7 +5,7 @@
 //! few is listed at one go, which costs at most a look at each of 4096 registries, well under a tenth of a
 //! second. What a page reads and does not use, the next one reads again.
 //!
-//! A position is one server's own. Where another one has the registry by now, or has been started anew, that
+//! A position is one server's own. Where another one has the registry by now, or has been started again, that
 //! registry is listed from its beginning: names may come twice, and none that is there all the while is left out.
 
 use futures::future::join_all;
@@ -16,7 +16,7 @@ use super::{
     cursor::Cursor,
     decode::{self, Said},
     layout::Layout,
-    permissions::Needs,
+    servers::permissions::Needs,
 };
 use crate::{BucketKind, BucketPage, Deadline, Failure, names::is_bucket};
 
@@ -36,8 +36,8 @@ pub(super) struct Part {
     /// 0: that was the last of it.
     next: u64,
     server: u32,
-    /// Whether it was begun anew.
-    anew: bool,
+    /// Whether it was begun again.
+    again: bool,
 }
 
 /// What `list.lua` answers.
@@ -49,8 +49,8 @@ pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
     let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
     let buckets = names.filter(|name| is_bucket(name)).collect();
     let server = reply.server()?;
-    let anew = reply.integer()? == 1;
-    Ok((Said::Answer(Part { buckets, next, server, anew }), now))
+    let again = reply.integer()? == 1;
+    Ok((Said::Answer(Part { buckets, next, server, again }), now))
 }
 
 impl RedisStore {
@@ -73,9 +73,9 @@ impl RedisStore {
                 self.part(layout, begun, limit, (Needs::Reading, deadline))
             }));
             for part in parts.await {
-                let Part { buckets: more, next, server, anew } = part?;
+                let Part { buckets: more, next, server, again } = part?;
                 buckets.extend(more);
-                cursor = cursor.after(next, server, anew).unwrap_or(Cursor::of(cursor.registry + 1));
+                cursor = cursor.after(next, server, again).unwrap_or(Cursor::of(cursor.registry + 1));
                 if next != 0 || buckets.len() >= limit as usize {
                     break;
                 }
@@ -92,7 +92,7 @@ impl RedisStore {
     pub(super) async fn look_at_each_server(&self) -> Result<(), Failure> {
         let layout = self.layout.of(BucketKind::Session);
         let registries = (0..layout.registries()).map(|number| (number, layout.registry(number).slot));
-        let looks = self.link.one_for_each_server(registries).into_iter();
+        let looks = self.requester.one_for_each_server(registries).into_iter();
         let looks = looks.map(|number| self.part(layout, Cursor::of(number), 1, (Needs::Writing, Deadline::NEVER)));
         join_all(looks).await.into_iter().try_for_each(|looked| looked.map(|_| ()))
     }
@@ -110,6 +110,6 @@ impl RedisStore {
             let server = cursor.server().map(|server| format!("{server:08x}"));
             command.arg(&registry.prefix).arg(cursor.position).arg(limit).arg(server.unwrap_or_default());
         };
-        self.link.run(&registry, (&self.scripts.list, needs), arguments, read_part, deadline).await
+        self.requester.run(&registry, (&self.scripts.list, needs), arguments, read_part, deadline).await
     }
 }

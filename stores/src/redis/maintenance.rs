@@ -16,8 +16,8 @@ use super::{
     RedisStore,
     decode::{self, Reply, Said},
     keys,
-    permissions::Needs,
     scan::Scan,
+    servers::permissions::Needs,
 };
 use crate::{
     BucketId, Deadline, Failure, Status,
@@ -150,9 +150,9 @@ impl RedisStore {
     /// How many buckets there are, and what is wrong with those that are damaged.
     async fn inspect_all(&self) -> Result<(u64, BTreeMap<BucketId, BTreeSet<Finding>>), Failure> {
         let (mut known, mut damaged) = (HashMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
-        for node in self.link.servers().await? {
+        for node in self.requester.servers().await? {
             let mut scan = Scan::new(self.layout.pattern());
-            while let Some(keys) = scan.next(&self.link, &node).await? {
+            while let Some(keys) = scan.next(&self.requester, &node).await? {
                 let mut buckets = BTreeMap::<_, Vec<String>>::new();
                 for (bucket, name) in keys.iter().filter_map(|key| self.layout.locate(key)) {
                     if is_inspected(name) {
@@ -210,7 +210,8 @@ impl RedisStore {
             };
             let needs = if mends { Needs::Transferring } else { Needs::Reading };
             let script = (&self.scripts.inspect, needs);
-            let (there, next, found) = self.link.run(&at.registry, script, arguments, read, Deadline::NEVER).await?;
+            let (there, next, found) =
+                self.requester.run(&at.registry, script, arguments, read, Deadline::NEVER).await?;
             exists |= there;
             findings.extend(found);
             if next == "0" {

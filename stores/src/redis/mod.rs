@@ -1,33 +1,19 @@
-//! Redis as a store: each transaction is one server-side script on one bucket's keys, in one round trip.
+//! The store in Redis: each transaction is one server-side script on one bucket's keys, in one round trip.
 //!
-//! What it refuses: to wait longer than the time-out, to apply anything twice, and to apply anything late.
+//! Never waits longer than the time-out, never applies a transaction twice, and never applies one late.
 
-mod acl;
-mod address;
-mod clock;
-mod cluster;
 mod cursor;
 mod decode;
-mod encode;
 mod eviction;
-mod flight;
 pub mod fuzzing;
-mod judge;
 mod layout;
-mod link;
 mod listing;
 mod maintenance;
-mod moving;
-mod node;
 mod options;
-mod permissions;
-mod replicas;
 mod reply;
 mod scan;
-mod script;
 mod scripts;
-mod shapes;
-mod touched;
+mod servers;
 mod transact;
 mod transfer;
 
@@ -39,13 +25,15 @@ use redis::{Cmd, Value};
 
 use self::{
     breaker::{BreakerOptions, BreakerState},
-    cluster::{Cluster, Servers},
     decode::Said,
     layout::{BucketKeys, Layouts},
-    link::Link,
-    node::{Node, Wire},
-    permissions::Needs,
     scripts::Scripts,
+    servers::{
+        cluster::{Cluster, Servers},
+        node::{Node, Wire},
+        permissions::Needs,
+        request::Requester,
+    },
     transact::MOST_SHAPES,
 };
 pub use self::{
@@ -63,7 +51,7 @@ use super::{
 pub struct RedisStore {
     layout: Layouts,
     scripts: Arc<Scripts>,
-    link: Arc<Link>,
+    requester: Arc<Requester>,
 }
 
 impl RedisStore {
@@ -82,8 +70,8 @@ impl RedisStore {
                 (Layouts::single(&options.key_prefix), Servers::One(Arc::new(Node::new(address, client, &wire))))
             }
         };
-        let link = Arc::new(Link::new(servers, wire, options.store_timeout));
-        Ok(Self { layout, scripts: Arc::new(Scripts::new(MOST_SHAPES)), link })
+        let requester = Arc::new(Requester::new(servers, wire, options.store_timeout));
+        Ok(Self { layout, scripts: Arc::new(Scripts::new(MOST_SHAPES)), requester })
     }
 
     /// A store of another tenant: the same servers, connections, circuit breakers and time-outs, under another key
@@ -93,7 +81,11 @@ impl RedisStore {
     /// When the prefix is not one that [`RedisOptions::key_prefix`] may be.
     pub fn with_key_prefix(&self, prefix: &str) -> Result<Self, RedisOptionsError> {
         options::check_key_prefix(prefix)?;
-        Ok(Self { layout: self.layout.with_prefix(prefix), scripts: self.scripts.clone(), link: self.link.clone() })
+        Ok(Self {
+            layout: self.layout.with_prefix(prefix),
+            scripts: self.scripts.clone(),
+            requester: self.requester.clone(),
+        })
     }
 
     /// How many shapes of transactions have a script of their own at a time, 64 unless told. All others are served by
@@ -114,7 +106,10 @@ fn keys(command: &mut Cmd, keys: &BucketKeys) {
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("layout", &self.layout).field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("RedisStore")
+            .field("layout", &self.layout)
+            .field("requester", &self.requester)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,7 +123,7 @@ impl Store for RedisStore {
     ) -> Result<Receipt, Failure> {
         check::transaction(transaction, &self.capabilities())?;
         let keys = self.layout.bucket(&transaction.bucket);
-        let request = encode::Request::new(transaction);
+        let request = transact::encode::Request::new(transaction);
         let writes = check::new_life(&transaction.opening).is_some() || check::writes(&transaction.operations);
         let chosen = self.scripts.transact.choose(request.parts());
         let arguments = |command: &mut Cmd, deadline| {
@@ -137,7 +132,7 @@ impl Store for RedisStore {
         };
         let read = |reply| decode::receipt(reply, transaction);
         let needs = if writes { Needs::Writing } else { Needs::Reading };
-        self.link.run(&keys.registry, (&chosen.script, needs), arguments, read, deadline).await
+        self.requester.run(&keys.registry, (&chosen.script, needs), arguments, read, deadline).await
     }
 
     async fn list_buckets(
@@ -167,7 +162,7 @@ impl Store for RedisStore {
             command.arg(deadline).arg(incarnation.unwrap_or_default());
         };
         let read = |reply| read_deletion(reply, max_keys);
-        self.link.run(&keys.registry, (&self.scripts.delete, Needs::Writing), arguments, read, deadline).await
+        self.requester.run(&keys.registry, (&self.scripts.delete, Needs::Writing), arguments, read, deadline).await
     }
 
     fn capabilities(&self) -> StoreCapabilities {
@@ -183,19 +178,19 @@ impl Store for RedisStore {
     }
 
     fn breaker(&self) -> Option<BreakerState> {
-        Some(self.link.breaker())
+        Some(self.requester.breaker())
     }
 
     fn round_trips(&self) -> u64 {
-        self.link.round_trips()
+        self.requester.round_trips()
     }
 
     async fn warnings(&self) -> Vec<String> {
-        self.link.warnings().await
+        self.requester.warnings().await
     }
 
     async fn check(&self) -> Result<(), Failure> {
-        self.link.ping().await?;
+        self.requester.ping().await?;
         self.look_at_each_server().await
     }
 }

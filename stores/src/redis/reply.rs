@@ -1,4 +1,4 @@
-//! A script's reply, taken apart piece by piece: whoever sent it, what does not have the shape is an error.
+//! Takes a script's reply apart, piece by piece. A reply is not trusted: one of another shape is an error.
 
 use std::string::FromUtf8Error;
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::{RedisStore, decode, link::Link, node::Node};
+use super::{
+    RedisStore, decode,
+    servers::{node::Node, request::Requester},
+};
 use crate::{BucketId, Failure};
 
 /// Keys that a server looks at for one answer.
@@ -24,11 +27,15 @@ impl Scan {
     }
 
     /// The next keys, but for those that are no text, which are none of ours. There may be none at all on the way.
-    pub(super) async fn next(&mut self, link: &Link, node: &Arc<Node>) -> Result<Option<Vec<String>>, Failure> {
+    pub(super) async fn next(
+        &mut self,
+        requester: &Requester,
+        node: &Arc<Node>,
+    ) -> Result<Option<Vec<String>>, Failure> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(&self.pattern).arg("COUNT").arg(STEP);
-        let (next, keys) = read_step(link.ask(node, &scan).await?)?;
+        let (next, keys) = read_step(requester.ask(node, &scan).await?)?;
         self.cursor = Some(next).filter(|next| next != "0");
         Ok(Some(keys))
     }
@@ -46,9 +53,9 @@ impl RedisStore {
     /// When a server fails, or denies `SCAN` to the user.
     pub async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
         let mut buckets = Vec::new();
-        for node in self.link.servers().await? {
+        for node in self.requester.servers().await? {
             let mut scan = Scan::new(self.layout.meta_pattern());
-            while let Some(keys) = scan.next(&self.link, &node).await? {
+            while let Some(keys) = scan.next(&self.requester, &node).await? {
                 buckets.extend(keys.iter().filter_map(|key| self.layout.bucket_of(key)));
             }
         }

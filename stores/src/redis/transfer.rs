@@ -1,5 +1,5 @@
-//! A bucket in Redis as it is transferred: each step a script. It arrives beside its place, where nobody looks, and is put
-//! there by the last step. Whatever an earlier try left is cleared away by the next, or goes within a day.
+//! Exports and imports buckets in Redis, each step a script. A bucket arrives under a name that no bucket has, and the last step
+//! moves it to its place. Remains of an earlier try are removed by the next, or expire within a day.
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
@@ -8,7 +8,7 @@ use super::{
     RedisStore,
     decode::{self, Reply, Said},
     keys,
-    permissions::Needs,
+    servers::permissions::Needs,
 };
 use crate::{
     BucketId, BucketKind, Deadline, Failure, Status, Writer,
@@ -144,7 +144,7 @@ impl TransferStore for RedisStore {
                 _ => (Said::Late, now),
             })
         };
-        self.link
+        self.requester
             .run(&bucket.registry, (&self.scripts.remove, Needs::Transferring), arguments, read, Deadline::NEVER)
             .await
     }
@@ -172,7 +172,7 @@ impl TransferStore for RedisStore {
                 _ => (Said::Late, now),
             })
         };
-        self.link.run(&registry, (&self.scripts.mark, Needs::Writing), arguments, read, Deadline::NEVER).await
+        self.requester.run(&registry, (&self.scripts.mark, Needs::Writing), arguments, read, Deadline::NEVER).await
     }
 
     async fn scan_buckets(&self) -> Result<Vec<BucketId>, Failure> {
@@ -237,7 +237,9 @@ impl RedisStore {
                 _ => (Said::Answer(None), now),
             })
         };
-        self.link.run(&bucket.registry, (&self.scripts.export, Needs::Reading), arguments, read, Deadline::NEVER).await
+        self.requester
+            .run(&bucket.registry, (&self.scripts.export, Needs::Reading), arguments, read, Deadline::NEVER)
+            .await
     }
 
     async fn send<'a>(
@@ -262,7 +264,7 @@ impl RedisStore {
             })
         };
         let script = (&self.scripts.import, Needs::Transferring);
-        match self.link.run(&bucket.registry, script, arguments, read, Deadline::NEVER).await? {
+        match self.requester.run(&bucket.registry, script, arguments, read, Deadline::NEVER).await? {
             Status::Applied => Ok(Taken::Yes),
             Status::Exists => Ok(Taken::Exists),
             _ => Ok(Taken::Displaced),

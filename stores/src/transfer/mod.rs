@@ -35,9 +35,9 @@ pub(crate) const PART_BYTES: usize = 1 << 20;
 pub(crate) const PART_COUNT: usize = 500;
 /// Names of a page of the list.
 const PAGE: u32 = 1000;
-/// How often a bucket that changes meanwhile is copied anew.
+/// How often a bucket that changes meanwhile is copied again.
 const TRIES: u32 = 3;
-/// How often it is begun anew because somebody else writes the same bucket to the target.
+/// How often it is begun again because somebody else writes the same bucket to the target.
 const CONTESTS: u32 = 12;
 /// Pauses before that, random, so that two transfers don't stop each other for ever.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);

@@ -126,7 +126,7 @@ pub fn create_for(time: Duration) -> Opening {
     Opening::Create(NewLife { time_to_live: Some(time_to_live(time, false)) })
 }
 
-/// Create it with a time to live that starts anew with each use.
+/// Create it with a time to live that starts again with each use.
 pub fn create_sliding(time: Duration) -> Opening {
     Opening::Create(NewLife { time_to_live: Some(time_to_live(time, true)) })
 }

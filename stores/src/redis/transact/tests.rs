@@ -7,7 +7,7 @@ use crate::{
     LogEnd, MatchOperation, NewLife, Opening, Operation, OverflowOperation, PageOperation, PositionMark,
     PositionedRecord, PostOperation, Posting, PutOperation, ReadAtOperation, ReadOperation, RemoveOperation,
     ReplaceOldestOperation, ResetLogOperation, ResetMapOperation, RewriteOperation, Span, Transaction, UnpostOperation,
-    redis::encode::Request,
+    redis::transact::encode::Request,
 };
 
 fn transaction(expectations: Vec<Expectation>, operations: Vec<Operation>) -> Transaction {

@@ -208,7 +208,7 @@ async fn more_writers_than_can_be_remembered_are_refused_and_none_counts_twice(s
     assert_eq!(s.ask_as(&new, &transaction("b", create(), [get_all()])).await.status, Status::Applied);
     assert_eq!(s.ask_as(&new, &transaction("b", create_new(), [])).await.status, Status::Exists);
     assert!(s.ask_as(&new, &transaction("c", create_new(), [])).await.created);
-    // It can be deleted, but not be made anew by one of whom nothing could be remembered.
+    // It can be deleted, but not be made again by one of whom nothing could be remembered.
     assert_eq!(s.delete("b").await.0, Status::Applied);
     let again = transaction("b", create(), [increment("n", 1)]);
     assert_eq!(s.store.transact(&new, &again, Deadline::NEVER).await.unwrap_err().code, FailureCode::Full);

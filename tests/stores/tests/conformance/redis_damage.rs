@@ -100,7 +100,7 @@ async fn each_damage_is_named_and_repaired_or_left(s: Arc<StoreUnderTest>) {
         let told = one.to_string();
         assert!(told.contains(&format!("session b: {}{base}{key} ", s.raw().address(""))), "{command}: {told}");
         assert!(told.contains(problem), "{command}: {told}");
-        // A key that was made anew has lost its expiry, too.
+        // A key that was made again has lost its expiry, too.
         assert!(rest.iter().all(|other| other.key == one.key), "{command}: {found:?}");
         let repaired = store.repair_buckets().await.unwrap();
         let (expected, other) =

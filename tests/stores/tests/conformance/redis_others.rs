@@ -213,7 +213,7 @@ fn writers_from_before_the_clock_was_set_back_do_not_stay_for_ever() {
 fn a_listing_that_is_gone_on_with_on_another_server_leaves_nothing_out() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        // A restart keeps the data and orders them anew, as a replica does that takes the place of its master.
+        // A restart keeps the data and orders them again, as a replica does that takes the place of its master.
         let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
         let options = RedisOptions {
             host: "127.0.0.1".into(),

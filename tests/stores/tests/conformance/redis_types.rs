@@ -130,7 +130,7 @@ fn expectations_that_meet_a_wrong_type_say_so_too() {
 }
 
 #[test]
-fn a_bucket_with_wrong_types_can_be_deleted_and_created_anew() {
+fn a_bucket_with_wrong_types_can_be_deleted_and_created_again() {
     run(async |s| {
         for (address, _, _) in meetings() {
             for kind in ["string", "list", "set", "hash", "zset"] {

@@ -21,7 +21,7 @@ fn problems(place: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins_anew() {
+async fn a_bucket_is_not_there_before_its_end_and_one_that_was_broken_off_begins_again() {
     let (server, place) = (RedisServer::start().unwrap(), tempfile::tempdir().unwrap());
     let (from, id) = (redis(&server), session("s"));
     fill(&*from, &id).await;

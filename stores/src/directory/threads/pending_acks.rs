@@ -1,0 +1,144 @@
+//! Answers that are committed and wait for the disk, and their distribution among syncs.
+//!
+//! A disk serves syncs side by side: one that begins while another is under way ends sooner than one that waits for
+//! that to end. But each costs the machine about as much, whether it is for one answer or for fifty. So a sync begins
+//! beside another when at least as many answers wait as the other one is for: on a slow disk, half of the writers
+//! wait for one sync and half for the next, and on a fast one there is never a second.
+
+use parking_lot::{Condvar, Mutex};
+
+use super::shared::{Answer, Reply, ended};
+
+/// An answer that waits for the disk.
+#[derive(Debug)]
+pub(crate) struct PendingAck {
+    pub(crate) answer: Answer,
+    pub(crate) reply: Reply,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PendingAcks {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: Vec<PendingAck>,
+    /// How many were taken, and are not yet [kept](PendingAcks::kept).
+    syncing: usize,
+    closed: bool,
+}
+
+impl PendingAcks {
+    /// Adds those of one commit. Never waits.
+    pub(crate) fn add(&self, acks: Vec<PendingAck>) {
+        if acks.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.closed {
+            drop(state);
+            acks.into_iter().for_each(|ack| _ = ack.reply.send(Err(ended())));
+            return;
+        }
+        state.waiting.extend(acks);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Waits until a sync is worth its while and takes all that it is for; none: there will be no more.
+    pub(crate) fn take(&self) -> Option<Vec<PendingAck>> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(acks) = state.take() {
+                return Some(acks);
+            }
+            if state.closed && state.waiting.is_empty() {
+                return None;
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// So many that were taken need no sync any more.
+    pub(crate) fn kept(&self, count: usize) {
+        let mut state = self.state.lock();
+        state.syncing = state.syncing.saturating_sub(count);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// From now on nothing is taken in. What is there is still handed out.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Closes it and drops what is there: a thread that syncs has ended.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.changed.notify_all();
+        drop(waiting);
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Option<Vec<PendingAck>> {
+        if self.waiting.is_empty() || self.waiting.len() < self.syncing {
+            return None;
+        }
+        self.syncing = self.syncing.saturating_add(self.waiting.len());
+        Some(std::mem::take(&mut self.waiting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::BucketPage;
+
+    fn acks(count: usize) -> Vec<PendingAck> {
+        let page = || BucketPage { names: Vec::new(), cursor: String::new() };
+        (0..count).map(|_| PendingAck { answer: Answer::Page(page()), reply: oneshot::channel().0 }).collect()
+    }
+
+    #[test]
+    fn a_sync_begins_beside_another_when_as_many_wait_for_it() {
+        let all = PendingAcks::default();
+        let taken = || all.state.lock().take().map(|acks| acks.len());
+        assert_eq!(taken(), None);
+        all.add(acks(3));
+        assert_eq!(taken(), Some(3));
+        all.add(acks(2));
+        assert_eq!(taken(), None, "two wait for the sync that is for three");
+        all.add(acks(1));
+        assert_eq!(taken(), Some(3));
+        all.add(acks(3));
+        assert_eq!(taken(), None);
+        all.kept(3);
+        assert_eq!(taken(), Some(3));
+        all.add(acks(1));
+        all.kept(3);
+        all.kept(3);
+        assert_eq!(taken(), Some(1), "no sync is under way that it could wait for");
+    }
+
+    #[test]
+    fn what_is_there_when_it_is_closed_is_handed_out_and_nothing_more() {
+        let all = PendingAcks::default();
+        all.add(acks(1));
+        all.close();
+        let (reply, answer) = oneshot::channel();
+        let late = acks(1).into_iter().map(|PendingAck { answer, .. }| answer);
+        all.add(late.zip([reply]).map(|(answer, reply)| PendingAck { answer, reply }).collect());
+        assert!(matches!(answer.blocking_recv(), Ok(Err(_))));
+        assert_eq!(all.take().map(|acks| acks.len()), Some(1));
+        assert!(all.take().is_none());
+    }
+}

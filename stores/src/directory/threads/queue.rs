@@ -1,0 +1,153 @@
+//! A queue that tasks add to and threads wait on.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use parking_lot::{Condvar, Mutex};
+
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    added: Condvar,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: VecDeque<T>,
+    closed: bool,
+}
+
+/// What a thread that waited got.
+pub(crate) enum Taken<T> {
+    /// At least one, in the order in which they were added.
+    Items(Vec<T>),
+    /// The time was over.
+    Nothing,
+    /// There will be no more.
+    Closed,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::new(State { items: VecDeque::new(), closed: false }), added: Condvar::new() }
+    }
+
+    /// Adds an item, or gives it back when nobody will take it any more. Never waits.
+    pub(crate) fn add(&self, item: T) -> Result<(), T> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Err(item);
+        }
+        state.items.push_back(item);
+        drop(state);
+        self.added.notify_one();
+        Ok(())
+    }
+
+    /// Puts items that were taken back to where they were: before all others.
+    pub(crate) fn give_back(&self, items: impl IntoIterator<Item = T, IntoIter: DoubleEndedIterator>) {
+        let mut state = self.state.lock();
+        items.into_iter().rev().for_each(|item| state.items.push_front(item));
+        drop(state);
+        self.added.notify_one();
+    }
+
+    /// Takes the first items, at most so many, and waits for one until then; none: for as long as it takes.
+    pub(crate) fn take(&self, most: usize, until: Option<Duration>) -> Taken<T> {
+        let mut state = self.state.lock();
+        let end = until.and_then(|time| Instant::now().checked_add(time));
+        while state.items.is_empty() {
+            if state.closed {
+                return Taken::Closed;
+            }
+            match end {
+                None => self.added.wait(&mut state),
+                Some(end) => {
+                    if self.added.wait_until(&mut state, end).timed_out() && state.items.is_empty() {
+                        return if state.closed { Taken::Closed } else { Taken::Nothing };
+                    }
+                }
+            }
+        }
+        let count = state.items.len().min(most);
+        let items = state.items.drain(..count).collect();
+        if !state.items.is_empty() {
+            self.added.notify_one();
+        }
+        Taken::Items(items)
+    }
+
+    /// From now on nothing is taken in. What is in it is still handed out.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.added.notify_all();
+    }
+
+    /// Closes it and drops what is in it: its thread has ended.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let items = std::mem::take(&mut state.items);
+        drop(state);
+        self.added.notify_all();
+        drop(items);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const NO_TIME: Option<Duration> = Some(Duration::ZERO);
+
+    fn taken(taken: Taken<u32>) -> Vec<u32> {
+        match taken {
+            Taken::Items(items) => items,
+            Taken::Nothing | Taken::Closed => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn items_come_in_order_and_no_more_than_asked_for() {
+        let queue = Queue::new();
+        (0..5).for_each(|item| queue.add(item).unwrap());
+        assert_eq!(taken(queue.take(2, None)), [0, 1]);
+        assert_eq!(taken(queue.take(9, None)), [2, 3, 4]);
+        assert!(matches!(queue.take(1, NO_TIME), Taken::Nothing));
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_an_item_and_by_the_end() {
+        let queue = Queue::new();
+        thread::scope(|scope| {
+            let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| taken(queue.take(1, None)))).collect();
+            (0..3).for_each(|item| queue.add(item).unwrap());
+            while !queue.state.lock().items.is_empty() {
+                thread::yield_now();
+            }
+            queue.close();
+            let mut all: Vec<_> = waiting.into_iter().flat_map(|waiting| waiting.join().unwrap()).collect();
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2]);
+        });
+    }
+
+    #[test]
+    fn a_closed_queue_hands_out_what_it_has_and_an_abandoned_one_nothing() {
+        let queue = Queue::new();
+        queue.add(1).unwrap();
+        queue.close();
+        assert_eq!(queue.add(2), Err(2));
+        assert_eq!(taken(queue.take(1, None)), [1]);
+        assert!(matches!(queue.take(1, None), Taken::Closed));
+        let queue = Queue::new();
+        queue.add(1).unwrap();
+        queue.abandon();
+        assert_eq!(queue.add(2), Err(2));
+        assert!(matches!(queue.take(1, None), Taken::Closed));
+    }
+}

@@ -1,0 +1,115 @@
+//! The threads that read, each on a connection of its own, beside the writer and never waiting for it. What turns out to
+//! change something is handed on to the writer.
+//!
+//! Requests that came together are served from one state of the database, which began after all of them: what one reads
+//! is in the page cache for the next. None waits long for another: after a while, the rest is left to whoever is free.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+
+use super::{
+    queue::Taken,
+    shared::{Answer, Request, Shared, Work, ended, timed_out},
+};
+use crate::directory::{error::Stop, time::Moment};
+
+/// For what locks readers out: another process that is the first to open the store after a crash.
+const BUSY: Duration = Duration::from_secs(1);
+/// Requests served from one state of the database.
+const MOST: usize = 16;
+/// For how long they may hold each other up.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+pub(crate) struct ReadThread {
+    shared: Arc<Shared>,
+    db: Connection,
+}
+
+impl ReadThread {
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, rusqlite::Error> {
+        let db = shared.connect(BUSY)?;
+        db.pragma_update(None, "query_only", true)?;
+        Ok(Self { shared, db })
+    }
+
+    pub(crate) fn run(self) {
+        loop {
+            match self.shared.reads.take(MOST, None) {
+                Taken::Items(requests) => self.serve(requests.into()),
+                Taken::Nothing => {}
+                Taken::Closed => break,
+            }
+        }
+        let Self { shared, db } = self;
+        shared.disconnect(db);
+    }
+
+    fn serve(&self, mut requests: VecDeque<Request>) {
+        let end = Instant::now() + PATIENCE;
+        while !requests.is_empty() {
+            if let Err(stop) = self.serve_together(&mut requests, end)
+                && let Some(request) = requests.pop_front()
+            {
+                request.answer(Err(self.shared.told(&stop)));
+            }
+            if !self.db.is_autocommit() {
+                _ = self.execute("ROLLBACK");
+            }
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        if !requests.is_empty() {
+            self.shared.reads.give_back(requests);
+        }
+    }
+
+    /// Serve requests from one state of the database until one fails, or the time is over. On an error, none was served.
+    fn serve_together(&self, requests: &mut VecDeque<Request>, end: Instant) -> Result<(), Stop> {
+        self.execute("BEGIN")?;
+        let at = self.shared.time.moment(&self.db)?;
+        while let Some(request) = requests.pop_front() {
+            if request.is_over() {
+                request.answer(Err(timed_out(self.shared.timeout)));
+                continue;
+            }
+            match read(&at, &request.work) {
+                Ok(Some(answer)) => request.answer(Ok(answer)),
+                Ok(None) => {
+                    if let Err(request) = self.shared.writes.add(request) {
+                        request.answer(Err(ended()));
+                    }
+                }
+                // SQLite may have ended the transaction with it.
+                Err(stop) => {
+                    request.answer(Err(self.shared.told(&stop)));
+                    break;
+                }
+            }
+            if Instant::now() >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), rusqlite::Error> {
+        self.db.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+}
+
+/// The answer to what changes nothing; none: it would change something.
+fn read(at: &Moment<'_>, work: &Work) -> Result<Option<Answer>, Stop> {
+    Ok(match work {
+        Work::Transact(_, transaction) => at.read(transaction)?.map(Answer::Receipt),
+        Work::List { kind, cursor, limit } => Some(Answer::Page(at.list(*kind, cursor, *limit)?)),
+        Work::Do(job) => Some(Answer::Done((job.run)(at)?)),
+        Work::Delete { .. } => None,
+    })
+}

@@ -1,0 +1,175 @@
+//! State that the threads of a store share, and the requests that they pass to each other.
+
+use std::{
+    any::Any,
+    fmt,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use rusqlite::{Connection, config::DbConfig};
+use tokio::sync::oneshot;
+
+use super::{pending_acks::PendingAcks, queue::Queue};
+use crate::{
+    BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, FailureCode, Receipt, Transaction, Writer,
+    directory::{
+        DirectorySync,
+        connection::Settings,
+        error::Stop,
+        files::StoreFiles,
+        time::{Moment, Time},
+    },
+    failure,
+};
+
+/// A call of the store's.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) work: Work,
+    pub(crate) deadline: Deadline,
+    /// For how long its number has to be kept, in milliseconds.
+    pub(crate) memory: u64,
+    /// Whether whoever asked relies on what the answer says: then it is given when that is on disk.
+    pub(crate) needs_disk: bool,
+    pub(crate) reply: Reply,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Transact(Writer, Transaction),
+    Delete { writer: Writer, bucket: BucketId, incarnation: Option<String>, max_keys: u32 },
+    List { kind: BucketKind, cursor: String, limit: u32 },
+    Do(Job),
+}
+
+/// Work that has no name of its own. It may be done more than once, each time from the beginning.
+pub(crate) struct Job {
+    pub(crate) run: Run,
+    /// Whether it removes things and brings nothing.
+    pub(crate) frees: bool,
+}
+
+type Run = Box<dyn Fn(&Moment<'_>) -> Result<Box<dyn Any + Send>, Stop> + Send>;
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("frees", &self.frees).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Receipt(Receipt),
+    Deletion(Deletion),
+    Page(BucketPage),
+    Done(Box<dyn Any + Send>),
+}
+
+pub(crate) type Reply = oneshot::Sender<Result<Answer, Failure>>;
+
+pub(crate) struct Shared {
+    pub(crate) sync: DirectorySync,
+    pub(crate) settings: Settings,
+    pub(crate) timeout: Duration,
+    pub(crate) time: Time,
+    pub(crate) place: StoreFiles,
+    /// What may change something: for the writer.
+    pub(crate) writes: Queue<Request>,
+    /// What changes nothing, as far as can be told: for the readers.
+    pub(crate) reads: Queue<Request>,
+    /// What is committed and not synced.
+    pub(crate) pending_acks: PendingAcks,
+    /// How many pages the write-ahead log has, when it is worth a checkpoint.
+    pub(crate) checkpoints: Queue<usize>,
+    /// Whether the disk failed to keep what it was given: from then on nobody can say what is on it.
+    broken: AtomicBool,
+    pub(crate) commits: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        sync: DirectorySync,
+        settings: Settings,
+        timeout: Duration,
+        time: Time,
+        place: StoreFiles,
+    ) -> Self {
+        Self {
+            sync,
+            settings,
+            timeout,
+            time,
+            place,
+            writes: Queue::new(),
+            reads: Queue::new(),
+            pending_acks: PendingAcks::default(),
+            checkpoints: Queue::new(),
+            broken: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        }
+    }
+
+    /// A connection for one of the threads, which has read something.
+    pub(crate) fn connect(&self, busy: Duration) -> Result<Connection, rusqlite::Error> {
+        // Another process may have it locked for a moment: it reads the log of one that was killed, or is the last to end.
+        let db = self.settings.open(&self.place.database(), false, crate::directory::MAKING)?;
+        crate::directory::time::Noted::read(&db)?;
+        db.busy_timeout(busy)?;
+        Ok(db)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_broken(&self, error: &dyn std::fmt::Display) {
+        tracing::error!(error = %error, "the disk failed to store data; the directory store takes no more writes");
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// End a connection. What may not be on disk must not be taken for it: then the log is left as it is, for the next
+    /// who opens the store.
+    pub(crate) fn disconnect(&self, db: Connection) {
+        if self.is_broken() {
+            _ = db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+        drop(db);
+    }
+
+    pub(crate) fn told(&self, stop: &Stop) -> Failure {
+        stop.to_failure(self.settings.max_bytes)
+    }
+}
+
+impl Request {
+    /// Whether an answer would come too late, or to nobody.
+    pub(crate) fn is_over(&self) -> bool {
+        self.reply.is_closed() || self.deadline.is_over()
+    }
+
+    /// Whoever asked may be gone, and need not be told.
+    pub(crate) fn answer(self, answer: Result<Answer, Failure>) {
+        _ = self.reply.send(answer);
+    }
+}
+
+/// The failure of who asks a store that has ended.
+pub(crate) fn ended() -> Failure {
+    failure(FailureCode::Unavailable, "", "the store is closed")
+}
+
+/// The failure of who asks a store whose disk failed.
+pub(crate) fn broken() -> Failure {
+    let message = "the disk failed to store data, so the store takes no more writes until it is opened again";
+    failure(FailureCode::Unavailable, "", message)
+}
+
+/// The failure of who waited for too long.
+pub(crate) fn timed_out(limit: Duration) -> Failure {
+    let limit = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    let message = format!("the store did not answer within {limit} ms");
+    Failure { limit, ..failure(FailureCode::TimedOut, "", message) }
+}

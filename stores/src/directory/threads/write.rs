@@ -1,0 +1,402 @@
+//! The thread that writes. It takes all calls that have been queued meanwhile and runs them in one transaction of
+//! SQLite's. When one of them is refused that has written already, which is rare, all are undone and run again, each in a
+//! savepoint of its own: it undoes itself and nobody else. Nobody is answered before the commit. It does not wait for the disk, unless every commit is to be synced by itself: but for SQLite's own
+//! sync of the log's header, when that is started again, once in many megabytes.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, wal::CheckpointMode};
+
+use super::{
+    pending_acks::PendingAck,
+    shared::{Answer, Request, Shared, Work, broken, timed_out},
+    sweep::Sweep,
+};
+use crate::{
+    Failure, Operation, check,
+    directory::{
+        DirectorySync,
+        error::{DirectoryError, Stop, full},
+        files::log_file::LogFile,
+        time::Moment,
+    },
+};
+
+/// Calls in a commit: as many as make each of them cheap, and no one wait for long.
+const MOST: usize = 128;
+/// Pages of the write-ahead log that are worth a checkpoint.
+const CHECKPOINT_PAGES: usize = 1000;
+/// Beyond the limit, for what frees more.
+const SPARE_PAGES: u64 = 256;
+/// Steps of clearing up for somebody who found no room.
+const MAKING_ROOM: usize = 256;
+/// How long readers are waited for who keep the log from being emptied.
+const EMPTYING: Duration = Duration::from_secs(1);
+/// Between two looks whether the reserve is there.
+const LOOK: Duration = Duration::from_millis(5);
+/// Between two tries for a lock that another process has.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+
+/// What is undone when a call is refused that has written already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Undo {
+    /// It and all that were to be committed with it.
+    All,
+    /// Just that call: this costs each of them a savepoint.
+    Each,
+}
+
+pub(crate) struct WriteThread {
+    shared: Arc<Shared>,
+    db: Connection,
+    log: LogFile,
+    sweep: Sweep,
+    /// As the last commit left the log.
+    log_pages: Arc<AtomicUsize>,
+    /// When a checkpoint was last asked for.
+    asked_at: usize,
+    /// Whether there is room on the disk beside the reserve, and when that was looked at.
+    room: (bool, Instant),
+}
+
+impl WriteThread {
+    pub(crate) fn new(shared: Arc<Shared>) -> Result<Self, DirectoryError> {
+        let mut db = shared.connect(Duration::ZERO)?;
+        shared.settings.limit(&db, 0)?;
+        let log = shared.place.log()?;
+        let log_pages = Arc::new(AtomicUsize::new(0));
+        let pages = log_pages.clone();
+        db.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
+            pages.store(usize::try_from(count).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let room = (shared.place.keep_reserve(), Instant::now());
+        Ok(Self { shared, db, log, sweep: Sweep::new(), log_pages, asked_at: 0, room })
+    }
+
+    pub(crate) fn run(mut self) {
+        use super::queue::Taken;
+        let most = if self.shared.sync == DirectorySync::Always { 1 } else { MOST };
+        loop {
+            match self.shared.writes.take(most, self.sweep.wait()) {
+                Taken::Items(requests) => self.serve(requests),
+                Taken::Nothing => {}
+                Taken::Closed => break,
+            }
+            if self.sweep.is_due() && !self.shared.is_broken() {
+                self.sweep_a_little(false);
+                if !self.room.0 {
+                    self.has_room();
+                }
+            }
+            self.ask_for_a_checkpoint();
+        }
+        let Self { shared, db, .. } = self;
+        shared.disconnect(db);
+    }
+
+    fn serve(&mut self, mut requests: Vec<Request>) {
+        self.sweep.expect_work();
+        if !self.has_room() {
+            // What is free is for what frees more.
+            let (freeing, others) = requests.into_iter().partition(frees);
+            let failure = full(self.shared.settings.max_bytes);
+            Vec::into_iter(others).for_each(|request: Request| request.answer(Err(failure.clone())));
+            requests = freeing;
+        }
+        let mut served = self.serve_together(requests, Undo::All);
+        if let Err((Stop::Refused(_), requests)) = served {
+            served = self.serve_together(requests, Undo::Each);
+        }
+        let Err((stop, requests)) = served else { return };
+        if requests.len() == 1 {
+            requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
+            return;
+        }
+        // All was undone because of one of them: which one, each tells by itself.
+        for request in requests {
+            if let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) {
+                requests.into_iter().for_each(|request| self.serve_once_more(&stop, request));
+            }
+        }
+    }
+
+    /// What has expired may make room for a request that found none. Everything else is told.
+    fn serve_once_more(&mut self, stop: &Stop, request: Request) {
+        if !stop.is_full() {
+            return request.answer(Err(self.shared.told(stop)));
+        }
+        self.make_room();
+        let frees = frees(&request);
+        let Err((stop, requests)) = self.serve_together(vec![request], Undo::Each) else { return };
+        // Removing takes room, too, before it gives some back.
+        let served = if stop.is_full() && frees {
+            _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+            let mut served = self.serve_together(requests, Undo::Each);
+            if let Err((stop, requests)) = served {
+                served = if stop.is_full() {
+                    self.use_reserve();
+                    self.serve_together(requests, Undo::Each)
+                } else {
+                    Err((stop, requests))
+                };
+            }
+            _ = self.shared.settings.limit(&self.db, 0);
+            served
+        } else {
+            Err((stop, requests))
+        };
+        if let Err((stop, requests)) = served {
+            let failure = self.shared.told(&stop);
+            requests.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+        }
+    }
+
+    /// Serve requests in one commit, or none of them, which are given back.
+    fn serve_together(&mut self, mut requests: Vec<Request>, undo: Undo) -> Result<(), (Stop, Vec<Request>)> {
+        loop {
+            requests = self.without_overdue(requests);
+            if requests.is_empty() {
+                return Ok(());
+            }
+            if self.shared.is_broken() {
+                requests.into_iter().for_each(|request| request.answer(Err(broken())));
+                return Ok(());
+            }
+            let answers = match self.begin(&requests) {
+                Ok(true) => self.apply(&requests, undo),
+                Ok(false) => continue,
+                Err(error) => Err(error),
+            };
+            let answers = match answers {
+                Ok(answers) => answers,
+                Err(stop) => {
+                    self.roll_back();
+                    return Err((stop, requests));
+                }
+            };
+            // What is answered as timed out is not applied later.
+            if requests.iter().any(Request::is_over) {
+                self.roll_back();
+                continue;
+            }
+            if let Err(error) = self.execute("COMMIT") {
+                self.roll_back();
+                return Err((error.into(), requests));
+            }
+            self.shared.commits.fetch_add(1, Ordering::Relaxed);
+            self.deliver(requests, answers);
+            return Ok(());
+        }
+    }
+
+    /// Lock the database for writing; false: some request has become too old meanwhile.
+    fn begin(&self, requests: &[Request]) -> Result<bool, Stop> {
+        let began = Instant::now();
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            match self.execute("BEGIN IMMEDIATE").map_err(Stop::from) {
+                Ok(()) => return Ok(true),
+                Err(stop) if stop.is_busy() && began.elapsed() < self.shared.timeout => {}
+                Err(stop) => return Err(stop),
+            }
+            if requests.iter().any(Request::is_over) {
+                return Ok(false);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    fn apply(&self, requests: &[Request], undo: Undo) -> Result<Vec<Result<Answer, Failure>>, Stop> {
+        let at = self.shared.time.moment(&self.db)?;
+        let before = self.db.total_changes();
+        let mut answers = Vec::with_capacity(requests.len());
+        for request in requests {
+            let written = self.db.total_changes();
+            if undo == Undo::Each {
+                self.execute("SAVEPOINT request")?;
+            }
+            match work(&at, request) {
+                Ok(answer) => answers.push(Ok(answer)),
+                Err(Stop::Refused(failure)) => {
+                    if undo == Undo::Each {
+                        self.execute("ROLLBACK TO request")?;
+                    } else if self.db.total_changes() != written {
+                        return Err(Stop::Refused(failure));
+                    }
+                    answers.push(Err(failure));
+                }
+                Err(stop) => return Err(stop),
+            }
+            if undo == Undo::Each {
+                self.execute("RELEASE request")?;
+            }
+        }
+        if self.db.total_changes() != before {
+            at.note()?;
+        }
+        Ok(answers)
+    }
+
+    fn deliver(&self, requests: Vec<Request>, answers: Vec<Result<Answer, Failure>>) {
+        let kept = match self.shared.sync {
+            DirectorySync::Always => {
+                self.shared.syncs.fetch_add(1, Ordering::Relaxed);
+                self.log.sync(&self.db)
+            }
+            DirectorySync::Off => self.log.check_place(&self.db),
+            // With the sync that is to come.
+            DirectorySync::Group => Ok(()),
+        };
+        if let Err(error) = kept {
+            self.shared.mark_broken(&error);
+            requests.into_iter().for_each(|request| request.answer(Err(broken())));
+            return;
+        }
+        let mut acks = Vec::with_capacity(requests.len());
+        for (request, answer) in requests.into_iter().zip(answers) {
+            match answer {
+                Ok(answer) if request.needs_disk && self.shared.sync == DirectorySync::Group => {
+                    acks.push(PendingAck { answer, reply: request.reply });
+                }
+                answer => request.answer(answer),
+            }
+        }
+        // Together, as they were committed: so that one sync is for all of them.
+        self.shared.pending_acks.add(acks);
+    }
+
+    fn without_overdue(&self, requests: Vec<Request>) -> Vec<Request> {
+        let (over, left): (Vec<_>, Vec<_>) = requests.into_iter().partition(Request::is_over);
+        over.into_iter().for_each(|request| request.answer(Err(timed_out(self.shared.timeout))));
+        left
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), rusqlite::Error> {
+        self.db.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    fn roll_back(&self) {
+        // Some errors have done it already.
+        if !self.db.is_autocommit() {
+            _ = self.execute("ROLLBACK");
+        }
+        self.shared.time.watch_not_stored();
+    }
+
+    /// Whether others had the database locked.
+    fn sweep_a_little(&mut self, at_once: bool) -> bool {
+        let mut swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+        if swept.as_ref().is_err_and(Stop::is_full) {
+            self.roll_back();
+            self.use_reserve();
+            swept = self.sweep.step(&self.shared.time, &self.db, at_once);
+        }
+        if !self.room.0 {
+            // So that it begins again, in place of growing.
+            self.empty_log();
+        }
+        let Err(stop) = swept else { return false };
+        self.roll_back();
+        self.sweep.rest();
+        if !stop.is_busy() {
+            self.shared.told(&stop);
+        }
+        stop.is_busy()
+    }
+
+    /// Whether there is room on the disk beside the reserve, which is made again as soon as there is.
+    fn has_room(&mut self) -> bool {
+        // While something is being cleared up, that needs the room.
+        if self.room.1.elapsed() >= LOOK && (self.room.0 || !self.sweep.is_busy()) {
+            self.room = (self.shared.place.keep_reserve(), Instant::now());
+            self.sweep.keeps_no_pages = !self.room.0;
+        }
+        self.room.0
+    }
+
+    /// Make room on a full disk for what frees more: with the reserve, if it is there, and with the log.
+    fn use_reserve(&mut self) {
+        self.shared.place.give_reserve();
+        self.room = (false, Instant::now());
+        self.sweep.keeps_no_pages = true;
+        self.empty_log();
+    }
+
+    /// Have all of the log in the database and give its room back to the disk. Readers are waited for: they are soon done.
+    fn empty_log(&self) {
+        let began = Instant::now();
+        while !self.shared.checkpoint(&self.db, CheckpointMode::TRUNCATE) && began.elapsed() < EMPTYING {
+            thread::sleep(SHORTEST_PAUSE);
+        }
+    }
+
+    /// Have everything erased that is dead already, as far as that makes a difference to somebody who waits.
+    fn make_room(&mut self) {
+        // Erasing takes room, too, before it gives some back.
+        _ = self.shared.settings.limit(&self.db, SPARE_PAGES);
+        let (began, mut steps) = (Instant::now(), 0);
+        while steps < MAKING_ROOM {
+            if self.sweep_a_little(true) {
+                // A checkpoint, or another process: soon over.
+                if began.elapsed() >= self.shared.timeout {
+                    break;
+                }
+                thread::sleep(SHORTEST_PAUSE);
+                continue;
+            }
+            steps += 1;
+            if !self.sweep.is_busy() {
+                break;
+            }
+        }
+        _ = self.shared.settings.limit(&self.db, 0);
+    }
+
+    fn ask_for_a_checkpoint(&mut self) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages < self.asked_at {
+            self.asked_at = 0;
+        }
+        if pages >= self.asked_at + CHECKPOINT_PAGES {
+            self.asked_at = pages;
+            _ = self.shared.checkpoints.add(pages);
+        }
+    }
+}
+
+/// Whether a call removes things and brings nothing of its own but what takes their place.
+fn frees(request: &Request) -> bool {
+    match &request.work {
+        Work::Delete { .. } => true,
+        Work::List { .. } => false,
+        Work::Do(job) => job.frees,
+        Work::Transact(_, transaction) => transaction.operations.iter().all(|operation| match operation {
+            Operation::Remove(_) | Operation::ReplaceOldest(_) => true,
+            Operation::ResetMap(reset) => reset.entries.is_empty(),
+            Operation::ResetLog(reset) => reset.records.is_empty(),
+            other => !check::writes(std::slice::from_ref(other)),
+        }),
+    }
+}
+
+fn work(at: &Moment<'_>, request: &Request) -> Result<Answer, Stop> {
+    Ok(match &request.work {
+        Work::Transact(writer, transaction) => Answer::Receipt(at.transact(writer, request.memory, transaction)?),
+        Work::Delete { writer, bucket, incarnation, max_keys } => {
+            Answer::Deletion(at.delete(writer, request.memory, bucket, incarnation.as_deref(), *max_keys)?)
+        }
+        Work::List { kind, cursor, limit } => Answer::Page(at.list(*kind, cursor, *limit)?),
+        Work::Do(job) => Answer::Done((job.run)(at)?),
+    })
+}

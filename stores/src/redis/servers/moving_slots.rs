@@ -1,0 +1,82 @@
+//! Slots of a cluster whose move from one node to another has stalled.
+//!
+//! Each is suspended like a failing server, so that its sessions don't hold up others for the whole time-out, entry after entry.
+//! The nodes are not blamed, and all other slots are served as usual.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use crate::{
+    breaker::{Breaker, BreakerOptions},
+    redis::layout::Slot,
+};
+
+pub(crate) struct MovingSlots {
+    options: BreakerOptions,
+    /// At most as many as a cluster has slots.
+    slots: Mutex<HashMap<u16, Arc<Breaker>>>,
+    /// Mostly there are none, and that must cost nothing.
+    is_any: AtomicBool,
+}
+
+impl MovingSlots {
+    pub(crate) fn new(options: BreakerOptions) -> Self {
+        // The first to wait in vain has waited for as long as a slot may take.
+        let options = BreakerOptions { failures: 1, ..options };
+        Self { options, slots: Mutex::default(), is_any: AtomicBool::new(false) }
+    }
+
+    /// None: as far as is known, it is where it belongs.
+    pub(crate) fn get(&self, slot: Slot) -> Option<Arc<Breaker>> {
+        if !self.is_any.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.slots.lock().get(&slot.0).cloned()
+    }
+
+    /// A request was not served because this one is on its way.
+    pub(crate) fn stuck(&self, slot: Slot) -> Arc<Breaker> {
+        let mut slots = self.slots.lock();
+        self.is_any.store(true, Ordering::Relaxed);
+        slots.entry(slot.0).or_insert_with(|| Arc::new(Breaker::new(self.options))).clone()
+    }
+
+    /// It has arrived.
+    pub(crate) fn served(&self, slot: Slot) {
+        if self.is_any.load(Ordering::Relaxed) {
+            let mut slots = self.slots.lock();
+            slots.remove(&slot.0);
+            self.is_any.store(!slots.is_empty(), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_slot_that_does_not_arrive_is_left_alone_by_itself_until_it_is_served() {
+        let slots = MovingSlots::new(BreakerOptions { failures: 1000, cooldown: Duration::from_secs(60) });
+        let may = |slot| slots.get(Slot(slot)).is_none_or(|breaker| breaker.admit(Instant::now()).is_some());
+        assert!(may(7));
+        slots.stuck(Slot(7)).failed();
+        assert!(!may(7) && may(8));
+        slots.served(Slot(8));
+        assert!(!may(7));
+        slots.served(Slot(7));
+        assert!(may(7));
+        assert!(slots.slots.lock().is_empty());
+    }
+}

@@ -1,0 +1,159 @@
+//! Asks which commands the user of a connection may call, before anything is done: a script that is denied a command halfway
+//! has written what came before it, and Redis takes nothing back.
+//!
+//! Asked once for each connection and kind of request, and again for each request while something is missing. Refuses a request
+//! as a whole: one that writes where any command of writing requests is denied, one that reads where one of reading ones is.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use redis::{Cmd, Value};
+use tokio::time::Instant;
+
+use super::node::{Connected, Node, Unanswered, Wire};
+use crate::{
+    Failure, FailureCode, failure,
+    redis::{
+        decode,
+        options::acl::{CALLED_BY_SCRIPTS, WITH_TWO_KEYS},
+    },
+};
+
+/// What a request comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Needs {
+    /// It reads.
+    Reading = 1,
+    /// It writes, in a bucket that may have to be made.
+    Writing = 2,
+    /// It takes a bucket in that comes from another store, or lets one go.
+    Transferring = 4,
+}
+
+/// Commands that only transfers call.
+const TRANSFERRING: [&str; 2] = ["persist", "rename"];
+/// Commands that change nothing.
+const READING: [&str; 22] = [
+    "exists",
+    "get",
+    "getrange",
+    "hget",
+    "hgetall",
+    "hexists",
+    "hkeys",
+    "hlen",
+    "hmget",
+    "hscan",
+    "hstrlen",
+    "llen",
+    "lrange",
+    "mget",
+    "pexpiretime",
+    "pttl",
+    "scard",
+    "smembers",
+    "smismember",
+    "sscan",
+    "strlen",
+    "time",
+];
+
+/// What is known to be allowed, as a sum of [`Needs`].
+#[derive(Debug, Default)]
+pub(crate) struct Permissions(AtomicU8);
+
+impl Permissions {
+    fn has(&self, needs: Needs) -> bool {
+        self.0.load(Ordering::Relaxed) & needs as u8 != 0
+    }
+
+    /// What needs more needs all that less does, too.
+    fn note(&self, needs: Needs) {
+        self.0.fetch_or(needs as u8 | (needs as u8 - 1), Ordering::Relaxed);
+    }
+
+    /// Something was denied after all: somebody has changed the user's rules.
+    pub(crate) fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Needs {
+    fn commands(self, wire: &Wire) -> Vec<&'static str> {
+        let is_needed = |command: &&str| match self {
+            Self::Reading => READING.contains(command),
+            Self::Writing => !TRANSFERRING.contains(command),
+            Self::Transferring => true,
+        };
+        let mut commands: Vec<_> = CALLED_BY_SCRIPTS.split_whitespace().filter(is_needed).collect();
+        if self != Self::Reading && wire.wait_replicas > 0 {
+            commands.push("wait");
+        }
+        commands
+    }
+}
+
+impl Node {
+    /// Refuses a request that could be denied a command.
+    pub(crate) async fn permit(
+        &self,
+        wire: &Wire,
+        connected: &Arc<Connected>,
+        needs: Needs,
+        deadline: Instant,
+    ) -> Result<(), Unanswered> {
+        if connected.permissions.has(needs) {
+            return Ok(());
+        }
+        let commands = needs.commands(wire);
+        let mut probe = Cmd::with_capacity(128, 2048);
+        probe.arg("EVAL").arg(include_str!("../scripts/probe.lua")).arg(0).arg(&*wire.probed_key);
+        for command in &commands {
+            probe.arg(command).arg(keys_of(command));
+        }
+        match self.ask(wire, connected.clone(), &probe, deadline).await {
+            Ok(answer) => match answer.reply {
+                Value::Array(missing) if missing.is_empty() => connected.permissions.note(needs),
+                Value::Array(missing) => {
+                    let missing = missing.into_iter().filter_map(|name| decode::text(name).ok());
+                    let missing: Vec<_> = missing.filter(|name| commands.contains(&&**name)).collect();
+                    if !missing.is_empty() {
+                        return Err(Unanswered::Refused(denied(&commands, &missing)));
+                    }
+                }
+                // Whatever is wrong there, the request itself will meet with it.
+                _ => {}
+            },
+            Err(Unanswered::Error(error)) => {
+                tracing::debug!(target: "keepline", context = "keepline.store", "redis: {error}");
+            }
+            Err(unanswered) => return Err(unanswered),
+        }
+        Ok(())
+    }
+}
+
+/// How many keys a command takes at least.
+fn keys_of(command: &str) -> usize {
+    match command {
+        "time" | "wait" => 0,
+        command if WITH_TWO_KEYS.contains(&command) => 2,
+        _ => 1,
+    }
+}
+
+fn denied(commands: &[&str], missing: &[String]) -> Failure {
+    let takes_keys = |command: &&&str| keys_of(command) > 0;
+    let is_missing = |command: &&str| missing.iter().any(|name| name == command);
+    let what = match commands.iter().filter(takes_keys).all(is_missing) {
+        true => "the keys of key_prefix".to_owned(),
+        false => missing.join(", "),
+    };
+    let message = format!(
+        "Redis denies this user {what}, so nothing was done; `keepline config --acl` prints the permissions needed"
+    );
+    failure(FailureCode::Denied, "", message)
+}

@@ -1,0 +1,200 @@
+//! Waits until replicas have what was written, with one wait for the writes of all pipes.
+//!
+//! State changes only when an answer arrives: a request that leaves before that leaves nothing behind.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::RedisError;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
+
+use super::node::{Connected, Node, Unanswered, Wire};
+
+/// What the replicas are known to have of the writes of one connection.
+///
+/// `WAIT` speaks of its own connection's writes and holds that up, for all pipes. So one serves all writes
+/// that were answered before it is sent.
+#[derive(Default)]
+pub(crate) struct Replicas {
+    /// Writes answered so far.
+    written: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// How many of them it was told about.
+    upto: u64,
+    /// Since when it has been known that the replicas have not got that; none: they have.
+    lagging_since: Option<Instant>,
+}
+
+/// How long a `WAIT` may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    patience: Duration,
+    /// Long enough to tell that the replicas lag. Otherwise it is cut short, or a mere glance.
+    is_thorough: bool,
+}
+
+impl Known {
+    fn look(self, patience: Duration, now: Instant, left: Duration) -> Look {
+        let (wanted, is_thorough) = match self.lagging_since {
+            None => (patience, true),
+            Some(since) if now.duration_since(since) < Replicas::TIME_BETWEEN_LOOKS => (Replicas::NO_PATIENCE, false),
+            Some(_) => (Replicas::PATIENCE_WHILE_LAGGING, true),
+        };
+        // The answer has to come back, too.
+        let most = left / 2;
+        Look { patience: wanted.min(most), is_thorough: is_thorough && wanted <= most }
+    }
+
+    /// After a look at so many writes.
+    fn after(self, look: Look, upto: u64, has_arrived: bool, now: Instant) -> Self {
+        match self.lagging_since {
+            _ if has_arrived => Self { upto, lagging_since: None },
+            _ if look.is_thorough => Self { upto, lagging_since: Some(now) },
+            // That they lag is known already, and goes for these writes as well.
+            Some(since) => Self { upto, lagging_since: Some(since) },
+            None => self,
+        }
+    }
+}
+
+impl Replicas {
+    /// While replicas lag, reads must not wait behind one write after the other.
+    const NO_PATIENCE: Duration = Duration::from_millis(1);
+    /// Every now and then it is looked whether they are only a little farther away than that.
+    const PATIENCE_WHILE_LAGGING: Duration = Duration::from_millis(20);
+    const TIME_BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+}
+
+impl Node {
+    /// Waits until as many replicas as wanted have what was written on this connection before this call.
+    /// False: they have not, in the time that there is.
+    pub(crate) async fn replicated(
+        &self,
+        wire: &Wire,
+        connected: Arc<Connected>,
+        deadline: Instant,
+    ) -> Result<bool, Unanswered> {
+        let replicas = &connected.replicas;
+        let mine = replicas.written.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut known = timeout_at(deadline, replicas.known.lock()).await.map_err(|_| Unanswered::NotAnswered)?;
+        if known.upto >= mine {
+            return Ok(known.lagging_since.is_none());
+        }
+        let upto = replicas.written.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let look = known.look(wire.patience, now, deadline.saturating_duration_since(now));
+        let milliseconds = u64::try_from(look.patience.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(wire.wait_replicas).arg(milliseconds);
+        let answer = self.ask(wire, connected.clone(), &wait, deadline).await?;
+        let have_it: u32 = redis::from_redis_value(answer.reply).map_err(RedisError::from)?;
+        let has_arrived = have_it >= wire.wait_replicas;
+        *known = known.after(look, upto, has_arrived, Instant::now());
+        Ok(has_arrived)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        sync::mpsc,
+    };
+
+    use super::*;
+    use crate::RedisOptions;
+    use crate::breaker::BreakerOptions;
+
+    const PATIENCE: Duration = Duration::from_millis(250);
+    const LONG: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_look_that_was_cut_short_tells_nobody_that_replicas_lag() {
+        let now = Instant::now();
+        let known = Known { upto: 3, lagging_since: None };
+        let short = known.look(PATIENCE, now, Duration::from_millis(40));
+        assert_eq!(short, Look { patience: Duration::from_millis(20), is_thorough: false });
+        assert_eq!(known.after(short, 9, false, now), known);
+        assert_eq!(known.after(short, 9, true, now), Known { upto: 9, lagging_since: None });
+    }
+
+    #[test]
+    fn replicas_that_lag_are_looked_at_for_long_only_now_and_then() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let known = Known { upto: 3, lagging_since: None };
+        let thorough = known.look(PATIENCE, start, LONG);
+        assert_eq!(thorough, Look { patience: PATIENCE, is_thorough: true });
+        let lagging = known.after(thorough, 9, false, at(250));
+        assert_eq!(lagging, Known { upto: 9, lagging_since: Some(at(250)) });
+        let glance = lagging.look(PATIENCE, at(300), LONG);
+        assert_eq!(glance, Look { patience: Replicas::NO_PATIENCE, is_thorough: false });
+        let still = lagging.after(glance, 12, false, at(301));
+        assert_eq!(still, Known { upto: 12, lagging_since: Some(at(250)) }, "the next look comes as soon");
+        let again = still.look(PATIENCE, at(450), LONG);
+        assert_eq!(again, Look { patience: Replicas::PATIENCE_WHILE_LAGGING, is_thorough: true });
+        assert_eq!(still.after(again, 15, false, at(470)).lagging_since, Some(at(470)));
+        assert_eq!(still.after(again, 15, true, at(470)), Known { upto: 15, lagging_since: None });
+    }
+
+    /// A server that tells with how much patience each `WAIT` comes, and answers none before the second.
+    async fn server() -> (u16, mpsc::UnboundedReceiver<String>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (tell, waits) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (mut buffer, mut waiting) = ([0; 1024], 0);
+            while let Ok(length @ 1..) = stream.read(&mut buffer).await {
+                let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                let reply = if request.contains("TIME") {
+                    "*2\r\n$1\r\n1\r\n$1\r\n1\r\n"
+                } else if request.contains("WAIT") {
+                    tell.send(request.trim().rsplit("\r\n").next().unwrap().to_owned()).unwrap();
+                    waiting += 1;
+                    if waiting == 2 { ":0\r\n:1\r\n" } else { "" }
+                } else {
+                    ""
+                };
+                stream.write_all(reply.as_bytes()).await.unwrap();
+            }
+        });
+        (port, waits)
+    }
+
+    #[tokio::test]
+    async fn a_wait_that_is_cancelled_tells_nobody_that_replicas_lag() {
+        let (port, mut waits) = server().await;
+        let options = RedisOptions { host: "127.0.0.1".into(), port, ..RedisOptions::default() };
+        let (address, client) = options.clients().unwrap().only().unwrap();
+        let breaker = BreakerOptions { failures: 1, cooldown: LONG };
+        let wire = Arc::new(Wire::new(LONG, breaker, 1, "p"));
+        let node = Arc::new(Node::new(address, client, &wire));
+        let deadline = Instant::now() + LONG;
+        let connected = node.connected(&wire, deadline).await.ok().unwrap();
+        let patience = PATIENCE.as_millis().to_string();
+        tokio::select! {
+            biased;
+            _ = node.replicated(&wire, connected.clone(), deadline) => panic!("nobody has answered"),
+            asked = waits.recv() => assert_eq!(asked, Some(patience.clone())),
+        }
+        let confirmed = node.replicated(&wire, connected, deadline).await;
+        assert!(matches!(confirmed, Ok(true)));
+        assert_eq!(waits.recv().await, Some(patience));
+    }
+}
