@@ -387,10 +387,10 @@ impl Snapshot {
     }
 
     /// The record that the question follows: its parent's, unless that is the newest message or unknown.
-    pub(crate) fn target(&self, parent: Option<&str>) -> Option<u64> {
+    pub(crate) fn target(&self, parent_at: Option<u64>, parent: Option<&str>) -> Option<u64> {
         let newest = self.newest.extent.next().checked_sub(1).filter(|_| self.newest.extent.length > 0);
         let is_head = parent.is_some() && parent == self.head.as_deref();
-        self.parent.filter(|_| !is_head).or(newest)
+        parent_at.filter(|_| !is_head).or(newest)
     }
 }
 

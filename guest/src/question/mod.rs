@@ -5,37 +5,144 @@
 //! another user gets nothing.
 
 pub(crate) mod load;
+pub(crate) mod thread;
 
 use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{Failure, Host, Opening};
+use crate::contract::{Bucket, Failure, Host, Opening};
 use crate::entry::directives::{BAD_USER, Directives, NO_NODE};
 use crate::entry::metadata::Metadata;
-use crate::entry::turn_token::{Fork, TurnToken};
+use crate::entry::turn_token::TurnToken;
 use crate::entry::types::{Effect, Problem, QuestionEntry, QuestionReply};
 use crate::entry::{directives, turn_token};
 use crate::log;
 use crate::options::conversation::Options;
 use crate::options::recall::Recall;
-use crate::question::load::{ReadPlan, Snapshot, fetch_beginnings, fetch_branch, load, read_oldest, widen};
+use crate::question::load::{ReadPlan, Snapshot, load, read_oldest, widen};
+use crate::question::thread::{
+    FetchedRuns, ResolvedThread, complete_turns, follows_open, records_of_runs, resolve_thread,
+};
 use crate::recall::passage::oldest_at;
-use crate::recall::search;
-use crate::recall::search::search;
+use crate::recall::search::{RecallQuery, RecallScope, RecallSnapshot, search};
 use crate::text::ids::token;
 use crate::text::json_values::push_member;
-use crate::transcript::record::Record;
 use crate::transcript::schema::is_conversation_failure;
 use crate::transcript::summary::Summary;
-use crate::transcript::thread::{ReadRecords, Thread};
 use crate::transcript::turn_id::{own_key, turn_id};
 use crate::transcript::turns::{Turn, go_on, turns};
 use crate::users::registry;
 use crate::values::attach::{attach_found, open_and_attach};
 use crate::values::session_id::keep_session_id;
-use crate::window::compose::{ComposedWindow, FirstTurn, OldestRecords, TraceInput, WindowInput, readable};
+use crate::window::compose::{ComposedWindow, FirstTurn, OldestRecords, TraceInput, WindowInput};
 use crate::window::render;
+
+/// A question of a conversation, and what its metadata say.
+pub(crate) struct Question<'q> {
+    pub session: &'q str,
+    pub entry: &'q QuestionEntry<'q>,
+    pub directives: &'q Directives<'q>,
+    /// The bucket of the node, if it is not about the session's transcript.
+    pub node: Option<Cow<'static, str>>,
+    /// The key of the question's message.
+    pub id: Option<Cow<'q, str>>,
+    /// The key of the message that it follows.
+    pub parent: Option<Cow<'q, str>>,
+    /// The name of the user's bucket.
+    pub user: Option<Cow<'q, str>>,
+    /// Whether a trace is attached.
+    pub is_traced: bool,
+}
+
+impl<'q> Question<'q> {
+    fn new(
+        session: &'q str,
+        entry: &'q QuestionEntry<'q>,
+        directives: &'q Directives<'q>,
+        metadata: &'q Metadata<'_>,
+        node: Option<Cow<'static, str>>,
+    ) -> Self {
+        let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
+        let parent = directives.parent.as_deref().map(token);
+        let user = directives.user_id.as_deref().map(registry::user_bucket_name);
+        Self { session, entry, directives, node, id, parent, user, is_traced: false }
+    }
+
+    pub(crate) fn bucket(&self) -> Bucket<'_> {
+        directives::transcript_bucket(self.session, self.node.as_deref())
+    }
+
+    /// Whether buckets are found as they are, and left so.
+    fn only_looks(&self) -> bool {
+        self.directives.only_looks == Some(true)
+    }
+
+    /// The tokens that it gets at most, as far as that is known without the session's settings.
+    fn budget(&self, options: &Options) -> u64 {
+        options.budget_of(&[&self.directives.settings])
+    }
+
+    /// What recall looks for. None: nothing.
+    fn recall_query(&self, context: &Context<impl Host>, options: &Options) -> Option<RecallQuery> {
+        let said = self.directives;
+        let is_recalled =
+            said.is_read != Some(false) && said.recalls != Some(false) && context.host.capabilities().indexes;
+        let is_of_user = options.recall.scope == Recall::User && self.user.is_some() && self.node.is_none();
+        let session = is_of_user.then_some(self.session);
+        let now = || context.host.now_micros() / 1000;
+        RecallQuery::of(options, self.entry, session, said, now).filter(|_| is_recalled)
+    }
+
+    /// What its answers are told by what its metadata say, whatever is stored.
+    fn token(&self, turn: String) -> TurnToken<'_> {
+        let is_unwritten = self.directives.is_written == Some(false);
+        let listed = |id: &'q Option<Cow<'_, str>>| {
+            registry::listed(id.as_deref().filter(|_| self.node.is_some())).map(Into::into)
+        };
+        let id = self.id.as_deref();
+        TurnToken {
+            session: self.session.into(),
+            node: self.node.as_deref().map(Into::into),
+            question: id.map_or_else(|| own_key(&turn).into(), Into::into),
+            turn: turn.into(),
+            is_named: id.is_some(),
+            is_unwritten,
+            has_text: !self.entry.text.trim().is_empty(),
+            files: directives::file_references(self.directives.files.as_deref()).filter(|_| !is_unwritten),
+            user: self.user.as_deref().map(Into::into),
+            app_id: listed(&self.directives.app_id),
+            node_id: listed(&self.directives.node_id),
+            ..TurnToken::default()
+        }
+    }
+
+    /// The same with what was read.
+    fn token_of(
+        &self,
+        options: &Options,
+        seen: &Snapshot,
+        user: &registry::UserSnapshot,
+        resolved: &ResolvedThread<'_>,
+        turn: String,
+    ) -> TurnToken<'_> {
+        TurnToken {
+            incarnation: seen.incarnation.clone().into(),
+            parent: self.parent.as_deref().filter(|_| resolved.is_parent_known).map(Into::into),
+            fork: resolved.fork,
+            total: resolved.total,
+            session_life: seen.session_life.clone().filter(|life| !life.is_empty()).map(Into::into),
+            is_owned: self.user.is_some() && seen.owner.as_deref() == self.user.as_deref(),
+            is_new: seen.newest.extent.next() == 0,
+            wants_title: seen.wants_title,
+            is_latest: user.latest.as_deref() == Some(self.session),
+            summarized: seen.summary_of(resolved.target).map_or(0, |summary| summary.total),
+            budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
+            forgotten: user.forgotten.clone().map(Into::into),
+            ..self.token(turn)
+        }
+    }
+}
 
 /// A question of a session.
 pub(crate) fn converse(
@@ -46,266 +153,74 @@ pub(crate) fn converse(
     metadata: &Metadata<'_>,
     reply: &mut QuestionReply,
 ) -> Result<(), Failure> {
-    // What is looked for, and quoted, is what was said.
+    // What is searched for, and quoted, is what was said.
     let spoken = json::spoken(entry.text);
     let entry = &QuestionEntry { text: &spoken, ..*entry };
-    let said = Directives::of(entry.metadata);
+    let said = &Directives::of(entry.metadata);
     said.warn(&context.host, session);
-    if said.is_user_bad {
-        log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
-        (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
-        return Ok(());
-    }
-    let Ok(node) = said.node(options, session) else {
-        let message = directives::node_missing_message(session);
-        log::warn(&context.host, log::SESSION, &[&message]);
-        reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
-        reply.problem = options.require_node.then_some(Problem { code: NO_NODE, message });
-        return Ok(());
-    };
-    let bucket = directives::transcript_bucket(session, node.as_deref());
-    let only_looks = said.only_looks == Some(true);
-    // Who is told why turns are left out is told of all that were read, and of what was not stored.
-    let is_told = options.memory_trace || only_looks;
-    let opening = match node {
-        _ if only_looks => Opening::LOOK,
-        Some(_) => directives::create_node(options),
-        None => context.config.create(),
-    };
-    let read_for = options.budget_of(&[&said.settings]);
-    let parent = said.parent.as_deref().map(token);
-    let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
-    let user = said.user_id.as_deref().map(registry::user_bucket_name);
-    let is_recalled = said.is_read != Some(false) && said.recalls != Some(false) && context.host.capabilities().indexes;
-    let now = || context.host.now_micros() / 1000;
-    let is_of_user = options.recall.scope == Recall::User && user.is_some() && node.is_none();
-    let recall =
-        search::RecallQuery::of(options, entry, is_of_user.then_some(session), &said, now).filter(|_| is_recalled);
-    let wanted = ReadPlan {
-        session,
-        user: user.as_deref(),
-        bucket,
-        opening,
-        budget: read_for,
-        parent: parent.as_deref(),
-        own: id.as_deref().filter(|_| parent.is_none()),
-        only_looks,
-        is_told,
-        recall: recall.as_ref(),
-        recalls_session: said.recalls_session,
-        has_id: metadata.session_id.is_some(),
-    };
-    let mut seen = match load(context, options, &wanted) {
-        Ok(Some(seen)) => seen,
-        Ok(None) => {
-            let what = ["No memory for a question: session ", session, " belongs to another user"];
-            log::warn(&context.host, log::SESSION, &what);
-            (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
-            return Ok(());
-        }
-        // What is broken is left as it is; the rest of the memory needs nothing of it.
-        Err(failure) if is_conversation_failure(&failure) && node.is_none() => {
-            let what = ["No conversation for a question of session ", session, ": ", &failure.sentence()];
-            log::warn(&context.host, log::VALUE, &what);
-            let mut named = metadata.clone();
-            named.session_id = None;
-            open_and_attach(context, session, &named, reply)?;
-            reply.problem.get_or_insert_with(|| Problem::store(&failure));
-            return Ok(());
-        }
-        Err(failure) => return Err(failure),
-    };
+    let Some(node) = node_of(context, options, session, said, reply) else { return Ok(()) };
+    let mut question = Question::new(session, entry, said, metadata, node);
+    // A trace says why turns are left out, so it needs all that were read, and what was not stored.
+    question.is_traced = options.memory_trace || question.only_looks();
+    let question = &question;
 
-    if seen.lacks_id && !only_looks {
+    let recall = question.recall_query(context, options);
+    let Some(mut seen) = read_snapshot(context, options, question, metadata, recall.as_ref(), reply)? else {
+        return Ok(());
+    };
+    if seen.lacks_id && !question.only_looks() {
         keep_session_id(context, metadata);
     }
     let budget = options.budget_of(&[&seen.settings, &said.settings]);
-    widen(context, options, &mut seen, bucket, budget, read_for)?;
-    let (first, next) = (seen.newest.extent.first, seen.newest.extent.next());
-    let turn = turn_id(context.host.now_micros(), next, entry.text);
-    let mut target = seen.target(parent.as_deref());
-    let enough = if is_told { u64::MAX } else { budget };
-    let mut read = ReadRecords::default();
-    read.add(&seen.newest);
-    let mut thread = Thread::newest_of(&read, &seen.branches, target, enough);
-    // One more answer to a question is not told the others.
-    let mut asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id.as_deref()]).is_none());
-    if asked.is_some() {
-        thread = Thread::newest_of(&read, &seen.branches, asked, enough);
-    }
-    let runs = fetch_branch(context, &seen, bucket, &thread, budget)?;
-    runs.iter().for_each(|run| read.add(run));
-    if !runs.is_empty() {
-        thread = Thread::newest_of(&read, &seen.branches, asked.or(target), enough);
-    }
-    // Not even its newest turn was read whole.
-    let rest = if thread.has_beginning() { Vec::new() } else { fetch_branch(context, &seen, bucket, &thread, 0)? };
-    rest.iter().for_each(|run| read.add(run));
-    // An id may be from a time when no transcript was kept: what stands there now is another message.
-    let named = asked.or(seen.parent).zip(parent.as_deref().or(id.as_deref()));
-    let is_another = named.is_some_and(|(position, id)| !thread.ends_with(position, id));
-    if is_another {
-        (seen.parent, asked) = (None, None);
-        target = seen.target(None);
-    }
-    if is_another || !rest.is_empty() {
-        thread = Thread::newest_of(&read, &seen.branches, asked.or(target), enough);
-    }
-    if let Some(asked) = asked {
-        target = read.before_question(&seen.branches, asked);
-        thread = Thread::newest_of(&read, &seen.branches, target, enough);
-    }
-    // All that was read may be of the question's own turn.
-    let before = if asked.is_some() { fetch_branch(context, &seen, bucket, &thread, budget)? } else { Vec::new() };
-    before.iter().for_each(|run| read.add(run));
-    if !before.is_empty() {
-        thread = Thread::newest_of(&read, &seen.branches, target, enough);
-    }
-    let is_newest = target == next.checked_sub(1);
-    let total = if is_newest { seen.total.max(thread.total()) } else { thread.total() };
-    if thread.unreadable > 0 {
-        let count = thread.unreadable.to_string();
-        let what = ["Passed over ", &count, " records of the transcript of ", bucket.name, " that can't be read"];
-        log::warn(&context.host, log::VALUE, &what);
-    }
+    widen(context, options, &mut seen, question.bucket(), budget, question.budget(options))?;
+    let (mut values, user) = (std::mem::take(&mut seen.values), std::mem::take(&mut seen.user));
+    let candidates = seen.recall.take();
+    let seen = &seen;
 
-    let follows =
-        parent.filter(|_| target.is_some() && (seen.parent.is_some() || seen.is_head(said.parent.as_deref())));
-    let fork = Some(Fork { after: target.unwrap_or(0), total, next }).filter(|_| !is_newest && target.is_some());
-    let mut state = TurnToken {
-        incarnation: seen.incarnation.clone().into(),
-        parent: follows,
-        fork,
-        total,
-        session_life: seen.session_life.take().filter(|life| !life.is_empty()).map(Into::into),
-        is_owned: user.is_some() && seen.owner == user.as_deref().map(ToOwned::to_owned),
-        is_new: next == 0,
-        wants_title: seen.wants_title,
-        is_latest: seen.user.latest.as_deref() == Some(session),
-        summarized: seen.summary_of(target).map_or(0, |summary| summary.total),
-        budget: Some(options.budget_of(&[&seen.settings])).filter(|budget| *budget != options.budget()),
-        forgotten: seen.user.forgotten.take().map(Into::into),
-        ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), (turn, entry.text))
-    };
-    let found = turns(&thread.records(), total);
-    // Of a turn that went on after others, the beginning may lie before what was read.
-    let runs =
-        if thread.older.is_some() { fetch_beginnings(context, &seen, bucket, &found, budget)? } else { Vec::new() };
-    let earlier: Vec<(u64, Record<'_>)> = runs.iter().flat_map(readable).collect();
-    let mut turns = found;
-    for turn in turns.iter_mut().skip(1).filter(|turn| !turn.is_whole && !earlier.is_empty()) {
-        let is_of = |(at, record): &&(u64, Record<'_>)| {
-            record.turn == turn.id && target.is_some_and(|target| seen.branches.hold(target, *at))
-        };
-        let own: Vec<_> = earlier.iter().filter(is_of).map(|(at, record)| (*at, record)).collect();
-        *turn = turn.with_earlier(&own);
+    let turn = turn_id(context.host.now_micros(), seen.newest.extent.next(), entry.text);
+    let fetched = FetchedRuns::default();
+    let enough = if question.is_traced { u64::MAX } else { budget };
+    let resolved = resolve_thread(context, question, seen, &fetched, budget, enough)?;
+    let mut token = question.token_of(options, seen, &user, &resolved, turn);
+    let records = resolved.thread.records();
+    let mut turns = turns(&records, resolved.total);
+    let runs = resolved.fetch_beginnings(context, question, seen, &turns, budget)?;
+    let earlier = records_of_runs(&runs);
+    complete_turns(&mut turns, &earlier, seen, resolved.target);
+    let id = question.id.as_deref();
+    if let Some((index, open)) = follows_open(&turns, [token.parent.as_deref(), id]) {
+        token.open = Some(open.id.to_owned().into());
+        token.is_asked = id.is_some_and(|id| open.has_message(id));
+        go_on(&mut turns, index, resolved.total);
     }
-    if let Some((index, open)) = follows_open(&turns, [state.parent.as_deref(), id.as_deref()]) {
-        state.open = Some(open.id.into());
-        state.is_asked = id.as_deref().is_some_and(|id| open.has_message(id));
-        go_on(&mut turns, index, total);
-    }
-    let (turn, has_room) = state.write();
-    reply.turn = turn;
+    let has_room;
+    (reply.turn, has_room) = token.write();
     if !has_room {
         let what = ["Files of a question of session ", session, " not remembered: their references are too long"];
         log::warn(&context.host, log::LIMIT, &what);
     }
-    let Snapshot {
-        incarnation,
-        mut values,
-        summary,
-        branches,
-        oldest: oldest_run,
-        user,
-        settings,
-        omissions,
-        recall: found,
-        ..
-    } = seen;
     if said.is_read == Some(false) {
         return Ok(());
     }
+
     if !user.join(&mut values, context.config.max_keys, context.config.max_context_bytes) {
         let what = ["Values of the user left out of a question of session ", session, ": over a limit"];
         log::warn(&context.host, log::LIMIT, &what);
     }
-    attach_found(context, bucket, &incarnation, metadata, values, reply)?;
-
-    let summary = summary.as_deref().zip(target);
-    let summary = summary.and_then(|(entry, target)| Summary::of_thread(entry, &branches, target));
-    let summary = summary.filter(|summary| !thread.is_empty() && render::summary_weight(&summary.text) <= budget / 2);
-    let ComposedWindow { mut members, shown, tokens: shown_tokens } = if said.has_window == Some(false) {
+    attach_found(context, question.bucket(), &seen.incarnation, metadata, values, reply)?;
+    let ComposedWindow { mut members, shown, tokens } = if said.has_window == Some(false) {
         // So whatever was said may be recalled.
         ComposedWindow::default()
     } else {
-        let first_of = |oldest| match target {
-            Some(target) => FirstTurn::of(oldest, &branches, target, &turns, budget),
-            None => FirstTurn::None,
-        };
-        let (oldest, more, of_more);
-        oldest = oldest_run.as_ref().map(OldestRecords::of);
-        let mut first_turn = oldest.as_ref().map_or(FirstTurn::None, first_of);
-        if matches!(first_turn, FirstTurn::Cut) {
-            more = read_oldest(context, bucket, &incarnation, budget / 4)?;
-            of_more = OldestRecords::of(&more);
-            first_turn = first_of(&of_more);
-        }
-        let unpinned = first_turn.unpinned();
-        if let Some(why) = unpinned {
-            let what = ["First turn of session ", session, " not shown before the window: it is ", why];
-            log::warn(&context.host, log::LIMIT, &what);
-        }
-        let source = WindowInput {
-            turns: &turns,
-            total,
-            older: thread.older,
-            continued: state.open.as_deref(),
-            pinned: if let FirstTurn::Whole(turn) = first_turn { Some(turn) } else { None },
-            summary: summary.as_ref(),
-            query: entry.text,
-            told: is_told.then_some(TraceInput {
-                budget,
-                unreadable: thread.unreadable,
-                omissions: &omissions,
-                unpinned,
-            }),
-        };
-        let (attached, left_out) = source.attach(options, budget);
-        for what in left_out {
-            let most = options.max_window_bytes;
-            let message =
-                format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
-            log::warn(&context.host, log::LIMIT, &[&message]);
-            reply.problem.get_or_insert_with(|| Problem::limit(message));
-        }
-        attached
+        compose_window(context, options, question, seen, &resolved, &turns, token.open.as_deref(), budget, reply)?
     };
-    if let Some(model) = said.settings.model.as_ref().or(settings.model.as_ref()) {
+    if let Some(model) = said.settings.model.as_ref().or(seen.settings.model.as_ref()) {
         push_member(&mut members, "memory_model", &render::quoted(model));
     }
-    if let Some((wanted, found)) = recall.as_ref().zip(found) {
-        let asking = search::RecallScope {
-            // A user's, or that of the transcript.
-            user: state.user.as_deref().filter(|_| wanted.is_of_user),
-            bucket,
-            incarnation: &incarnation,
-            session,
-            shown,
-            shown_tokens,
-            first,
-            branches: &branches,
-            target,
-            now: context.host.now_micros() / 1000,
-            oldest_at: oldest_at(context, options),
-        };
-        match search(context, options, wanted, found, &asking) {
-            Ok(Some(recalled)) => push_member(&mut members, "memory_recall", &recalled),
-            Ok(None) => {}
-            Err(failure) => {
-                let what = ["Nothing recalled for a question of session ", session, ": ", &failure.sentence()];
-                log::warn(&context.host, log::STORE, &what);
-            }
+    if let Some((query, candidates)) = recall.as_ref().zip(candidates) {
+        let recalled = recalled(context, options, question, seen, &resolved, query, candidates, (shown, tokens));
+        if let Some(recalled) = recalled {
+            push_member(&mut members, "memory_recall", &recalled);
         }
     }
     if !members.is_empty() {
@@ -315,8 +230,171 @@ pub(crate) fn converse(
     Ok(())
 }
 
-/// What a question of a conversation tells its answers that did not get as far as seeing it: whose turn it is and what
-/// is to be stored of it, as its metadata say. An empty incarnation says that nothing else is known.
+/// The node that a question is about, or none for the session's transcript. `None`: the question gets no memory, and the reply
+/// says why.
+fn node_of(
+    context: &Context<impl Host>,
+    options: &Options,
+    session: &str,
+    said: &Directives<'_>,
+    reply: &mut QuestionReply,
+) -> Option<Option<Cow<'static, str>>> {
+    if said.is_user_bad {
+        log::warn(&context.host, log::SESSION, &["No memory for a question of session ", session, BAD_USER]);
+        (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
+        return None;
+    }
+    let Ok(node) = said.node(options, session) else {
+        let message = directives::node_missing_message(session);
+        log::warn(&context.host, log::SESSION, &[&message]);
+        reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
+        reply.problem = options.require_node.then_some(Problem { code: NO_NODE, message });
+        return None;
+    };
+    Some(node)
+}
+
+/// Read what the question needs. None: the reply is complete without it.
+fn read_snapshot(
+    context: &Context<impl Host>,
+    options: &Options,
+    question: &Question<'_>,
+    metadata: &Metadata<'_>,
+    recall: Option<&RecallQuery>,
+    reply: &mut QuestionReply,
+) -> Result<Option<Snapshot>, Failure> {
+    let session = question.session;
+    let plan = ReadPlan {
+        session,
+        user: question.user.as_deref(),
+        bucket: question.bucket(),
+        opening: match question.node {
+            _ if question.only_looks() => Opening::LOOK,
+            Some(_) => directives::create_node(options),
+            None => context.config.create(),
+        },
+        budget: question.budget(options),
+        parent: question.parent.as_deref(),
+        own: question.id.as_deref().filter(|_| question.parent.is_none()),
+        only_looks: question.only_looks(),
+        is_told: question.is_traced,
+        recall,
+        recalls_session: question.directives.recalls_session,
+        has_id: metadata.session_id.is_some(),
+    };
+    match load(context, options, &plan) {
+        Ok(Some(seen)) => Ok(Some(seen)),
+        Ok(None) => {
+            let what = ["No memory for a question: session ", session, " belongs to another user"];
+            log::warn(&context.host, log::SESSION, &what);
+            (reply.effect, reply.turn) = (Effect::Foreign, turn_token::foreign_token(session));
+            Ok(None)
+        }
+        // What is broken is left as it is; the rest of the memory needs nothing of it.
+        Err(failure) if is_conversation_failure(&failure) && question.node.is_none() => {
+            let what = ["No conversation for a question of session ", session, ": ", &failure.sentence()];
+            log::warn(&context.host, log::VALUE, &what);
+            let mut named = metadata.clone();
+            named.session_id = None;
+            open_and_attach(context, session, &named, reply)?;
+            reply.problem.get_or_insert_with(|| Problem::store(&failure));
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The window, with the first turn before it and the summary if they are wanted.
+#[allow(clippy::too_many_arguments, reason = "what the stages before it found")]
+fn compose_window(
+    context: &Context<impl Host>,
+    options: &Options,
+    question: &Question<'_>,
+    seen: &Snapshot,
+    resolved: &ResolvedThread<'_>,
+    turns: &[Turn<'_, '_>],
+    continued: Option<&str>,
+    budget: u64,
+    reply: &mut QuestionReply,
+) -> Result<ComposedWindow, Failure> {
+    let session = question.session;
+    let summary = seen.summary.as_deref().zip(resolved.target);
+    let summary = summary.and_then(|(entry, target)| Summary::of_thread(entry, &seen.branches, target));
+    let summary =
+        summary.filter(|summary| !resolved.thread.is_empty() && render::summary_weight(&summary.text) <= budget / 2);
+    let first_of = |oldest| match resolved.target {
+        Some(target) => FirstTurn::of(oldest, &seen.branches, target, turns, budget),
+        None => FirstTurn::None,
+    };
+    let (oldest, more, of_more);
+    oldest = seen.oldest.as_ref().map(OldestRecords::of);
+    let mut first_turn = oldest.as_ref().map_or(FirstTurn::None, first_of);
+    if matches!(first_turn, FirstTurn::Cut) {
+        more = read_oldest(context, question.bucket(), &seen.incarnation, budget / 4)?;
+        of_more = OldestRecords::of(&more);
+        first_turn = first_of(&of_more);
+    }
+    let unpinned = first_turn.unpinned();
+    if let Some(why) = unpinned {
+        let what = ["First turn of session ", session, " not shown before the window: it is ", why];
+        log::warn(&context.host, log::LIMIT, &what);
+    }
+    let trace = TraceInput { budget, unreadable: resolved.thread.unreadable, omissions: &seen.omissions, unpinned };
+    let input = WindowInput {
+        turns,
+        total: resolved.total,
+        older: resolved.thread.older,
+        continued,
+        pinned: if let FirstTurn::Whole(turn) = first_turn { Some(turn) } else { None },
+        summary: summary.as_ref(),
+        query: question.entry.text,
+        told: question.is_traced.then_some(trace),
+    };
+    let (composed, left_out) = input.attach(options, budget);
+    for what in left_out {
+        let most = options.max_window_bytes;
+        let message = format!("The {what} left out of a question of session {session}: over max_window_bytes ({most})");
+        log::warn(&context.host, log::LIMIT, &[&message]);
+        reply.problem.get_or_insert_with(|| Problem::limit(message));
+    }
+    Ok(composed)
+}
+
+/// What is recalled beside a window that shows these positions, of so many tokens. A failure is logged, and no reason to fail.
+#[allow(clippy::too_many_arguments, reason = "what the stages before it found")]
+fn recalled(
+    context: &Context<impl Host>,
+    options: &Options,
+    question: &Question<'_>,
+    seen: &Snapshot,
+    resolved: &ResolvedThread<'_>,
+    query: &RecallQuery,
+    candidates: RecallSnapshot,
+    (shown, shown_tokens): (Vec<u64>, u64),
+) -> Option<String> {
+    let scope = RecallScope {
+        // A user's, or that of the transcript.
+        user: question.user.as_deref().filter(|_| query.is_of_user),
+        bucket: question.bucket(),
+        incarnation: &seen.incarnation,
+        session: question.session,
+        shown,
+        shown_tokens,
+        first: seen.newest.extent.first,
+        branches: &seen.branches,
+        target: resolved.target,
+        now: context.host.now_micros() / 1000,
+        oldest_at: oldest_at(context, options),
+    };
+    search(context, options, query, candidates, &scope).unwrap_or_else(|failure| {
+        let what = ["Nothing recalled for a question of session ", question.session, ": ", &failure.sentence()];
+        log::warn(&context.host, log::STORE, &what);
+        None
+    })
+}
+
+/// The token of a question that failed before its session was read: whose turn it is and what is to be stored of it, as its
+/// metadata say. An empty incarnation says that nothing else is known.
 pub(crate) fn token_of_failed_question(
     context: &Context<impl Host>,
     options: &Options,
@@ -326,46 +404,8 @@ pub(crate) fn token_of_failed_question(
 ) -> String {
     let said = Directives::of(entry.metadata);
     let turn = turn_id(context.host.now_micros(), 0, entry.text);
-    let id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref()).map(token);
     let node = said.node(options, session).ok().flatten();
-    let user = said.user_id.as_deref().map(registry::user_bucket_name);
-    let state = TurnToken {
-        parent: said.parent.as_deref().map(token),
-        ..as_said(&said, session, node.as_deref(), id.as_deref(), user.as_deref(), (turn, entry.text))
-    };
-    state.write().0
-}
-
-/// What a question tells its answers by what its metadata say, whatever is there.
-fn as_said<'a>(
-    said: &'a Directives<'_>,
-    session: &'a str,
-    node: Option<&'a str>,
-    id: Option<&'a str>,
-    user: Option<&'a str>,
-    (turn, text): (String, &str),
-) -> TurnToken<'a> {
-    let is_unwritten = said.is_written == Some(false);
-    let listed =
-        |id: &'a Option<Cow<'_, str>>| registry::listed(id.as_deref().filter(|_| node.is_some())).map(Into::into);
-    TurnToken {
-        session: session.into(),
-        node: node.map(Into::into),
-        question: id.map_or_else(|| own_key(&turn).into(), Into::into),
-        turn: turn.into(),
-        is_named: id.is_some(),
-        is_unwritten,
-        has_text: !text.trim().is_empty(),
-        files: directives::file_references(said.files.as_deref()).filter(|_| !is_unwritten),
-        user: user.map(Into::into),
-        app_id: listed(&said.app_id),
-        node_id: listed(&said.node_id),
-        ..TurnToken::default()
-    }
-}
-
-/// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
-fn follows_open<'t, 'r, 'a>(turns: &'t [Turn<'r, 'a>], named: [Option<&str>; 2]) -> Option<(usize, &'t Turn<'r, 'a>)> {
-    let has = |turn: &Turn<'_, '_>| named.iter().flatten().any(|id| turn.has_message(id));
-    turns.iter().enumerate().rev().find(|(_, turn)| turn.is_open() && has(turn))
+    let question = Question::new(session, entry, &said, metadata, node);
+    let parent = question.parent.as_deref().map(Into::into);
+    TurnToken { parent, ..question.token(turn) }.write().0
 }

@@ -192,17 +192,40 @@ impl<'a> Thread<'a> {
     /// Its newest turns that weigh `enough` together. Where there are results of tools among them, all: the window may
     /// hold more turns when it does not show those.
     pub(crate) fn newest_of(read: &ReadRecords<'a>, branches: &Branches, position: Option<u64>, enough: u64) -> Self {
-        let mut thread = Self::default();
-        let (mut weight, mut has_results) = (0_u64, false);
-        let mut next = position;
+        let mut thread = Self { missing: position, ..Self::default() };
+        thread.go_back(read, branches, enough);
+        thread
+    }
+
+    /// Read on where it ends, in runs that were fetched for it.
+    pub(crate) fn extend_with(
+        &mut self,
+        runs: &'a [LogRecords],
+        read: &mut ReadRecords<'a>,
+        branches: &Branches,
+        enough: u64,
+    ) {
+        runs.iter().for_each(|run| read.add(run));
+        if !runs.is_empty() {
+            self.go_back(read, branches, enough);
+        }
+    }
+
+    fn go_back(&mut self, read: &ReadRecords<'a>, branches: &Branches, enough: u64) {
+        let mut next = self.missing.take();
+        if next.is_some() {
+            self.older = None;
+        }
+        let mut weight = self.records.iter().fold(0_u64, |sum, (_, record)| sum.saturating_add(record.weight));
+        let mut has_results = self.records.iter().any(|(_, record)| record.kind == Kind::ToolResult);
         while let Some(at) = next {
             if at < read.first {
                 // Retention took it: what is left is all there is.
                 break;
             }
             let Some(text) = read.text(at) else {
-                (thread.missing, thread.older) = (Some(at), Some(at));
-                return thread;
+                (self.missing, self.older) = (Some(at), Some(at));
+                return;
             };
             let mut after = None;
             if let Some(record) = Record::parse(text) {
@@ -210,17 +233,16 @@ impl<'a> Thread<'a> {
                 has_results |= record.kind == Kind::ToolResult;
                 after = record.after;
                 let is_enough = record.begins && weight >= enough && !has_results;
-                thread.records.push((at, record));
+                self.records.push((at, record));
                 if is_enough {
-                    thread.older = branches.before(at, after).filter(|older| *older >= read.first);
-                    return thread;
+                    self.older = branches.before(at, after).filter(|older| *older >= read.first);
+                    return;
                 }
             } else {
-                thread.unreadable += 1;
+                self.unreadable += 1;
             }
             next = branches.before(at, after);
         }
-        thread
     }
 
     /// Its records with their positions, oldest first.

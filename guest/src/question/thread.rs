@@ -1,0 +1,142 @@
+//! Resolves the thread that a question follows: which records lead to it, as many as the window may need.
+
+use std::cell::OnceCell;
+
+use crate::context::Context;
+use crate::contract::{Failure, Host, LogRecords};
+use crate::entry::turn_token::Fork;
+use crate::log;
+use crate::question::Question;
+use crate::question::load::{Snapshot, fetch_beginnings, fetch_branch};
+use crate::transcript::record::Record;
+use crate::transcript::thread::{ReadRecords, Thread};
+use crate::transcript::turns::{Turn, turns};
+use crate::window::compose::readable;
+
+/// Runs of records that were fetched on the way to a thread, which borrows them.
+#[derive(Default)]
+pub(crate) struct FetchedRuns {
+    /// Of a branch further back.
+    branch: OnceCell<Vec<LogRecords>>,
+    /// Of a turn that was not read from its beginning.
+    turn: OnceCell<Vec<LogRecords>>,
+    /// Before a question that is asked once more.
+    before: OnceCell<Vec<LogRecords>>,
+}
+
+/// The thread that a question follows.
+pub(crate) struct ResolvedThread<'a> {
+    pub thread: Thread<'a>,
+    /// The position of the record that the question follows; none: it is the first.
+    pub target: Option<u64>,
+    /// What the thread weighs.
+    pub total: u64,
+    /// Whether the message is known that the question names as the one before it, or it is the newest.
+    pub is_parent_known: bool,
+    /// Where the question goes if it does not follow the newest record.
+    pub fork: Option<Fork>,
+}
+
+/// Find the thread in what was read, and fetch what is missing of it: one more wait where an old branch lies further back, or
+/// a question is asked once more. It weighs `enough`, or is whole.
+pub(crate) fn resolve_thread<'a>(
+    context: &Context<impl Host>,
+    question: &Question<'_>,
+    seen: &'a Snapshot,
+    fetched: &'a FetchedRuns,
+    budget: u64,
+    enough: u64,
+) -> Result<ResolvedThread<'a>, Failure> {
+    let (bucket, branches) = (question.bucket(), &seen.branches);
+    let (parent, id) = (question.parent.as_deref(), question.id.as_deref());
+    let mut read = ReadRecords::default();
+    read.add(&seen.newest);
+    let mut parent_at = seen.parent;
+    let mut target = seen.target(parent_at, parent);
+    let mut thread = Thread::newest_of(&read, branches, target, enough);
+    // One more answer to a question does not see the others.
+    let mut asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id]).is_none());
+    if asked.is_some() {
+        thread = Thread::newest_of(&read, branches, asked, enough);
+    }
+    let runs = fetch_branch(context, seen, bucket, &thread, budget)?;
+    thread.extend_with(fetched.branch.get_or_init(|| runs), &mut read, branches, enough);
+    if !thread.has_beginning() {
+        // Not even its newest turn was read whole.
+        let runs = fetch_branch(context, seen, bucket, &thread, 0)?;
+        thread.extend_with(fetched.turn.get_or_init(|| runs), &mut read, branches, enough);
+    }
+    // An id may be from a time when no transcript was kept: what stands there now is another message.
+    let named = asked.or(parent_at).zip(parent.or(id));
+    if named.is_some_and(|(position, id)| !thread.ends_with(position, id)) {
+        (parent_at, asked) = (None, None);
+        target = seen.target(None, None);
+        thread = Thread::newest_of(&read, branches, target, enough);
+    }
+    if let Some(asked) = asked {
+        target = read.before_question(branches, asked);
+        thread = Thread::newest_of(&read, branches, target, enough);
+        // All that was read may be of the question's own turn.
+        let runs = fetch_branch(context, seen, bucket, &thread, budget)?;
+        thread.extend_with(fetched.before.get_or_init(|| runs), &mut read, branches, enough);
+    }
+    if thread.unreadable > 0 {
+        let count = thread.unreadable.to_string();
+        let what = ["Passed over ", &count, " records of the transcript of ", bucket.name, " that can't be read"];
+        log::warn(&context.host, log::VALUE, &what);
+    }
+    let next = seen.newest.extent.next();
+    let is_newest = target == next.checked_sub(1);
+    let total = if is_newest { seen.total.max(thread.total()) } else { thread.total() };
+    let fork = target.filter(|_| !is_newest).map(|after| Fork { after, total, next });
+    let is_parent_known =
+        target.is_some() && (parent_at.is_some() || seen.is_head(question.directives.parent.as_deref()));
+    Ok(ResolvedThread { thread, target, total, is_parent_known, fork })
+}
+
+impl ResolvedThread<'_> {
+    /// Of turns that went on after others, the beginning may lie before what was read: the runs that hold some of those.
+    pub(crate) fn fetch_beginnings(
+        &self,
+        context: &Context<impl Host>,
+        question: &Question<'_>,
+        seen: &Snapshot,
+        turns: &[Turn<'_, '_>],
+        budget: u64,
+    ) -> Result<Vec<LogRecords>, Failure> {
+        match self.thread.older {
+            Some(_) => fetch_beginnings(context, seen, question.bucket(), turns, budget),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The records of runs that can be read.
+pub(crate) fn records_of_runs(runs: &[LogRecords]) -> Vec<(u64, Record<'_>)> {
+    runs.iter().flat_map(readable).collect()
+}
+
+/// Complete turns with the records before those that were read.
+pub(crate) fn complete_turns<'r, 'a>(
+    turns: &mut [Turn<'r, 'a>],
+    earlier: &'r [(u64, Record<'a>)],
+    seen: &Snapshot,
+    target: Option<u64>,
+) {
+    for turn in turns.iter_mut().skip(1).filter(|turn| !turn.is_whole && !earlier.is_empty()) {
+        let is_of = |(at, record): &&(u64, Record<'_>)| {
+            record.turn == turn.id && target.is_some_and(|target| seen.branches.hold(target, *at))
+        };
+        let own: Vec<_> = earlier.iter().filter(is_of).map(|(at, record)| (*at, record)).collect();
+        *turn = turn.with_earlier(&own);
+    }
+}
+
+/// The open turn that a question continues: that of the message which it names as the one before it, or as itself.
+pub(crate) fn follows_open<'t, 'r, 'a>(
+    turns: &'t [Turn<'r, 'a>],
+    named: [Option<&str>; 2],
+) -> Option<(usize, &'t Turn<'r, 'a>)> {
+    let has = |turn: &Turn<'_, '_>| named.iter().flatten().any(|id| turn.has_message(id));
+    turns.iter().enumerate().rev().find(|(_, turn)| turn.is_open() && has(turn))
+}
