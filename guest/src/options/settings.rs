@@ -14,11 +14,11 @@ const MODEL_MAX: usize = 128;
 /// What is set. Absent: as the configuration has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// As [`Options::max_context_tokens`].
+    /// As [`Options::max_context_tokens`](super::conversation::Options::max_context_tokens).
     pub max_context_tokens: Option<u64>,
-    /// As [`Options::context_window`].
+    /// As [`Options::context_window`](super::conversation::Options::context_window).
     pub context_window: Option<u64>,
-    /// As [`Options::reserve_tokens`].
+    /// As [`Options::reserve_tokens`](super::conversation::Options::reserve_tokens).
     pub reserve_tokens: Option<u64>,
     /// The model that answers: its name, as whoever counts tokens knows it.
     pub model: Option<String>,

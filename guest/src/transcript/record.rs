@@ -97,7 +97,7 @@ pub struct Record<'a> {
     pub parts: Option<ContentParts<'a>>,
     /// Seconds since 1970, as JSON.
     pub at: Cow<'a, str>,
-    /// Tokens, by [`super::tokens`]: for ever.
+    /// Tokens, by [`tokens`]: for ever.
     pub weight: u64,
     /// Tokens, as the host counted them.
     pub tokens: Option<u64>,

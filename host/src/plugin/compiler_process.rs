@@ -130,7 +130,7 @@ fn collect(from: Option<impl Read>) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// The compiler process, for the `main` of a program that [`Compiler`] names: `arguments` are those that follow its own.
+/// The compiler process, for the `main` of a program that [`Compiler`](crate::plugin::Compiler) names: `arguments` are those that follow its own.
 /// Limits itself, compiles the component on standard input, and returns the exit code.
 pub fn serve(arguments: &[OsString]) -> ExitCode {
     match serve_checked(arguments) {
