@@ -248,7 +248,7 @@ pub(crate) fn valid_user(user: &str) -> SessionResult<Cow<'_, str>> {
     if (1..=USER_ID_MAX).contains(&user.len()) {
         return Ok(user_bucket_name(user));
     }
-    let message = format!("Invalid user_id of {} bytes. Must be 1-{ID_MAX} bytes.", user.len());
+    let message = format!("Invalid user_id of {} bytes. Must be 1-{USER_ID_MAX} bytes.", user.len());
     Err(SessionProblem::new(Code::InvalidValue, message))
 }
 

@@ -39,7 +39,7 @@ pub fn main(global: &Global, arguments: &StoreArguments) -> Result<ExitCode> {
             StoreCommand::Check if backend == "redis" => redis::check(&config, json),
             StoreCommand::Repair if backend == "redis" => redis::repair(&config, json),
             _ => Err(Usage(format!(
-                "this works on a directory (`check` and `repair` on Redis, too), and the backend is \"{backend}\": add \
+                "keepline store works on a directory (`check` and `repair` on Redis, too), and the backend is \"{backend}\": add \
                  --dir PATH"
             ))
             .into()),
