@@ -86,7 +86,7 @@ fn maintenance_of_a_directory_without_a_store_is_refused() {
     }
     assert!(!Path::new(&path).exists());
     for environment in [&[][..], &[("KEEPLINE_PROFILE", "redis")]] {
-        assert_refused(&call_with(environment, &["store", "check"]), &["keepline store", "--dir PATH"]);
+        assert_refused(&call_with(environment, &["store", "compact"]), &["keepline store", "--dir PATH"]);
     }
 }
 
