@@ -82,11 +82,13 @@ impl RedisServer {
     }
 
     fn try_start(arguments: &[String]) -> Result<Self> {
-        // A process that ends by `stop_all` makes no new directory any more: this waits for ever then.
-        drop(RUNNING.lock());
-        let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
         let port = free_port().context("no free port on loopback")?;
-        let child = spawn(port, arguments, &directory)?;
+        // Held until the server is listed with its directory: `stop_all` finds both, or this waits for ever before either
+        // is made.
+        let mut running = RUNNING.lock();
+        let directory = TempDir::with_prefix("keepline-redis-").context("can't make a directory for redis-server")?;
+        let child = spawn(&mut running, port, arguments, &directory)?;
+        drop(running);
         let mut server = Self { child, port, bus_port: None, arguments: arguments.to_vec(), directory };
         server.wait_until_ready()?;
         Ok(server)
@@ -133,7 +135,7 @@ impl RedisServer {
     /// As [`start`](Self::start).
     pub fn restart(&mut self) -> Result<()> {
         self.kill();
-        self.child = spawn(self.port, &self.arguments, &self.directory)?;
+        self.child = spawn(&mut RUNNING.lock(), self.port, &self.arguments, &self.directory)?;
         self.wait_until_ready()
     }
 
@@ -187,8 +189,7 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Result<Child> {
-    let mut running = RUNNING.lock();
+fn spawn(running: &mut BTreeMap<u32, PathBuf>, port: u16, arguments: &[String], directory: &TempDir) -> Result<Child> {
     let child = Command::new("redis-server")
         .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"])
         .arg("--dir")
