@@ -16,7 +16,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A module imports only from those above it (`tests/tests/layers.rs`):
+//! A module imports only from those above it (`tests/tests/rooms.rs`):
 //!
 //! | module | holds |
 //! |---|---|
