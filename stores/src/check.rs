@@ -245,5 +245,5 @@ pub(crate) fn makes_room(transaction: &Transaction) -> bool {
 /// Whether any of the operations may change a bucket: only then must a retry be recognised, and a late one
 /// refused.
 pub(crate) fn writes(operations: &[Operation]) -> bool {
-    operations.iter().any(|operation| operation.writes().is_some())
+    !operations.iter().all(Operation::is_read)
 }

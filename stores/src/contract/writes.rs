@@ -45,6 +45,11 @@ const REMOVAL: Writes<'_> =
 const GROWTH: Writes<'_> = Writes { removes: false, grows: true, ..REMOVAL };
 
 impl Operation {
+    /// Whether it only reads.
+    pub fn is_read(&self) -> bool {
+        self.writes().is_none()
+    }
+
     /// What it writes; `None` if it only reads.
     pub(crate) fn writes(&self) -> Option<Writes<'_>> {
         let set = |entries| Writes { entries, removes: false, ..REMOVAL };
