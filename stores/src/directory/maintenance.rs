@@ -51,50 +51,131 @@ pub struct Repaired {
     pub too_long: u64,
 }
 
-/// Each finds something that must not be; the first column says where.
-const MUST_NOT_BE: [(&str, &str); 13] = [
-    (
-        "a map has another number of entries than noted",
-        "SELECT name FROM part WHERE form = 0 AND length <> (SELECT count(*) FROM entry WHERE map = part.id)",
-    ),
-    (
-        "a log has other records than noted",
-        "SELECT name FROM part WHERE form = 1 AND length <> (SELECT count(*) FROM record
+/// Rows that must not be there.
+struct Fault {
+    what: &'static str,
+    table: &'static str,
+    /// The column that names such a row.
+    column: &'static str,
+    condition: &'static str,
+    remedy: Remedy,
+}
+
+/// How [`repair`] ends a [`Fault`].
+enum Remedy {
+    /// By removing the row, which belongs to nothing.
+    RemoveOrphan,
+    /// By removing the row, whose text is too long for any call.
+    RemoveLong,
+    /// By removing the text: a record's position counts, and readers are given an empty text for one that is too long.
+    Empty,
+    /// Not row by row: maps and indexes are counted again as a whole, the rest can't be repaired.
+    None,
+}
+
+const FAULTS: [Fault; 14] = [
+    Fault {
+        what: "a map has another number of entries than noted",
+        table: "part",
+        column: "name",
+        condition: "form = 0 AND length <> (SELECT count(*) FROM entry WHERE map = part.id)",
+        remedy: Remedy::None,
+    },
+    Fault {
+        what: "a log has other records than noted",
+        table: "part",
+        column: "name",
+        condition: "form = 1 AND length <> (SELECT count(*) FROM record
          WHERE log = part.id AND position >= part.first AND position < part.first + part.length)",
-    ),
-    (
-        "an index has other documents than noted",
-        "SELECT name FROM part WHERE form = 2 AND length <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 4.0 FROM segment
+        remedy: Remedy::None,
+    },
+    Fault {
+        what: "an index has other documents than noted",
+        table: "part",
+        column: "name",
+        condition: "form = 2 AND length <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 4.0 FROM segment
          WHERE idx = part.id AND place % 512 = 0)",
-    ),
-    (
-        "an index has other terms than noted",
-        "SELECT name FROM part WHERE form = 2 AND terms <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 3.0 FROM segment
+        remedy: Remedy::None,
+    },
+    Fault {
+        what: "an index has other terms than noted",
+        table: "part",
+        column: "name",
+        condition: "form = 2 AND terms <> (SELECT coalesce(sum(octet_length(bytes)), 0) / 3.0 FROM segment
          WHERE idx = part.id AND place % 512 > 0)",
-    ),
-    ("a part belongs to no bucket", "SELECT name FROM part WHERE life NOT IN (SELECT life FROM bucket)"),
-    ("a lease belongs to no bucket", "SELECT name FROM lease WHERE life NOT IN (SELECT life FROM bucket)"),
-    ("a field belongs to no bucket", "SELECT name FROM field WHERE life NOT IN (SELECT life FROM bucket)"),
-    (
-        "an entry belongs to no map",
-        "SELECT key FROM entry WHERE map NOT IN (SELECT id FROM part WHERE form = 0 UNION ALL SELECT id FROM dead)",
-    ),
-    (
-        "a record belongs to no log",
-        "SELECT log FROM record WHERE log NOT IN (SELECT id FROM part WHERE form = 1 UNION ALL SELECT id FROM dead)",
-    ),
-    (
-        "a segment belongs to no index",
-        "SELECT idx FROM segment WHERE idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
-    ),
-    // As in `limits`. Another program wrote it; it can be replaced or removed by its key, and `repair` removes it.
-    ("an entry is longer than any may be", "SELECT key FROM entry WHERE octet_length(text) > 8388608"),
-    ("a record is longer than any may be", "SELECT position FROM record WHERE octet_length(text) > 2097152"),
-    (
-        "a number was given that the store does not know of",
-        "SELECT life FROM bucket WHERE life > (SELECT stamp FROM store)
-         UNION ALL SELECT id FROM part WHERE id > (SELECT stamp FROM store)",
-    ),
+        remedy: Remedy::None,
+    },
+    Fault {
+        what: "a part belongs to no bucket",
+        table: "part",
+        column: "name",
+        condition: "life NOT IN (SELECT life FROM bucket)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    Fault {
+        what: "a lease belongs to no bucket",
+        table: "lease",
+        column: "name",
+        condition: "life NOT IN (SELECT life FROM bucket)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    Fault {
+        what: "a field belongs to no bucket",
+        table: "field",
+        column: "name",
+        condition: "life NOT IN (SELECT life FROM bucket)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    Fault {
+        what: "an entry belongs to no map",
+        table: "entry",
+        column: "key",
+        condition: "map NOT IN (SELECT id FROM part WHERE form = 0 UNION ALL SELECT id FROM dead)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    Fault {
+        what: "a record belongs to no log",
+        table: "record",
+        column: "log",
+        condition: "log NOT IN (SELECT id FROM part WHERE form = 1 UNION ALL SELECT id FROM dead)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    Fault {
+        what: "a segment belongs to no index",
+        table: "segment",
+        column: "idx",
+        condition: "idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
+        remedy: Remedy::RemoveOrphan,
+    },
+    // As in `limits`. Another program wrote it; it can also be replaced or removed by its key.
+    Fault {
+        what: "an entry is longer than any may be",
+        table: "entry",
+        column: "key",
+        condition: "octet_length(text) > 8388608",
+        remedy: Remedy::RemoveLong,
+    },
+    Fault {
+        what: "a record is longer than any may be",
+        table: "record",
+        column: "position",
+        condition: "octet_length(text) > 2097152",
+        remedy: Remedy::Empty,
+    },
+    Fault {
+        what: "a number was given that the store does not know of",
+        table: "bucket",
+        column: "life",
+        condition: "life > (SELECT stamp FROM store)",
+        remedy: Remedy::None,
+    },
+    Fault {
+        what: "a number was given that the store does not know of",
+        table: "part",
+        column: "id",
+        condition: "id > (SELECT stamp FROM store)",
+        remedy: Remedy::None,
+    },
 ];
 
 /// Looks at everything that a store holds, and changes neither the database nor its log. Cost: linear in that.
@@ -118,8 +199,8 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
         told.collect::<Result<_, _>>()?
     };
     problems.retain(|problem| problem != "ok");
-    for (what, sql) in MUST_NOT_BE {
-        let mut found = db.prepare(sql)?;
+    for Fault { what, table, column, condition, .. } in FAULTS {
+        let mut found = db.prepare(&format!("SELECT {column} FROM {table} WHERE {condition}"))?;
         let mut rows = found.query([])?;
         while problems.len() < MOST_PROBLEMS
             && let Some(row) = rows.next()?
@@ -326,22 +407,14 @@ fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, Dir
         repaired.clock_set_back = Some(Duration::from_millis(noted.now - clock));
         Noted { now: clock, ..noted }.write(&transaction)?;
     }
-    for sql in [
-        "DELETE FROM part WHERE life NOT IN (SELECT life FROM bucket)",
-        "DELETE FROM lease WHERE life NOT IN (SELECT life FROM bucket)",
-        "DELETE FROM field WHERE life NOT IN (SELECT life FROM bucket)",
-        "DELETE FROM entry WHERE map NOT IN (SELECT id FROM part WHERE form = 0 UNION ALL SELECT id FROM dead)",
-        "DELETE FROM record WHERE log NOT IN (SELECT id FROM part WHERE form = 1 UNION ALL SELECT id FROM dead)",
-        "DELETE FROM segment WHERE idx NOT IN (SELECT id FROM part WHERE form = 2 UNION ALL SELECT id FROM dead)",
-    ] {
-        repaired.removed += transaction.execute(sql, [])? as u64;
-    }
-    for sql in [
-        "DELETE FROM entry WHERE octet_length(text) > 8388608",
-        // A record's position counts, and readers are given an empty text for one that is too long.
-        "UPDATE record SET text = '' WHERE octet_length(text) > 2097152",
-    ] {
-        repaired.too_long += transaction.execute(sql, [])? as u64;
+    for Fault { table, condition, remedy, .. } in FAULTS {
+        let (repair, count) = match remedy {
+            Remedy::None => continue,
+            Remedy::RemoveOrphan => (format!("DELETE FROM {table}"), &mut repaired.removed),
+            Remedy::RemoveLong => (format!("DELETE FROM {table}"), &mut repaired.too_long),
+            Remedy::Empty => (format!("UPDATE {table} SET text = ''"), &mut repaired.too_long),
+        };
+        *count += transaction.execute(&format!("{repair} WHERE {condition}"), [])? as u64;
     }
     let recounted = transaction.execute(
         "UPDATE part SET length = (SELECT count(*) FROM entry WHERE map = part.id)

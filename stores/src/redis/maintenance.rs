@@ -29,7 +29,7 @@ const AT_ONCE: usize = 16;
 /// Names that the description of a problem lists.
 const MOST_SHOWN: usize = 5;
 /// What `inspect.lua` finds, and the same in words.
-const PROBLEMS: [(&str, &str); 15] = [
+const PROBLEMS: [(&str, &str); 14] = [
     ("wrong type", "has the wrong type"),
     ("no metadata", "belongs to a bucket whose metadata are missing"),
     ("no created_at", "has no created_at"),
@@ -44,7 +44,6 @@ const PROBLEMS: [(&str, &str); 15] = [
     (LACKS, "does not name existing values"),
     ("invents", "names values that do not exist"),
     ("no key", "names what can't be a key"),
-    ("", "has an unknown problem"),
 ];
 const LACKS: &str = "lacks";
 
