@@ -201,14 +201,7 @@ mod tests {
         cpu_scheduler::{ComputeSlot, PLACES},
         epoch::{TICK, Ticks},
     };
-    use crate::{
-        contract::filter::Effect,
-        entry::Answer,
-        logging::{RateLimitedLog, SystemClock, TracingLog},
-        plugin::Plugin,
-        sandbox::Sandbox,
-        store::{BreakerOptions, Deadline, MemoryStore},
-    };
+    use crate::{contract::filter::Effect, entry::Answer, plugin::Plugin, sandbox::Sandbox, store::Deadline};
 
     fn never() -> CallDeadline {
         CallDeadline::by(Deadline::NEVER)
@@ -216,17 +209,7 @@ mod tests {
 
     async fn bundled() -> Instance {
         let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
-        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let services = HostServices {
-            store,
-            clock: Arc::new(SystemClock),
-            log,
-            memory: Arc::default(),
-            denied: Arc::default(),
-            named: Arc::default(),
-        };
-        let mut instance = Instance::new(plugin.program(), services, never()).await.unwrap();
+        let mut instance = Instance::new(plugin.program(), HostServices::for_tests(), never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance
     }

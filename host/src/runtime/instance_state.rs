@@ -27,6 +27,11 @@ use crate::{
     sandbox::Sandbox,
     store::{Deadline, Guard, Writer},
 };
+#[cfg(test)]
+use crate::{
+    logging::{SystemClock, TracingLog},
+    store::{BreakerOptions, MemoryStore},
+};
 
 /// What every instance of a Keepline is lent.
 #[derive(Clone)]
@@ -40,6 +45,21 @@ pub(crate) struct HostServices {
     pub(crate) denied: Arc<AtomicU64>,
     /// Subjects that replies to entries have named.
     pub(crate) named: Arc<NamedSubjects>,
+}
+
+#[cfg(test)]
+impl HostServices {
+    /// An empty store in memory, the system's clock, and a log that goes to `tracing`.
+    pub(super) fn for_tests() -> Self {
+        Self {
+            store: Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default())),
+            clock: Arc::new(SystemClock),
+            log: Arc::new(RateLimitedLog::new(Arc::new(TracingLog))),
+            memory: Arc::default(),
+            denied: Arc::default(),
+            named: Arc::default(),
+        }
+    }
 }
 
 /// One instance's share of the host.

@@ -169,7 +169,7 @@ fn admit(state: &InstanceState, transaction: &mut Transaction) -> Result<Admissi
     if reads_only {
         match opening {
             // Reading does not count as a use.
-            Opening::Existing(life) if operations.iter().all(reads) => life.renew = false,
+            Opening::Existing(life) if operations.iter().all(Operation::is_read) => life.renew = false,
             _ => return Err(denied_to(state, &format!("to change the {}", named(bucket)))),
         }
     }
@@ -334,31 +334,6 @@ fn limit_reads(
     Ok(())
 }
 
-/// Whether an operation changes nothing.
-fn reads(operation: &Operation) -> bool {
-    match operation {
-        Operation::Get(_)
-        | Operation::GetAll(_)
-        | Operation::Page(_)
-        | Operation::Read(_)
-        | Operation::ReadAt(_)
-        | Operation::Overflow(_)
-        | Operation::Match(_)
-        | Operation::Describe(_) => true,
-        Operation::Put(_)
-        | Operation::Increment(_)
-        | Operation::Remove(_)
-        | Operation::ResetMap(_)
-        | Operation::Append(_)
-        | Operation::ReplaceOldest(_)
-        | Operation::Rewrite(_)
-        | Operation::ResetLog(_)
-        | Operation::Lease(_)
-        | Operation::Post(_)
-        | Operation::Unpost(_) => false,
-    }
-}
-
 /// An operation that reads as much as it is allowed to.
 struct Read<'a> {
     max_bytes: &'a mut u64,
@@ -400,10 +375,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        logging::{RateLimitedLog, SystemClock, TracingLog},
         runtime::{HostServices, Owner, Scope},
         sandbox::Sandbox,
-        store::{BreakerOptions, Deadline, ExistingLife, GetOperation, LogEnd, MemoryStore, NewLife, ReadOperation},
+        store::{Deadline, ExistingLife, GetOperation, LogEnd, NewLife, ReadOperation},
     };
 
     fn transaction(operations: Vec<Operation>) -> Transaction {
@@ -446,16 +420,7 @@ mod tests {
 
     #[tokio::test]
     async fn transactions_sent_together_are_one_call_of_the_writer_and_each_one_of_the_budget() {
-        let log = Arc::new(RateLimitedLog::new(Arc::new(TracingLog)));
-        let store = Arc::new(Guard::new(Arc::new(MemoryStore::default()), BreakerOptions::default()));
-        let services = HostServices {
-            store,
-            clock: Arc::new(SystemClock),
-            log,
-            memory: Arc::default(),
-            denied: Arc::default(),
-            named: Arc::default(),
-        };
+        let services = HostServices::for_tests();
         let sandbox = Sandbox { store_calls_per_entry: 5, ..Sandbox::default() };
         let mut state = InstanceState::new(services, &sandbox, Arc::default());
         let owner = Arc::new(Owner { session: Some("a".into()), user: Some("a".into()), ..Owner::default() });
