@@ -24,7 +24,7 @@ use crate::transcript::turns::Turn;
 use crate::transcript::{skip_counters, title};
 use crate::users::registry;
 use crate::values::session_id::ID;
-use crate::{log, store, text};
+use crate::{log, store};
 
 /// What is read of map `branches`: more of them than any conversation that people lead.
 const BRANCHES_MAX: u64 = 512;
@@ -255,8 +255,7 @@ pub(crate) fn load(
     }))
 }
 
-/// Read more of the transcript where the session's budget is more than it was `read_for`, and where not even its
-/// newest turn was read whole.
+/// Reads more of the transcript where the session's budget is more than it was `read_for`.
 pub(crate) fn widen(
     context: &Context<impl Host>,
     options: &Options,
@@ -265,27 +264,11 @@ pub(crate) fn widen(
     budget: u64,
     read_for: u64,
 ) -> Result<(), Failure> {
-    if budget > read_for {
-        read_again(context, seen, bucket, records_of(options, budget), bytes_of(budget))?;
-    }
-    if !seen.newest.records.iter().any(|record| is_beginning(record)) {
-        read_again(context, seen, bucket, STEP_RECORDS, READ_BYTES)?;
-    }
-    Ok(())
-}
-
-/// Read more of the newest records, if there are more than were read.
-fn read_again(
-    context: &Context<impl Host>,
-    seen: &mut Snapshot,
-    bucket: Bucket<'_>,
-    max_records: u64,
-    max_bytes: u64,
-) -> Result<(), Failure> {
     let LogRecords { extent, records, .. } = &seen.newest;
-    if records.len() as u64 >= extent.length {
+    if budget <= read_for || records.len() as u64 >= extent.length {
         return Ok(());
     }
+    let (max_records, max_bytes) = (records_of(options, budget), bytes_of(budget));
     let read = Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records, max_bytes };
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
@@ -346,8 +329,8 @@ pub(crate) fn fetch_beginnings(
     if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }
 }
 
-/// Read what of an old branch was not among the newest records: what is missing of its `thread` up to the budget,
-/// and of a turn that is longer, all.
+/// Reads what of an old branch was not among the newest records: what its `thread` lacks up to the budget. With a budget of 0,
+/// reads on until a turn can be shown from its beginning.
 pub(crate) fn fetch_branch(
     context: &Context<impl Host>,
     seen: &Snapshot,
@@ -356,11 +339,12 @@ pub(crate) fn fetch_branch(
     budget: u64,
 ) -> Result<Vec<LogRecords>, Failure> {
     let left = budget.saturating_sub(thread.weight());
-    let max_bytes = if left > 0 { bytes_of(left) } else { READ_BYTES };
-    let is_wanted = left > 0 || !thread.has_beginning();
+    // What was read of a thread that is all of the newest records was enough for the budget.
     let is_plain = thread.count() == seen.newest.records.len() as u64;
-    let Some(missing) = thread.missing.filter(|_| !is_plain && is_wanted) else { return Ok(Vec::new()) };
-    let spans = seen.branches.spans(missing, seen.newest.extent.first, SPAN_RECORDS);
+    let is_wanted = if left > 0 { !is_plain } else { !thread.has_whole_turn() };
+    let Some(missing) = thread.missing.filter(|_| is_wanted) else { return Ok(Vec::new()) };
+    let (max_records, max_bytes) = if left > 0 { (SPAN_RECORDS, bytes_of(left)) } else { (STEP_RECORDS, READ_BYTES) };
+    let spans = seen.branches.spans(missing, seen.newest.extent.first, max_records);
     let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes };
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
@@ -369,11 +353,6 @@ pub(crate) fn fetch_branch(
         return Ok(Vec::new());
     }
     Outcomes::of(receipt).spans()
-}
-
-/// Whether a turn begins with a record. In none of its texts these characters stand like that.
-fn is_beginning(record: &str) -> bool {
-    text::find(record, "\"begins\":true").is_some()
 }
 
 impl Snapshot {

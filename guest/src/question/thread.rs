@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::context::Context;
-use crate::contract::{Failure, Host, LogRecords};
+use crate::contract::{Bucket, Failure, Host, LogRecords};
 use crate::entry::turn_token::Fork;
 use crate::log;
 use crate::question::Question;
@@ -16,12 +16,15 @@ use crate::window::compose::readable;
 /// Runs of records that were fetched on the way to a thread, which borrows them.
 #[derive(Default)]
 pub(crate) struct FetchedRuns {
-    /// Of a branch further back.
-    branch: OnceCell<Vec<LogRecords>>,
-    /// Of a turn that was not read from its beginning.
-    turn: OnceCell<Vec<LogRecords>>,
-    /// Before a question that is asked once more.
-    before: OnceCell<Vec<LogRecords>>,
+    /// Two for each of the threads that one question may look at.
+    fetches: [OnceCell<Vec<LogRecords>>; 6],
+}
+
+impl FetchedRuns {
+    fn keep(&self, runs: Vec<LogRecords>) -> &[LogRecords] {
+        let free = self.fetches.iter().find(|fetch| fetch.get().is_none());
+        free.map_or(&[], |fetch| fetch.get_or_init(|| runs))
+    }
 }
 
 /// The thread that a question follows.
@@ -37,8 +40,39 @@ pub(crate) struct ResolvedThread<'a> {
     pub fork: Option<Fork>,
 }
 
-/// Find the thread in what was read, and fetch what is missing of it: one more wait where an old branch lies further back, or
-/// a question is asked once more. It weighs `enough`, or is whole.
+/// Reads threads of the records that a question has read so far.
+struct ThreadReader<'a, 'c, H> {
+    context: &'c Context<H>,
+    seen: &'a Snapshot,
+    bucket: Bucket<'c>,
+    fetched: &'a FetchedRuns,
+    read: ReadRecords<'a>,
+    /// Of the window; the thread weighs `enough`, or is whole.
+    budget: u64,
+    enough: u64,
+}
+
+impl<'a, H: Host> ThreadReader<'a, '_, H> {
+    /// The thread that ends at `target`, of what was read.
+    fn known(&self, target: Option<u64>) -> Thread<'a> {
+        Thread::newest_of(&self.read, &self.seen.branches, target, self.enough)
+    }
+
+    /// The same with what is fetched for it: one more wait where it lies further back, and one where not even one turn of it was
+    /// read whole.
+    fn fetch(&mut self, mut thread: Thread<'a>) -> Result<Thread<'a>, Failure> {
+        for budget in [self.budget, 0] {
+            let runs = fetch_branch(self.context, self.seen, self.bucket, &thread, budget)?;
+            if !runs.is_empty() {
+                thread.extend_with(self.fetched.keep(runs), &mut self.read, &self.seen.branches, self.enough);
+            }
+        }
+        Ok(thread)
+    }
+}
+
+/// Finds the thread in what was read, and fetches what is missing of it: one more wait where an old branch lies further back, where
+/// not even the newest turn was read whole, or a question is asked once more. It weighs `enough`, or is whole.
 pub(crate) fn resolve_thread<'a>(
     context: &Context<impl Host>,
     question: &Question<'_>,
@@ -47,38 +81,30 @@ pub(crate) fn resolve_thread<'a>(
     budget: u64,
     enough: u64,
 ) -> Result<ResolvedThread<'a>, Failure> {
-    let (bucket, branches) = (question.bucket(), &seen.branches);
+    let bucket = question.bucket();
     let (parent, id) = (question.parent.as_deref(), question.id.as_deref());
-    let mut read = ReadRecords::default();
-    read.add(&seen.newest);
+    let mut reader = ThreadReader { context, seen, bucket, fetched, read: ReadRecords::default(), budget, enough };
+    reader.read.add(&seen.newest);
     let mut parent_at = seen.parent;
     let mut target = seen.target(parent_at, parent);
-    let mut thread = Thread::newest_of(&read, branches, target, enough);
+    let mut thread = reader.known(target);
     // One more answer to a question does not see the others.
     let mut asked = seen.asked.filter(|_| follows_open(&turns(&thread.records(), 0), [None, id]).is_none());
     if asked.is_some() {
-        thread = Thread::newest_of(&read, branches, asked, enough);
+        thread = reader.known(asked);
     }
-    let runs = fetch_branch(context, seen, bucket, &thread, budget)?;
-    thread.extend_with(fetched.branch.get_or_init(|| runs), &mut read, branches, enough);
-    if !thread.has_beginning() {
-        // Not even its newest turn was read whole.
-        let runs = fetch_branch(context, seen, bucket, &thread, 0)?;
-        thread.extend_with(fetched.turn.get_or_init(|| runs), &mut read, branches, enough);
-    }
+    thread = reader.fetch(thread)?;
     // An id may be from a time when no transcript was kept: what stands there now is another message.
     let named = asked.or(parent_at).zip(parent.or(id));
     if named.is_some_and(|(position, id)| !thread.ends_with(position, id)) {
         (parent_at, asked) = (None, None);
         target = seen.target(None, None);
-        thread = Thread::newest_of(&read, branches, target, enough);
+        thread = reader.fetch(reader.known(target))?;
     }
     if let Some(asked) = asked {
-        target = read.before_question(branches, asked);
-        thread = Thread::newest_of(&read, branches, target, enough);
+        target = reader.read.before_question(&seen.branches, asked);
         // All that was read may be of the question's own turn.
-        let runs = fetch_branch(context, seen, bucket, &thread, budget)?;
-        thread.extend_with(fetched.before.get_or_init(|| runs), &mut read, branches, enough);
+        thread = reader.fetch(reader.known(target))?;
     }
     if thread.unreadable > 0 {
         let count = thread.unreadable.to_string();

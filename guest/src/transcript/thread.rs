@@ -206,9 +206,7 @@ impl<'a> Thread<'a> {
         enough: u64,
     ) {
         runs.iter().for_each(|run| read.add(run));
-        if !runs.is_empty() {
-            self.go_back(read, branches, enough);
-        }
+        self.go_back(read, branches, enough);
     }
 
     fn go_back(&mut self, read: &ReadRecords<'a>, branches: &Branches, enough: u64) {
@@ -255,9 +253,17 @@ impl<'a> Thread<'a> {
         self.records.is_empty()
     }
 
-    /// Whether one of its turns was read from its beginning.
-    pub(crate) fn has_beginning(&self) -> bool {
-        self.records.iter().any(|(_, record)| record.begins)
+    /// Whether there is a turn among its records that was read from its beginning and has something to show.
+    pub(crate) fn has_whole_turn(&self) -> bool {
+        let mut is_shown = false;
+        self.records.iter().any(|(_, record)| {
+            is_shown |= match record.kind {
+                Kind::Message | Kind::Instruction => record.has_content(),
+                Kind::ToolCall => true,
+                Kind::ToolResult | Kind::Other => false,
+            };
+            record.begins && is_shown
+        })
     }
 
     /// Whether the record at a position, if it is the last, may be what this id names: it, or its turn.

@@ -150,8 +150,9 @@ pub fn window<'r, 'a>(
     limits: &Limits,
     continued: Option<&str>,
 ) -> Window<'r, 'a> {
-    let is_whole = older.is_none();
-    // Of what retention has taken the beginning of, the rest is all there is.
+    // Of what retention has taken the beginning of, the rest is all there is. So it is of turns too long to be read.
+    let is_any_whole = turns.iter().any(|turn| turn.is_whole && !turn.records.is_empty());
+    let is_whole = older.is_none() || !is_any_whole;
     let is_shown = |turn: &Turn<'_, '_>| (turn.is_whole || is_whole) && !turn.records.is_empty();
     let is_empty = |turn: &Turn<'_, '_>| turn.is_whole && turn.records.is_empty();
     // What the summary does not tell.

@@ -1,9 +1,10 @@
 //! What a question gets where less of the conversation was read, told or named than there is.
 
+use keepline_filter::transcript::address::Transcript;
 use keepline_filter::transcript::record::{Record, Role};
 use keepline_filter::transcript::turns::turns;
 use keepline_filter::window::select::{Limits, window};
-use keepline_filter::{Config, Filter};
+use keepline_filter::{Config, Context, Filter, admin};
 use serde_json::json;
 
 use super::upkeep::until_due;
@@ -193,4 +194,23 @@ fn the_first_question_again_does_not_recall_itself() {
     super::recall::keep(&filter, &due);
     let again = ask(&filter, "Where is the zebra?", &first);
     assert_eq!(attached(&again, "memory_recall"), serde_json::Value::Null);
+}
+
+#[test]
+fn a_turn_before_one_that_was_removed_is_shown_though_one_read_does_not_hold_it() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_context_tokens": 300, "message_limit": 4"#);
+    let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
+    let asked = ask(&filter, "Look around.", &s());
+    let calls = |_| [call("c", "look", "{}"), result("c", "look", "a tree")];
+    let activity: Vec<_> = (0..100).flat_map(calls).collect();
+    act(&filter, "Look around.", "Trees.", &asked.turn, &activity);
+    turn(&filter, "secret", None);
+    let at = Transcript { session: "s", app_id: None, node_id: None };
+    for position in 202..204 {
+        assert_eq!(admin::rewrite(&sessions, &at, position, None).unwrap(), 1);
+    }
+    let before = fake.waits.get();
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: Look around.", "assistant: Trees."]);
+    assert_eq!(fake.waits.get() - before, 2);
 }

@@ -1,5 +1,7 @@
 //! Deferred work: summaries, titles, retention.
 
+use std::collections::BTreeMap;
+
 use keepline_filter::admin;
 use keepline_filter::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
 use keepline_filter::transcript::address::Transcript;
@@ -345,27 +347,28 @@ fn a_summary_reaches_as_far_as_what_it_was_made_of() {
     assert!(messages(&asked)[0].starts_with(&format!("user: message {next}.")));
 }
 
-/// A session that is one record over its limit loses a tenth of it.
-fn retained(fake: &Fake, filter: &Filter<&Fake>, limit: usize) {
-    for _ in 0..100 {
-        let before = transcript(fake, "s").len();
+/// Runs retention until there is nothing to remove: how many records are left. Each stays where it was.
+fn retain(fake: &Fake, filter: &Filter<&Fake>) -> usize {
+    let placed = |fake: &Fake| {
+        let (first, texts) = fake.buckets.borrow()["s"].logs["transcript"].clone();
+        (first..).zip(texts).collect::<BTreeMap<_, _>>()
+    };
+    let before = placed(fake);
+    loop {
+        let after = placed(fake);
+        assert!(after.iter().all(|(position, text)| before.get(position) == Some(text)), "a position is used again");
         let mut work = Work { subject: "session/s".into(), name: "retention", state: String::new() };
         let step = work.step(filter, "h", None).step;
         if step == Step::Done {
-            return assert!(before <= limit, "{before}");
+            return transcript(fake, "s").len();
         }
         assert_eq!(step, Step::Again);
-        let mut step = Step::Again;
-        while step == Step::Again {
-            step = work.step(filter, "h", None).step;
-        }
-        let left = transcript(fake, "s").len();
-        assert!(before <= limit || (limit * 8 / 10 - 2..=limit * 9 / 10).contains(&left), "{before}: {left}");
+        while work.step(filter, "h", None).step == Step::Again {}
     }
 }
 
 #[test]
-fn a_tenth_is_freed_though_an_old_turn_goes_on_late_and_that_stays_whole() {
+fn an_old_turn_that_goes_on_late_is_whole_while_it_is_the_newest_and_then_a_tenth_goes() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_session_messages": 40"#);
     let named = json!({"session_id": "s", "message_id": "u0"});
@@ -376,25 +379,43 @@ fn a_tenth_is_freed_though_an_old_turn_goes_on_late_and_that_stays_whole() {
     }
     act(&filter, "", "Seen.", &open, &[result("a", "look", "a tree")]);
     assert_eq!(transcript(&fake, "s").len(), 42);
-    retained(&fake, &filter, 40);
+    assert_eq!(retain(&fake, &filter), 42);
     let expected = ["user: Look.", "assistant: null", "tool: a tree", "assistant: Seen."];
     let shown = messages(&ask(&filter, "?", &s()));
     assert_eq!(shown[shown.len() - 4..], expected);
-    assert_eq!(shown.iter().filter(|text| *text == "user: Look.").count(), 1);
-    assert_eq!(shown[0], "user: question 3", "{shown:?}");
+    // Once another comes after it, its beginning is what is oldest.
+    turn(&filter, "next", None);
+    let left = retain(&fake, &filter);
+    assert!((34..=36).contains(&left), "{left}");
+    let shown = messages(&ask(&filter, "?", &s()));
+    assert!(!shown.iter().any(|text| text == "user: Look."), "{shown:?}");
+    assert_eq!(shown[shown.len() - 2..], ["user: question next", "assistant: answer next"]);
     let (_, texts) = fake.buckets.borrow()["s"].logs["transcript"].clone();
     let bytes: usize = texts.iter().map(String::len).sum();
     assert_eq!(entry(&fake, "session", "bytes").unwrap(), bytes.to_string());
-    // Once others come after it, it goes in its turn.
-    for number in 20..60 {
-        turn(&filter, &number.to_string(), None);
-        retained(&fake, &filter, 40);
-    }
-    assert!(!transcript(&fake, "s").iter().any(|record| record.to_string().contains("Look.")));
+    // Its id leads to the part of it that stayed.
+    assert_eq!(entry(&fake, "messages", "u0").unwrap(), "41");
 }
 
 #[test]
-fn a_tenth_is_freed_though_the_first_answer_is_given_anew_and_that_keeps_its_question() {
+fn of_the_newest_turn_the_beginning_goes_once_a_limit_is_exceeded_twofold() {
+    let fake = Fake::new();
+    let filter = filter(&fake, r#""max_session_messages": 40"#);
+    let long = ask(&filter, "Begin.", &s()).turn;
+    let mut most = 0;
+    for number in 0..60 {
+        turn(&filter, &number.to_string(), None);
+        act(&filter, "Begin.", &format!("part {number}"), &long, &[]);
+        most = most.max(transcript(&fake, "s").len());
+        retain(&fake, &filter);
+        let shown = messages(&ask(&filter, "?", &s()));
+        assert_eq!(shown.last().unwrap(), &format!("assistant: part {number}"));
+    }
+    assert!((81..=84).contains(&most), "{most}");
+}
+
+#[test]
+fn an_answer_given_again_keeps_its_question_while_its_turn_is_the_newest() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_session_messages": 200, "auto_generate_titles": false"#);
     for number in 0..100 {
@@ -402,17 +423,18 @@ fn a_tenth_is_freed_though_the_first_answer_is_given_anew_and_that_keeps_its_que
     }
     let first = json!({"session_id": "s", "message_id": "q0"});
     let again = ask(&filter, "question 0", &first).turn;
-    say(&filter, "question 0", "anew", &again, &json!({"message_id": "b0"}));
-    assert_eq!(transcript(&fake, "s").len(), 201);
-    retained(&fake, &filter, 200);
-    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: question 0", "assistant: anew"]);
-    let other = messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "a99"})));
-    assert!(other.len() > 150 && other[0] != "user: question 0", "{:?}", &other[..2]);
-    // The question is found where it is now, and the conversation goes on from the answer.
-    assert_eq!(messages(&ask(&filter, "?", &first)), [""; 0]);
-    turn(&filter, "next", Some("b0"));
-    let expected = ["user: question 0", "assistant: anew", "user: question next", "assistant: answer next"];
-    assert_eq!(messages(&ask(&filter, "?", &s())), expected);
+    say(&filter, "question 0", "again", &again, &json!({"message_id": "b0"}));
+    assert_eq!(retain(&fake, &filter), 201);
+    assert_eq!(messages(&ask(&filter, "?", &s())), ["user: question 0", "assistant: again"]);
+    // The other branch goes on, and what is oldest goes.
+    turn(&filter, "100", Some("a99"));
+    let left = retain(&fake, &filter);
+    assert!((160..=180).contains(&left), "{left}");
+    let shown = messages(&ask(&filter, "?", &s()));
+    assert!(shown.len() > 150 && !shown.iter().any(|text| text == "user: question 0"), "{:?}", &shown[..2]);
+    // The answer that was given again stays, without its question.
+    let shown = messages(&ask(&filter, "?", &json!({"session_id": "s", "parent_message_id": "b0"})));
+    assert_eq!(shown, ["user: [The user's message was not recorded]", "assistant: again"]);
 }
 
 #[test]
