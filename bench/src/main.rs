@@ -1,40 +1,92 @@
 //! `make bench`: what an entry costs beside the lowest possible cost, in one run, and how that grows.
 
-#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "figures for people"
+)]
 
-mod arguments;
 mod contenders;
 mod conversation;
 mod directory;
 mod growth;
 mod measure;
-mod plots;
 mod recall;
-mod redis_usage;
 mod report;
-mod signals;
 mod speed;
 mod stores;
+mod words;
 
-use std::{fs, process::ExitCode, thread, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{self, ExitCode},
+    thread,
+};
 
 use anyhow::{Context, Result};
-use clap::Parser;
-use indicatif::ProgressBar;
+use clap::{Parser, ValueEnum};
 use keepline::{CodeCache, Plugin, Sandbox, plugin::BUNDLED};
-use keepline_local_redis::RedisServer;
-use tokio::runtime::{Builder, Runtime};
-
-use self::{
-    arguments::{Arguments, Part},
-    directory::Place,
-    growth::Growth,
-    report::Report,
+use keepline_local_redis::{RedisServer, stop_all};
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
 };
+
+use self::{measure::Effort, report::Report};
 
 /// The allocator of the `keepline` binary: figures are those of the product.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures what an entry costs beside the lowest possible cost, and how it scales.
+///
+/// Contenders take turns within one run: compare the rows of one table, not tables of different runs. × is the cost of a
+/// pair compared with the nearest row above that has 1.00.
+#[derive(Debug, Parser)]
+#[command(name = "keepline-bench", version, max_term_width = 100)]
+struct Arguments {
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Do a tenth of the work: quick, but imprecise
+    #[arg(long)]
+    quick: bool,
+    /// Run only this part
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+    /// Create directories to measure in this one, which is to be on a disk; they are removed at the end
+    #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+    disk: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// What an entry costs, next to the lowest possible cost; start and memory of the process
+    Speed,
+    /// A directory: pairs for each directory_sync, questions beside writers
+    Directory,
+    /// What a conversation costs, and how much of its prompts stays the same
+    Conversation,
+    /// What recall costs a question, an answer and Redis
+    Recall,
+    /// Growth with history, keys, sizes, sessions, users and pipes
+    Growth,
+}
+
+/// What every part needs.
+struct Bench {
+    plugin: Plugin,
+    effort: Effort,
+    /// A directory on a disk.
+    disk: PathBuf,
+    /// Runs one pipe.
+    single: Runtime,
+    /// Has all of the machine's cores.
+    all: Runtime,
+}
 
 fn main() -> ExitCode {
     match bench(&Arguments::parse()) {
@@ -47,110 +99,67 @@ fn main() -> ExitCode {
 }
 
 fn bench(arguments: &Arguments) -> Result<()> {
-    let report = match &arguments.from {
-        Some(file) => {
-            let json = fs::read_to_string(file).with_context(|| format!("can't read {}", file.display()))?;
-            serde_json::from_str(&json).with_context(|| format!("{} is not a benchmark report", file.display()))?
-        }
-        None => {
-            let place = match arguments.only {
-                None | Some(Part::Directory) => Some(Place::make(arguments.disk.as_deref())?),
-                Some(_) => None,
-            };
-            let made = place.as_ref().map(|place| place.path().to_owned());
-            signals::clean_up_and_exit(move || made.as_deref().into_iter().for_each(directory::remove))?;
-            measure(arguments, place.as_ref())?
-        }
-    };
-    let json = serde_json::to_string_pretty(&report)?;
-    if let Some(file) = &arguments.output {
-        fs::write(file, &json).with_context(|| format!("can't write {}", file.display()))?;
-    }
-    if let Some(directory) = &arguments.plots {
-        plots::draw(&report, directory)?;
-    }
-    println!("{}", if arguments.json { json } else { report.print() });
-    Ok(())
-}
-
-/// `place` is where directories are measured, if they are.
-fn measure(arguments: &Arguments, place: Option<&Place>) -> Result<Report> {
-    let (only, quick) = (arguments.only, arguments.quick);
-    // Draws on a terminal only.
-    let progress = ProgressBar::new_spinner();
-    progress.enable_steady_tick(Duration::from_millis(200));
+    let disk = fs::canonicalize(&arguments.disk).with_context(|| format!("can't use {}", arguments.disk.display()))?;
+    let made = tempfile::Builder::new().prefix("keepline-bench-").tempdir_in(&disk)?;
+    clean_up_at_a_signal(made.path().to_owned())?;
     let mut sandbox = Sandbox::default();
     sandbox.cache = CodeCache::Default;
-    let plugin = Plugin::bundled(&sandbox)?;
-    let mut report = Report { conditions: conditions(quick), sections: Vec::new(), plots: Vec::new() };
+    let bench = Bench {
+        plugin: Plugin::bundled(&sandbox)?,
+        effort: Effort::of(arguments.quick),
+        disk: made.path().to_owned(),
+        single: Builder::new_current_thread().enable_all().build()?,
+        all: Builder::new_multi_thread().enable_all().build()?,
+    };
     if !RedisServer::is_installed() {
         eprintln!("note: redis-server is not installed, so Redis is not measured");
     }
-    let single = Builder::new_current_thread().enable_all().build()?;
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    // A core is left for Redis, which is on this machine too.
-    let pool = pool_of(cores.saturating_sub(1).max(1))?;
-    let all = pool_of(cores)?;
+    let mut report = Report { conditions: conditions(&disk, bench.effort), sections: Vec::new() };
+    for part in Part::value_variants().iter().filter(|part| arguments.only.is_none_or(|only| only == **part)) {
+        report.sections.extend(match part {
+            Part::Speed => speed::measure(&bench)?,
+            Part::Directory => bench.all.block_on(directory::measure(&bench))?,
+            Part::Conversation => bench.single.block_on(conversation::measure(&bench))?,
+            Part::Recall => bench.single.block_on(recall::measure(&bench))?,
+            Part::Growth => growth::measure(&bench)?,
+        });
+    }
+    println!("{}", if arguments.json { serde_json::to_string_pretty(&report)? } else { report.print() });
+    Ok(())
+}
 
-    if matches!(only, None | Some(Part::Speed)) {
-        report.sections.extend(speed::measure(&plugin, &speed::Effort::of(quick), &single, &pool, &progress)?);
-    }
-    if matches!(only, None | Some(Part::Conversation)) {
-        progress.set_message("conversations");
-        // As in `keepline run`: one thread beside those of the entries.
-        let background = pool_of(1)?;
-        let measured = conversation::measure(&plugin, conversation::Effort::of(quick), background.handle());
-        report.sections.extend(single.block_on(measured)?);
-    }
-    if matches!(only, None | Some(Part::Recall)) {
-        progress.set_message("recall");
-        report.sections.extend(single.block_on(recall::measure(&plugin, recall::Effort::of(quick)))?);
-    }
-    let max_points = arguments.points.map_or(usize::MAX, |points| usize::from(points.get()));
-    let growth = Growth {
-        plugin: &plugin,
-        effort: growth::Effort::of(quick, max_points),
-        single: &single,
-        pool: &pool,
-        all: &all,
-        progress: &progress,
+/// From now on SIGTERM and SIGINT stop the servers, remove the directory, and end the process with code 1.
+fn clean_up_at_a_signal(directory: PathBuf) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (mut terminate, mut interrupt) = {
+        let _entered = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
     };
-    if let Some(place) = place {
-        report.conditions.push(("directories".to_owned(), place.describe()));
-        let effort = directory::Effort::of(quick);
-        report.sections.extend(directory::measure(&plugin, &effort, place.path(), &all, &progress)?);
-        report.sections.push(growth.directory(place.path())?);
-    }
-    if !matches!(only, Some(Part::Speed | Part::Directory | Part::Conversation | Part::Recall)) {
-        let (sections, plots) = growth.measure(only)?;
-        report.sections.extend(sections);
-        report.plots.extend(plots);
-    }
-    progress.finish_and_clear();
-    Ok(report)
+    let wait_and_exit = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = terminate.recv() => (),
+                _ = interrupt.recv() => (),
+            }
+        });
+        stop_all();
+        // Stores are still at work: now and then one of them creates a file meanwhile.
+        _ = (0..10).any(|_| fs::remove_dir_all(&directory).is_ok() || !directory.exists());
+        eprintln!("error: terminated by a signal");
+        process::exit(1);
+    };
+    thread::Builder::new().spawn(wait_and_exit).context("can't start the signal thread")?;
+    Ok(())
 }
 
-fn pool_of(workers: usize) -> Result<Runtime> {
-    Ok(Builder::new_multi_thread().worker_threads(workers).enable_all().build()?)
-}
-
-fn conditions(quick: bool) -> Vec<(String, String)> {
+fn conditions(disk: &Path, effort: Effort) -> Vec<(&'static str, String)> {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    [
+    vec![
         ("machine", format!("{cores} cores, {}", cpu.trim_start_matches([':', '\t', ' ']))),
+        ("directories", disk.display().to_string()),
         ("keepline", format!("{}, component of {} bytes", env!("CARGO_PKG_VERSION"), BUNDLED.len())),
-        (
-            "entries",
-            format!(
-                "answers of {} characters, two keys a session, {} sessions in turn, max_history 100",
-                contenders::ANSWER,
-                contenders::SESSIONS
-            ),
-        ),
-        ("rounds", format!("{}, contenders in turn; medians", speed::Effort::of(quick).rounds)),
+        ("rounds", format!("{} of {:?}, contenders in turn; rates and × are medians", effort.rounds, effort.round)),
     ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .to_vec()
 }

@@ -1,10 +1,9 @@
-//! Whole reports, as tables, JSON and plots; not which figures.
+//! Whole reports, as tables and JSON; not which figures.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
     fs,
-    path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -12,185 +11,114 @@ use std::{
 
 use serde_json::Value;
 
-const PLOTS: [&str; 5] = ["growth-entry-size", "growth-history", "growth-keys", "growth-pipes", "growth-sessions"];
-
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keepline-bench"));
     command.args(arguments);
     command
 }
 
-/// Its exit code, standard output and standard error.
-fn call(arguments: &[&str]) -> (i32, String, String) {
-    let output = command(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
-}
-
-fn report(arguments: &[&str]) -> String {
-    let (code, output, errors) = call(arguments);
-    assert_eq!(code, 0, "{errors}");
-    output
-}
-
-fn report_json(arguments: &[&str]) -> Value {
-    serde_json::from_str(&report(&[arguments, &["--json"]].concat())).unwrap()
-}
-
-/// Two points of each curve.
-fn measure_growth(report: &Path, plots: &Path) -> String {
-    let (report, plots) = (report.to_str().unwrap(), plots.to_str().unwrap());
-    self::report(&["--only", "growth", "--quick", "--points", "2", "--output", report, "--plots", plots])
-}
-
-fn drawn(directory: &Path) -> Vec<(String, String)> {
-    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    files.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
-}
-
-#[test]
-fn growth_is_reported_as_tables_json_and_plots() {
-    let directory = tempfile::tempdir().unwrap();
-    let (file, plots) = (directory.path().join("report.json"), directory.path().join("new/plots"));
-    let tables = measure_growth(&file, &plots);
-
-    let json: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
-    let sections = json["sections"].as_array().unwrap();
-    assert_eq!(sections.len(), 7);
-    for section in sections {
-        let (title, columns) = (section["title"].as_str().unwrap(), section["columns"].as_array().unwrap());
-        assert!(tables.contains(title), "{title}");
-        assert_eq!(section["rows"].as_array().unwrap().len(), 2, "{title}");
-        for row in section["rows"].as_array().unwrap() {
-            assert!(row["at"].as_f64().unwrap() >= 1.0, "{title}");
-            let values: Vec<_> = row["values"].as_array().unwrap().iter().map(|value| value.as_f64()).collect();
-            assert_eq!(values.len(), columns.len(), "{title}");
-            assert!(values.iter().all(|value| value.is_some_and(|value| value > 0.0)), "{title}: {values:?}");
-        }
-        assert!(!section["notes"].as_array().unwrap().is_empty(), "{title}");
-    }
-
-    let pictures = drawn(&plots);
-    assert_eq!(pictures.iter().map(|(name, _)| name.trim_end_matches(".svg")).collect::<Vec<_>>(), PLOTS);
-    for plot in json["plots"].as_array().unwrap() {
-        let file = format!("{}.svg", plot["name"].as_str().unwrap());
-        let (_, svg) = pictures.iter().find(|(name, _)| *name == file).unwrap();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{file}");
-        let mut texts = vec![plot["title"].as_str().unwrap()];
-        for panel in plot["panels"].as_array().unwrap() {
-            texts.extend(
-                [&panel["title"], &panel["x"]["title"], &panel["y"]["title"]].map(|text| text.as_str().unwrap()),
-            );
-            texts.extend(panel["lines"].as_array().unwrap().iter().map(|line| line["label"].as_str().unwrap()));
-        }
-        for text in texts {
-            let escaped = text.replace('&', "&amp;").replace('\'', "&apos;");
-            assert!(svg.contains(&escaped) || svg.contains(text), "{file} lacks {text}");
-        }
-    }
-
-    // From the report alone, the same again.
-    let again = directory.path().join("again");
-    let arguments = ["--from", file.to_str().unwrap(), "--plots", again.to_str().unwrap()];
-    assert_eq!(report(&arguments), tables);
-    assert_eq!(drawn(&again), pictures);
-}
-
-#[test]
-fn directories_are_measured_per_directory_sync_and_removed_at_the_end() {
+/// The sections of a quick report, on a disk that is empty afterwards.
+fn sections(part: &str) -> Vec<Value> {
     let disk = tempfile::tempdir_in(".").unwrap();
-    let place = disk.path().to_str().unwrap();
-    let report = report_json(&["--only", "directory", "--quick", "--points", "2", "--disk", place]);
+    let arguments = ["--only", part, "--quick", "--json", "--disk", disk.path().to_str().unwrap()];
+    let output = command(&arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read_dir(disk.path()).unwrap().count(), 0);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let conditions = report["conditions"].as_array().unwrap();
     let place = conditions.iter().find(|condition| condition[0] == "directories").unwrap()[1].as_str().unwrap();
-    assert!(place.ends_with(fs::canonicalize(disk.path()).unwrap().to_str().unwrap()), "{place}");
+    assert_eq!(fs::canonicalize(place).unwrap(), fs::canonicalize(disk.path()).unwrap());
+    report["sections"].as_array().unwrap().clone()
+}
 
-    let [pairs, questions, sessions] = &report["sections"].as_array().unwrap()[..] else { panic!("{report}") };
-    let named = |section: &Value, name: &str| -> Vec<Option<f64>> {
-        let row = section["rows"].as_array().unwrap().iter().find(|row| row["name"] == name);
-        let row = row.unwrap_or_else(|| panic!("no {name} in {section}"));
-        row["values"].as_array().unwrap().iter().map(Value::as_f64).collect()
+/// The names of the rows. Each has a figure for each column but those after which `unmeasured` asks.
+fn rows(section: &Value, unmeasured: impl Fn(&str, &str) -> bool) -> Vec<String> {
+    let columns: Vec<_> = section["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let check = |row: &Value| {
+        let (name, values) = (row["name"].as_str().unwrap(), row["values"].as_array().unwrap());
+        assert_eq!(values.len(), columns.len(), "{section}");
+        for (column, value) in columns.iter().zip(values) {
+            let is_measured = value.as_f64().is_some_and(|value| value > 0.0);
+            assert!(is_measured || unmeasured(name, column), "{name}, {column}: {value}");
+        }
+        name.to_owned()
     };
-    let rows = [pairs, questions, sessions].map(|section| section["rows"].as_array().unwrap().len());
-    assert_eq!(rows, [11, 4, 2]);
+    section["rows"].as_array().unwrap().iter().map(check).collect()
+}
+
+fn figure(section: &Value, row: &str, column: &str) -> f64 {
+    let place = section["columns"].as_array().unwrap().iter().position(|name| name == column).unwrap();
+    let row = section["rows"].as_array().unwrap().iter().find(|found| found["name"] == row);
+    row.unwrap_or_else(|| panic!("no such row in {section}"))["values"][place].as_f64().unwrap()
+}
+
+#[test]
+fn every_growth_curve_has_two_points_of_every_store() {
+    let sections = sections("growth");
+    assert_eq!(sections.len(), 8);
+    let (pipes, curves) = sections.split_last().unwrap();
+    for section in curves {
+        let rows = rows(section, |_, _| false);
+        let stores: Vec<_> = rows.iter().map(|name| name.split_once(", ").unwrap().0).collect();
+        assert_eq!(stores, ["memory", "memory", "directory", "directory", "Redis", "Redis"]);
+    }
+    let rows = rows(pipes, |_, _| false);
+    assert_eq!(rows, ["memory, 1", "memory, 2", "Redis, 1", "Redis, 2"]);
+}
+
+#[test]
+fn directories_are_measured_per_directory_sync() {
+    let [pairs, questions] = &sections("directory")[..] else { panic!("not two sections") };
+    let names = rows(pairs, |name, column| {
+        let are_lanes = column.starts_with("question") || column.starts_with("answer");
+        are_lanes && name.contains("pipe") || column == "syncs a pair"
+    });
+    assert_eq!(names.len(), 11);
     for pipes in ["1 pipe", "8 pipes", "64 pipes"] {
-        let syncs = |way: &str| named(pairs, &format!("{way}, {pipes}"))[3].unwrap();
+        let syncs = |way: &str| figure(pairs, &format!("{way}, {pipes}"), "syncs a pair");
         assert_eq!(syncs("off"), 0.0);
         // Each by itself: of an answer, and of the summaries. How many share one depends on how long the disk takes.
-        assert!(syncs("always") >= 1.0, "{pairs}");
-        assert!(syncs("group") > 0.0, "{pairs}");
+        assert!(syncs("always") >= 1.0 && syncs("group") > 0.0, "{pairs}");
     }
-    assert!(named(pairs, "the same statements by SQLite alone, off, 1 thread")[2].unwrap() > 0.0);
-    for row in ["off", "group", "always"] {
-        assert!(named(questions, row).iter().all(|value| value.is_some_and(|value| value > 0.0)), "{questions}");
-    }
-    assert_eq!(named(questions, "nobody writes")[2], None);
-    for row in ["10", "100"] {
-        assert!(named(sessions, row).iter().all(|value| value.is_some_and(|value| value > 0.0)), "{sessions}");
-    }
+    let names = rows(questions, |name, column| name == "without writers" && column.starts_with("an answer"));
+    assert_eq!(names, ["without writers", "off", "group", "always"]);
 }
 
 #[test]
 fn recall_is_measured_with_and_without() {
-    let json = report_json(&["--only", "recall", "--quick"]);
-    let sections = json["sections"].as_array().unwrap();
-    let [questions, index, answers, users, cpu] = &sections[..] else { panic!("{json}") };
-    for (section, expected) in [
-        (questions, &["memory, 100", "directory, 100", "Redis, 100"][..]),
-        (index, &["100"]),
-        (answers, &["memory", "directory", "Redis"]),
-        (users, &["memory, 100", "directory, 100", "Redis, 100"]),
-        (cpu, &["without", "with recall"]),
-    ] {
-        let rows = section["rows"].as_array().unwrap();
-        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
-        assert_eq!(names, expected);
-        for row in rows.iter().filter(|row| row["name"] != "without") {
-            // What recall adds to a question may be lost in the noise of a busy machine.
-            let values = row["values"].as_array().unwrap().iter().take(5);
-            assert!(values.into_iter().all(|value| value.as_f64().is_some_and(|value| value > 0.0)), "{row}");
-        }
-    }
+    let sections = sections("recall");
+    let [questions, answers, cpu] = &sections[..] else { panic!("{sections:?}") };
+    let both = |labels: [&str; 3], separator: &str| {
+        labels.map(|label| ["without", "with recall"].map(|mode| format!("{label}{separator}{mode}"))).concat()
+    };
+    let is_work_without = |name: &str, column: &str| name.contains("without") && column.starts_with("deferred work");
+    let questions = rows(questions, |_, _| false);
+    assert_eq!(questions, both(["memory, 100", "directory, 100", "Redis, 100"], ": "));
+    assert_eq!(rows(answers, is_work_without), both(["memory", "directory", "Redis"], ", "));
+    assert_eq!(rows(cpu, is_work_without), ["without", "with recall"]);
 }
 
 #[test]
 fn conversations_are_measured_on_every_store() {
-    let json = report_json(&["--only", "conversation", "--quick"]);
-    let sections = json["sections"].as_array().unwrap();
-    let titles: Vec<_> = sections.iter().map(|section| section["title"].as_str().unwrap()).collect();
-    for store in ["memory", "directory", "Redis"] {
-        assert!(titles.iter().any(|title| title.contains(&format!(", {store}:"))), "{titles:?}");
-    }
-    for row in sections.iter().flat_map(|section| section["rows"].as_array().unwrap()) {
-        let values = row["values"].as_array().unwrap();
-        assert!(values.iter().all(|value| value.as_f64().is_some_and(|value| value > 0.0)), "{row}");
-    }
+    let sections = sections("conversation");
+    let [pairs, beside, prefixes] = &sections[..] else { panic!("{sections:?}") };
+    assert_eq!(rows(pairs, |_, _| false).len(), 3 * 2 * 3);
+    assert_eq!(rows(beside, |_, _| false).len(), 6);
     // The figures that do not depend on the machine.
-    let prefixes = sections.last().unwrap()["rows"].as_array().unwrap();
-    assert_eq!(prefixes.len(), 5);
-    for (row, wanted) in prefixes.iter().zip([90.0, 90.0, 75.0, 84.0, 90.0]) {
-        assert!(row["values"][0].as_f64().unwrap() >= wanted && row["values"][1].as_f64().unwrap() < 5.0, "{row}");
+    let wanted = [90.0, 90.0, 75.0, 84.0, 90.0];
+    let names = rows(prefixes, |_, _| false);
+    assert_eq!(names.len(), wanted.len());
+    for (name, wanted) in names.iter().zip(wanted) {
+        assert!(figure(prefixes, name, "share %") >= wanted, "{prefixes}");
+        assert!(figure(prefixes, name, "sliding: share %") < 5.0, "{prefixes}");
     }
 }
 
 #[test]
 fn a_missing_disk_is_refused() {
-    let (code, _, errors) = call(&["--only", "directory", "--disk", "no/such/directory"]);
-    assert!(code == 1 && errors.contains("can't use no/such/directory"), "{errors}");
-}
-
-#[test]
-fn a_file_that_is_no_report_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("report.json");
-    fs::write(&file, "{\"sections\":[]}").unwrap();
-    let file = file.to_str().unwrap();
-    let (code, _, errors) = call(&["--from", file]);
-    assert!(code == 1 && errors.contains("is not a benchmark report"), "{errors}");
-    assert_eq!(call(&["--from", file, "--quick"]).0, 2);
+    let output = command(&["--only", "directory", "--disk", "no/such/directory"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && errors.contains("can't use no/such/directory"), "{errors}");
 }
 
 #[test]

@@ -1,56 +1,46 @@
 //! What an entry costs, next to the lowest possible cost; and what a process costs.
 
-mod memory;
 mod native;
 mod process;
 mod redis;
-mod redis_cpu;
+
+pub use redis::CpuOfRedis;
+
+use std::sync::Arc;
 
 use anyhow::Result;
-use indicatif::ProgressBar;
-use keepline::Plugin;
+use keepline::store::{MemoryLimits, MemoryStore, Store};
 use keepline_local_redis::RedisServer;
-use tokio::runtime::Runtime;
 
-use crate::report::Section;
+use self::native::Native;
+use crate::{
+    Bench,
+    contenders::{Piped, SESSIONS},
+    measure::Comparison,
+    report::Section,
+    stores::keepline,
+};
 
-/// How much work goes into a figure.
-pub struct Effort {
-    pub rounds: u32,
-    warm_up: u64,
-    /// Pairs of a round.
-    memory_pairs: u64,
-    redis_pairs: u64,
-}
-
-impl Effort {
-    pub fn of(quick: bool) -> Self {
-        match quick {
-            true => Self { rounds: 3, warm_up: 2_000, memory_pairs: 5_000, redis_pairs: 1_000 },
-            false => Self { rounds: 9, warm_up: 10_000, memory_pairs: 50_000, redis_pairs: 10_000 },
-        }
-    }
-}
-
-/// `single` runs one pipe, `pool` many.
-pub fn measure(
-    plugin: &Plugin,
-    effort: &Effort,
-    single: &Runtime,
-    pool: &Runtime,
-    progress: &ProgressBar,
-) -> Result<Vec<Section>> {
-    progress.set_message("memory store");
-    let mut sections = vec![single.block_on(memory::measure(plugin, effort))?];
+pub fn measure(bench: &Bench) -> Result<Vec<Section>> {
+    let mut sections = vec![bench.single.block_on(memory(bench))?];
     if RedisServer::is_installed() {
-        progress.set_message("Redis");
-        sections.extend(redis::measure(plugin, effort, single, pool)?);
-        progress.set_message("CPU of Redis");
-        sections.push(single.block_on(redis_cpu::measure(plugin, effort))?);
+        sections.push(bench.single.block_on(redis::one_pipe(bench))?);
+        sections.push(bench.all.block_on(redis::saturated(bench))?);
+        sections.push(bench.single.block_on(redis::cpu(bench))?);
     }
-    progress.set_message("start of the process");
-    sections.push(process::start(effort)?);
-    progress.set_message("memory of the process");
-    sections.push(process::memory()?);
+    sections.push(process::start(bench.effort)?);
+    sections.push(process::memory(bench.effort)?);
     Ok(sections)
+}
+
+/// The memory store: how much of an entry's cost is the sandbox.
+async fn memory(bench: &Bench) -> Result<Section> {
+    let store = || Arc::new(MemoryStore::new(MemoryLimits::default()));
+    let lent: Arc<dyn Store> = store();
+    let keepline = keepline(&bench.plugin, &lent, "{}").await?;
+    let mut table = Comparison::new("Memory store, one pipe, one core", "");
+    table.baseline("same logic, native", Native::new(store())?)?;
+    table.add("component", Piped::new(&keepline, "bench", SESSIONS))?;
+    table.note("one answer in 25 summarises its session's history; these figures include that");
+    table.run(bench.effort).await
 }

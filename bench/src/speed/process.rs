@@ -11,10 +11,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 use keepline_local_redis::RedisServer;
 
-use super::Effort;
-use crate::{contenders::answer_text, measure::median, report::Section};
+use crate::{
+    contenders::{ANSWER, answer_of},
+    measure::{Effort, median},
+    report::Section,
+};
 
-pub fn start(effort: &Effort) -> Result<Section> {
+pub(super) fn start(effort: Effort) -> Result<Section> {
     let caches = tempfile::tempdir()?;
     let mut cold = Vec::new();
     let mut cached = Vec::new();
@@ -25,9 +28,9 @@ pub fn start(effort: &Effort) -> Result<Section> {
         std::thread::sleep(std::time::Duration::from_millis(200));
         cached.push(time_to_first_answer(&cache)?);
     }
-    let mut section = Section::new("From process start to the first answer", &["median ms"]);
-    section.row("compiling the component", &[Some(median(&cold))]);
-    section.row("with cached code", &[Some(median(&cached))]);
+    let mut section = Section::new("From process start to the first answer", "", vec!["median ms".into()]);
+    section.row("compiling the component", vec![Some(median(&cold))]);
+    section.row("with cached code", vec![Some(median(&cached))]);
     Ok(section)
 }
 
@@ -39,24 +42,25 @@ fn time_to_first_answer(cache: &Path) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1000.0)
 }
 
-pub fn memory() -> Result<Section> {
-    let mut section = Section::new("Memory of the process", &["resident MiB"]);
+pub(super) fn memory(effort: Effort) -> Result<Section> {
+    let mut section = Section::new("Memory of the process", "", vec!["resident MiB".into()]);
     let mut idle = Harness::start(&[])?;
     idle.pass(r#"{"lane":"questions","text":"q","metadata":{"session_id":"s"}}"#)?;
-    section.row("idle, after one entry", &[Some(idle.resident_mib()?)]);
+    section.row("idle, after one entry", vec![Some(idle.resident_mib()?)]);
 
     let mut sessions = Harness::start(&[])?;
-    sessions.fill(1000, 50)?;
-    section.row("memory store, 1000 sessions of 50 answers", &[Some(sessions.resident_mib()?)]);
+    let answers = if effort.is_quick { 5 } else { 50 };
+    sessions.fill(1000, answers)?;
+    section.row(format!("memory store, 1000 sessions of {answers} answers"), vec![Some(sessions.resident_mib()?)]);
 
     if RedisServer::is_installed() {
         let server = RedisServer::start()?;
         let url = format!("--set=redis_url={}", server.url());
         let mut pipes = Harness::start(&["--set=backend=redis", &url, "--pipes=100"])?;
-        pipes.fill(1000, 20)?;
-        section.row("Redis, 100 warm pipes", &[Some(pipes.resident_mib()?)]);
+        pipes.fill(1000, answers)?;
+        section.row("Redis, 100 warm pipes", vec![Some(pipes.resident_mib()?)]);
     }
-    section.note(format!("answers of {} characters; the process is `keepline run`", answer_text().len()));
+    section.note(format!("answers of {ANSWER} characters; the process is `keepline run`"));
     Ok(section)
 }
 
@@ -99,7 +103,7 @@ impl Harness {
     /// So many answers in each of so many sessions, some hundred under way at a time.
     fn fill(&mut self, sessions: usize, answers: usize) -> Result<()> {
         const UNDER_WAY: usize = 200;
-        let text = answer_text();
+        let text = answer_of(ANSWER);
         let total = sessions * answers;
         for n in 0..total {
             let session = n % sessions;
