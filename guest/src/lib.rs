@@ -39,7 +39,7 @@
 //! | `component` | the contract's bindings, of the compiled component alone |
 
 // Methods of a type stand in one place: what they depend on is in its imports.
-#![deny(clippy::multiple_inherent_impl)]
+#![deny(clippy::multiple_inherent_impl, clippy::too_many_lines)]
 
 pub mod admin;
 mod answer;

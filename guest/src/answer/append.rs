@@ -60,13 +60,20 @@ pub(crate) struct PendingStep<'a> {
     pub owner: Option<&'a str>,
     /// Whether the bucket becomes theirs now.
     pub is_first: bool,
-    /// Whether it has no title yet, and is to get one.
-    pub is_untitled: bool,
-    /// The conversation's first one.
-    pub title: Option<String>,
-    /// Whether nothing is known of the conversation, so that it gets that only once it has turned out to be new.
-    pub is_title_late: bool,
+    pub titling: Titling,
     pub due: DueTasks,
+}
+
+/// What becomes of a conversation's title with a step.
+pub(crate) struct Titling {
+    /// The task that makes one is due.
+    pub is_due: bool,
+    /// The conversation has no title yet, and is to get one.
+    pub is_untitled: bool,
+    /// Nothing is known of the conversation: it gets one only once it has turned out to be new.
+    pub is_late: bool,
+    /// The one that it gets with this step.
+    pub title: Option<String>,
 }
 
 /// What decides whether there is more to be done after a step.
@@ -150,91 +157,105 @@ pub(crate) fn append_step(
     AnswerReply::with(Effect::Failed, Problem { code: "other", message })
 }
 
-fn write_step(
-    context: &Context<impl Host>,
-    commit: &PendingStep<'_>,
-    place: &InsertionPoint,
-    parts: &mut AnswerParts,
-) -> Result<WriteOutcome, Failure> {
-    let PendingStep { step, about, .. } = commit;
-    let with_conversation = parts.conversation;
-    let records = step.records(about, place);
-    let bytes = i64::try_from(records.iter().map(String::len).sum::<usize>()).unwrap_or(0);
-    let records: Vec<&str> = records.iter().map(String::as_str).collect();
-    let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
-    // A question without an id of its answer names the whole turn, so far.
-    let asked = step.question_index(place).filter(|_| about.answer_id.is_some());
-    let question_index = asked.and_then(|index| u32::try_from(index).ok()).unwrap_or(last);
-    let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
-    // It stays where it is if the step has a name of its own, or is one more answer.
-    let moves = place.asks || (about.answer_id.is_none() && place.fork.is_none());
-    let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
-    let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
+/// A step as it is written at a place: texts that the transaction's operations borrow.
+struct StepTexts {
+    records: Vec<String>,
+    /// What it weighs, and how many of its texts were cut.
+    weight: u64,
+    cut: i64,
+    fork: Option<ForkTexts>,
+    /// Of the history of values.
+    put: String,
+    increment: String,
+    /// What the title is recorded as.
+    title_of: Option<String>,
+}
 
-    let (weight, cut) = step.weight(place.asks);
-    let fork = place.fork.map(|fork| {
-        let total = fork.total.saturating_add(weight).to_string();
-        (fork, fork.next.to_string(), Branches::entry(fork.after, fork.total), total)
-    });
-    let put = history::record("put", LAST_ANSWER, about.at);
-    let increment = history::record("increment", ANSWER_COUNT, about.at);
-    let all = [&*put, &*increment];
-    let (has_text, has_count) = (parts.text && commit.is_said, parts.count && commit.is_said);
-    let told = all.get(usize::from(!has_text)..1 + usize::from(has_count)).filter(|_| parts.history);
+/// Where the step begins a branch, or goes on with one that is not the newest.
+struct ForkTexts {
+    fork: Fork,
+    begin: String,
+    entry: String,
+    total: String,
+}
 
-    let title = commit.title.as_ref().map(|text| (text, title::recorded(about.question_id, text)));
-    let mut operations = Vec::with_capacity(12);
-    if let Some(value) = commit.value.as_deref().filter(|_| has_text) {
-        operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
-    }
-    if has_count {
-        operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
-    }
-    if commit.is_said {
-        history::append(&mut operations, &context.config, told.unwrap_or_default());
-    }
-    if with_conversation {
-        operations.push(Operation::Append { log: TRANSCRIPT, records: &records, marks: &marks });
-        let head = about.answer_id.unwrap_or(about.question_id);
-        operations.push(Operation::Put { map: SESSION, key: HEAD, text: head });
-        if let Some(text) = commit.owner.filter(|_| commit.is_first) {
-            operations.push(Operation::Put { map: SESSION, key: OWNER, text });
+impl StepTexts {
+    fn of(commit: &PendingStep<'_>, place: &InsertionPoint) -> Self {
+        let PendingStep { step, about, titling, .. } = commit;
+        let (weight, cut) = step.weight(place.asks);
+        let fork = place.fork.map(|fork| ForkTexts {
+            begin: fork.next.to_string(),
+            entry: Branches::entry(fork.after, fork.total),
+            total: fork.total.saturating_add(weight).to_string(),
+            fork,
+        });
+        Self {
+            records: step.records(about, place),
+            weight,
+            cut,
+            fork,
+            put: history::record("put", LAST_ANSWER, about.at),
+            increment: history::record("increment", ANSWER_COUNT, about.at),
+            title_of: titling.title.as_deref().map(|text| title::recorded(about.question_id, text)),
         }
-        match &fork {
-            Some((fork, begin, entry, total)) => {
-                operations.push(Operation::Put { map: SESSION, key: TOTAL, text: total });
+    }
+
+    /// What the history of values has of the step.
+    fn history(&self, commit: &PendingStep<'_>, parts: &AnswerParts) -> Vec<&str> {
+        let all = [(parts.text, &*self.put), (parts.count, &*self.increment)];
+        let stored = all.into_iter().filter(|(is_stored, _)| *is_stored && commit.is_said && parts.history);
+        stored.map(|(_, record)| record).collect()
+    }
+
+    /// The records, and what the session counts of them.
+    fn push_records<'a>(
+        &'a self,
+        operations: &mut Vec<Operation<'a>>,
+        commit: &'a PendingStep<'_>,
+        records: &'a [&'a str],
+        marks: &'a [PositionMark<'a>],
+    ) {
+        let put = |key, text| Operation::Put { map: SESSION, key, text };
+        let increment = |key, amount| Operation::Increment { map: SESSION, key, amount };
+        let PendingStep { about, titling, .. } = commit;
+        operations.push(Operation::Append { log: TRANSCRIPT, records, marks });
+        operations.push(put(HEAD, about.answer_id.unwrap_or(about.question_id)));
+        operations.extend(commit.owner.filter(|_| commit.is_first).map(|owner| put(OWNER, owner)));
+        match &self.fork {
+            Some(ForkTexts { fork, begin, entry, total }) => {
+                operations.push(put(TOTAL, total));
                 if fork.after + 1 != fork.next {
                     operations.push(Operation::Put { map: BRANCHES, key: begin, text: entry });
                 }
             }
-            None => {
-                let amount = i64::try_from(weight).unwrap_or(0);
-                operations.push(Operation::Increment { map: SESSION, key: TOTAL, amount });
-            }
+            None => operations.push(increment(TOTAL, i64::try_from(self.weight).unwrap_or(0))),
         }
-        operations.push(Operation::Increment { map: SESSION, key: BYTES, amount: bytes });
-        if cut > 0 {
-            operations.push(Operation::Increment { map: SESSION, key: TRUNCATED, amount: cut });
-        }
-        if commit.is_untitled && !commit.is_title_late {
-            operations.push(Operation::Put { map: SESSION, key: UNTITLED, text: "1" });
-        }
-        if let Some((text, of)) = title.as_ref().filter(|_| !commit.is_title_late) {
-            operations.push(Operation::Put { map: SESSION, key: TITLE, text });
-            operations.push(Operation::Put { map: SESSION, key: TITLE_OF, text: of });
-        }
+        let bytes: usize = records.iter().map(|record| record.len()).sum();
+        operations.push(increment(BYTES, i64::try_from(bytes).unwrap_or(0)));
+        operations.extend((self.cut > 0).then(|| increment(TRUNCATED, self.cut)));
+        operations.extend((titling.is_untitled && !titling.is_late).then(|| put(UNTITLED, "1")));
+        let title = titling.title.as_deref().zip(self.title_of.as_deref()).filter(|_| !titling.is_late);
+        operations.extend(title.into_iter().flat_map(|(text, of)| [put(TITLE, text), put(TITLE_OF, of)]));
         if let limit @ 1.. = commit.due.max_records {
             let (max_records, max_bytes) = (1, 0);
             operations.push(Operation::Overflow { log: TRANSCRIPT, limit, keep: limit, max_records, max_bytes });
         }
-        for (key, text) in &step.results {
-            operations.push(Operation::Put { map: RESULTS, key, text });
-        }
+        let results = commit.step.results.iter();
+        operations.extend(results.map(|(key, text)| Operation::Put { map: RESULTS, key, text }));
     }
+}
 
+/// What must hold for the step to be written at a place.
+fn expectations<'a>(
+    context: &Context<impl Host>,
+    commit: &'a PendingStep<'_>,
+    place: &InsertionPoint,
+    has_records: bool,
+) -> Vec<Expectation<'a>> {
+    let about = &commit.about;
     let mut expectations = Vec::with_capacity(5);
     expectations.extend(commit.owner.map(registry::owned_by));
-    if with_conversation {
+    if has_records {
         expectations.extend(about.answer_id.map(|key| Expectation::Absent { map: MESSAGES, key }));
         expectations.push(match place.asks {
             true => Expectation::Absent { map: MESSAGES, key: about.question_id },
@@ -251,7 +272,42 @@ fn write_step(
         }
     }
     expectations.push(Expectation::Room { map: VALUES, limit: context.config.max_keys });
-    let (bucket, opening) = (commit.bucket, commit.opening);
+    expectations
+}
+
+fn write_step(
+    context: &Context<impl Host>,
+    commit: &PendingStep<'_>,
+    place: &InsertionPoint,
+    parts: &mut AnswerParts,
+) -> Result<WriteOutcome, Failure> {
+    let PendingStep { bucket, opening, step, about, .. } = commit;
+    let (bucket, opening) = (*bucket, *opening);
+    let texts = StepTexts::of(commit, place);
+    let records: Vec<&str> = texts.records.iter().map(String::as_str).collect();
+    let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
+    // A question without an id of its answer names the whole turn, so far.
+    let asked = step.question_index(place).filter(|_| about.answer_id.is_some());
+    let question_index = asked.and_then(|index| u32::try_from(index).ok()).unwrap_or(last);
+    let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
+    // It stays where it is if the step has a name of its own, or is one more answer.
+    let moves = place.asks || (about.answer_id.is_none() && place.fork.is_none());
+    let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
+    let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
+
+    let recorded = texts.history(commit, parts);
+    let mut operations = Vec::with_capacity(12);
+    if commit.is_said {
+        let value = commit.value.as_deref().filter(|_| parts.text);
+        operations.extend(value.map(|text| Operation::Put { map: VALUES, key: LAST_ANSWER, text }));
+        let count = Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 };
+        operations.extend(parts.count.then_some(count));
+        history::append(&mut operations, &context.config, &recorded);
+    }
+    if parts.conversation {
+        texts.push_records(&mut operations, commit, &records, &marks);
+    }
+    let expectations = expectations(context, commit, place, parts.conversation);
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction)?;
     let name = bucket.name;
@@ -267,10 +323,10 @@ fn write_step(
                 _ => &receipt.incarnation,
             };
             let mut due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
-            if commit.is_title_late && is_alone(&transaction, &receipt) {
+            if commit.titling.is_late && is_alone(&transaction, &receipt) {
                 due.extend(entitle_late(context, commit, incarnation));
             }
-            if place.asks && with_conversation && commit.lacks_question {
+            if place.asks && parts.conversation && commit.lacks_question {
                 parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
             }
             WriteOutcome::Done(AnswerReply { due, ..answer_stored(context, name, parts.take_problem()) })
@@ -295,8 +351,8 @@ fn write_step(
 /// Title a conversation that has begun with an answer whose question this filter did not see. What is then due.
 fn entitle_late(context: &Context<impl Host>, commit: &PendingStep<'_>, incarnation: &str) -> Option<Task> {
     let mut entries = vec![(UNTITLED, "1")];
-    let of = commit.title.as_deref().map(|text| title::recorded(commit.about.question_id, text));
-    entries.extend(commit.title.as_deref().map(|text| (TITLE, text)));
+    let of = commit.titling.title.as_deref().map(|text| title::recorded(commit.about.question_id, text));
+    entries.extend(commit.titling.title.as_deref().map(|text| (TITLE, text)));
     entries.extend(of.as_deref().map(|text| (TITLE_OF, text)));
     let operations = [Operation::PutSome { map: SESSION, entries: &entries }];
     let expectations = [TITLE, UNTITLED].map(|key| Expectation::Absent { map: SESSION, key });

@@ -8,9 +8,11 @@ pub(crate) mod append;
 pub(crate) mod insertion_point;
 pub(crate) mod turn_records;
 
+use std::borrow::Cow;
+
 use keepline_json as json;
 
-use crate::answer::append::{DueTasks, PendingStep, append_step};
+use crate::answer::append::{DueTasks, PendingStep, Titling, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
 use crate::contract::{Bucket, Failure, Host, Opening, Operation, Status, Transaction};
@@ -33,122 +35,55 @@ use crate::users::registry::Registered;
 use crate::values::record_answer::{answer_ended, answer_failed, answer_is_foreign, encode_answer, log_invalid_turn};
 use crate::{log, store};
 
-/// An answer on its way back, or a step of it.
+/// Stores an answer, or a step of it: resolves its turn, cleans its text, registers a first turn, builds the records and appends them.
 pub(crate) fn commit(
     context: &Context<impl Host>,
     options: &Options,
     entry: &AnswerEntry<'_>,
     metadata: &Metadata<'_>,
 ) -> AnswerReply {
+    try_commit(context, options, entry, metadata).unwrap_or_else(|reply| reply)
+}
+
+/// `Err`: the reply of a stage that ends it.
+fn try_commit(
+    context: &Context<impl Host>,
+    options: &Options,
+    entry: &AnswerEntry<'_>,
+    metadata: &Metadata<'_>,
+) -> Result<AnswerReply, AnswerReply> {
     let said = Directives::of(entry.metadata);
-    let is_named = |session: &str| match &metadata.session {
-        Session::Named(named) => *named == *session,
-        _ => true,
-    };
-    if let Some(session) = turn_token::session_of_foreign_token(entry.turn).filter(|session| is_named(session)) {
-        return answer_is_foreign(context, session);
-    }
-    let mut state = match PlainTurnToken::parse(entry.turn) {
-        // Of a question that was asked before conversations were configured.
-        Some(turn) => Some(TurnToken {
-            session: turn.session.into(),
-            incarnation: turn.incarnation.unwrap_or_default().into(),
-            ..TurnToken::default()
-        }),
-        None => TurnToken::parse(entry.turn),
-    };
-    if state.is_none() && !entry.turn.is_empty() {
-        log_invalid_turn(context, entry.turn);
-    }
-    if let Session::Named(named) = &metadata.session {
-        // That of another session counts as none.
-        state = Some(
-            state
-                .filter(|state| state.session == *named)
-                .unwrap_or_else(|| TurnToken { session: named.clone(), ..TurnToken::default() }),
-        );
-    }
-    let Some(mut state) = state else {
-        return match lacks_session(context, entry.metadata) {
-            Some(problem) => AnswerReply::with(Effect::Failed, problem),
-            None => AnswerReply::of(Effect::Passed),
-        };
-    };
-    said.warn(&context.host, &state.session);
-    if said.is_user_bad {
-        log::warn(
-            &context.host,
-            log::SESSION,
-            &["Answer not stored in session ", &state.session, directives::BAD_USER],
-        );
-        return AnswerReply::of(Effect::Foreign);
-    }
-    if said.names_another_transcript(&state) {
-        state = TurnToken { session: state.session, user: state.user, ..TurnToken::default() };
-    }
-    if let Some(node) = said.another_node(&state) {
-        // As without a question, but for what it leaves out.
-        state = TurnToken {
-            session: state.session,
-            node: Some(node.into()),
-            app_id: state.app_id,
-            node_id: state.node_id,
-            user: state.user,
-            ..TurnToken::default()
-        };
-        (state.app_id, state.node_id) = (said.app_id.clone().or(state.app_id), said.node_id.clone().or(state.node_id));
-    } else if state.turn.is_empty() {
-        match said.node(options, &state.session) {
-            Ok(node) => state.node = node,
-            Err(_) => return answer_without_node(context, options, &state.session),
-        }
-    }
+    let mut state = resolve_turn(context, options, entry, metadata, &said)?;
 
     // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
     let text = sanitize::cleaned(options, entry.text.into(), true);
     let entry = &AnswerEntry { text: &text, ..*entry };
     let spoken = json::spoken(entry.text);
-    let has_activity = !entry.activity.is_empty();
     let answer_files = directives::file_references(said.files.as_deref());
     let has_files = answer_files.is_some() || parts::have_files(entry.text);
-    let skip = sanitize::skip_reason(options, &spoken, has_activity, has_files);
-    let skip = if said.is_written == Some(false) { Some(SkipReason::SwitchedOff) } else { skip };
     let named = said.user_id.as_deref().map(registry::user_bucket_name);
+    let skip = match said.is_written {
+        Some(false) => Some(SkipReason::SwitchedOff),
+        _ => sanitize::skip_reason(options, &spoken, !entry.activity.is_empty(), has_files),
+    };
     if let Some(skip) = skip {
-        return skip_answer(context, &state, named.as_deref(), skip);
+        return Err(skip_answer(context, &state, named.as_deref(), skip));
     }
     let is_said = !spoken.trim().is_empty();
     let value = if is_said { encode_answer(context, &spoken) } else { None };
 
-    // Without a question the turn is the answer's own.
     let is_paired = !state.turn.is_empty();
     // A question that failed knows whose the turn is, and nothing of the conversation.
     let is_seen = is_paired && !state.incarnation.is_empty();
     if !is_paired {
+        // Without a question the turn is the answer's own.
         state.turn = turn_id(context.host.now_micros(), 0, entry.text).into();
         state.question = own_key(&state.turn).into();
         state.parent = said.parent.as_deref().map(|parent| token(parent).into_owned().into());
     }
     let at = timestamp::timestamp(context.host.now_micros());
-    if let (Some(user), Some(named)) = (&state.user, &named)
-        && user != named
-    {
-        return answer_is_foreign(context, &state.session);
-    }
-    state.user = state.user.or(named.map(|name| name.into_owned().into()));
-    state.app_id = state.app_id.or(said.app_id.clone());
-    state.node_id = state.node_id.or(said.node_id.clone());
-    let is_first = !state.is_owned && state.user.is_some();
-    let registers = is_first || (state.node.is_some() && (state.is_new || !is_seen));
-    let mut is_long = false;
-    if registers {
-        match register_first_turn(context, options, &mut state, &at, is_seen) {
-            Ok(Registered::Done { is_long: told }) => is_long = told,
-            Ok(Registered::Foreign) => return answer_is_foreign(context, &state.session),
-            Ok(Registered::Ended) => return answer_ended(context, &state.session),
-            Err(failure) => return answer_failed(context, &state.session, &failure),
-        }
-    }
+    let registration = register(context, options, &mut state, &said, named, &at, is_seen)?;
+
     let continues = continues(entry.activity);
     let open = state.open.take();
     let goes_on = continues && open.is_some();
@@ -176,10 +111,9 @@ pub(crate) fn commit(
         budget,
         details: &details,
     };
-    let lacks_question = state.has_text && about.question.is_none_or(str::is_empty) && !state.is_unwritten;
     let step = TurnRecords::new(options, entry, &about);
     if step.is_empty() {
-        return skip_answer(context, &state, None, SkipReason::Blank);
+        return Err(skip_answer(context, &state, None, SkipReason::Blank));
     }
     let beginning = InsertionPoint {
         asks: true,
@@ -192,33 +126,175 @@ pub(crate) fn commit(
     let going_on = InsertionPoint { asks: false, begins: false, checks_head: false, fork: None, turn: None };
     let is_asked = is_paired && continues && (state.is_asked || !goes_on);
     let place = if is_asked { going_on } else { beginning.clone() };
-    let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
-    let opening = match (&*state.incarnation, &state.node) {
-        ("", None) => context.config.create(),
-        ("", Some(_)) => directives::create_node(options),
-        (incarnation, _) => Opening::Existing { incarnation: Some(incarnation), renew: true },
+    let question = about.question.filter(|text| !text.is_empty());
+    let titling = Titling::of(options, &state, question, is_paired);
+    let pending = PendingStep {
+        bucket: directives::transcript_bucket(&state.session, state.node.as_deref()),
+        opening: match (&*state.incarnation, &state.node) {
+            ("", None) => context.config.create(),
+            ("", Some(_)) => directives::create_node(options),
+            (incarnation, _) => Opening::Existing { incarnation: Some(incarnation), renew: true },
+        },
+        lacks_question: state.has_text && question.is_none() && !state.is_unwritten,
+        due: due_tasks(context, options, &state, &said, &about, &registration, titling.is_due),
+        step,
+        about,
+        parent: state.parent.as_deref(),
+        beginning,
+        open,
+        is_said,
+        value,
+        owner: state.user.as_deref(),
+        is_first: registration.is_first,
+        titling,
     };
-    let parent = state.parent.as_deref();
+    Ok(append_step(context, &pending, place))
+}
+
+/// The turn that an answer belongs to, as its token and its metadata say. `Err`: it belongs to none, or may not be stored.
+fn resolve_turn<'a>(
+    context: &Context<impl Host>,
+    options: &Options,
+    entry: &AnswerEntry<'a>,
+    metadata: &Metadata<'a>,
+    said: &Directives<'a>,
+) -> Result<TurnToken<'a>, AnswerReply> {
+    let is_named = |session: &str| match &metadata.session {
+        Session::Named(named) => *named == *session,
+        _ => true,
+    };
+    if let Some(session) = turn_token::session_of_foreign_token(entry.turn).filter(|session| is_named(session)) {
+        return Err(answer_is_foreign(context, session));
+    }
+    let mut state = match PlainTurnToken::parse(entry.turn) {
+        // Of a question that was asked before conversations were configured.
+        Some(turn) => Some(TurnToken {
+            session: turn.session.into(),
+            incarnation: turn.incarnation.unwrap_or_default().into(),
+            ..TurnToken::default()
+        }),
+        None => TurnToken::parse(entry.turn),
+    };
+    if state.is_none() && !entry.turn.is_empty() {
+        log_invalid_turn(context, entry.turn);
+    }
+    if let Session::Named(named) = &metadata.session {
+        // The token of another session counts as none.
+        let of_session = state.filter(|state| state.session == *named);
+        state = of_session.or_else(|| Some(TurnToken { session: named.clone(), ..TurnToken::default() }));
+    }
+    let Some(mut state) = state else {
+        return Err(match lacks_session(context, entry.metadata) {
+            Some(problem) => AnswerReply::with(Effect::Failed, problem),
+            None => AnswerReply::of(Effect::Passed),
+        });
+    };
+    said.warn(&context.host, &state.session);
+    if said.is_user_bad {
+        let what = ["Answer not stored in session ", &state.session, directives::BAD_USER];
+        log::warn(&context.host, log::SESSION, &what);
+        return Err(AnswerReply::of(Effect::Foreign));
+    }
+    if said.names_another_transcript(&state) {
+        state = TurnToken { session: state.session, user: state.user, ..TurnToken::default() };
+    }
+    if let Some(node) = said.another_node(&state) {
+        // As without a question, but for what it leaves out.
+        state = TurnToken {
+            session: state.session,
+            node: Some(node.into()),
+            app_id: said.app_id.clone().or(state.app_id),
+            node_id: said.node_id.clone().or(state.node_id),
+            user: state.user,
+            ..TurnToken::default()
+        };
+    } else if state.turn.is_empty() {
+        let node = said.node(options, &state.session);
+        state.node = node.map_err(|_| answer_without_node(context, options, &state.session))?;
+    }
+    Ok(state)
+}
+
+/// What became of the registration that comes before the first turn of a user's session, or of a node.
+struct Registration {
+    /// It was needed, so that the bucket is the user's from this answer on.
+    is_first: bool,
+    /// The user's list of sessions is so long that it is to be tidied.
+    is_long: bool,
+}
+
+/// Registers the session of a user, or a node, before its first turn. `Err`: it is another user's, is gone, or that failed.
+fn register<'a>(
+    context: &Context<impl Host>,
+    options: &Options,
+    state: &mut TurnToken<'a>,
+    said: &Directives<'a>,
+    named: Option<Cow<'_, str>>,
+    at: &str,
+    is_seen: bool,
+) -> Result<Registration, AnswerReply> {
+    if let (Some(user), Some(named)) = (&state.user, &named)
+        && user != named
+    {
+        return Err(answer_is_foreign(context, &state.session));
+    }
+    state.user = state.user.take().or(named.map(|name| name.into_owned().into()));
+    state.app_id = state.app_id.take().or(said.app_id.clone());
+    state.node_id = state.node_id.take().or(said.node_id.clone());
+    let is_new_node = state.node.is_some() && (state.is_new || !is_seen);
+    let is_first = is_new_node || (!state.is_owned && state.user.is_some());
+    let mut is_long = false;
+    if is_first {
+        match register_first_turn(context, options, state, at, is_seen) {
+            Ok(Registered::Done { is_long: told }) => is_long = told,
+            Ok(Registered::Foreign) => return Err(answer_is_foreign(context, &state.session)),
+            Ok(Registered::Ended) => return Err(answer_ended(context, &state.session)),
+            Err(failure) => return Err(answer_failed(context, &state.session, &failure)),
+        }
+    }
+    Ok(Registration { is_first, is_long })
+}
+
+impl Titling {
+    /// Of a node, nobody reads a title.
+    fn of(options: &Options, state: &TurnToken<'_>, question: Option<&str>, is_paired: bool) -> Self {
+        let may_title = options.auto_generate_titles && state.node.is_none();
+        let is_due = may_title && state.wants_title && question.is_some();
+        let is_late = may_title && !is_paired && question.is_some();
+        let is_untitled = is_late || (is_due && state.is_new);
+        let title = question
+            .filter(|_| is_untitled && options.title_from_first_message)
+            .map(|text| title::of_message(&sanitize::clean_text(options, text, false).text, options.title_max_length));
+        Self { is_due, is_late, is_untitled, title }
+    }
+}
+
+/// What decides which tasks are due after the step.
+fn due_tasks(
+    context: &Context<impl Host>,
+    options: &Options,
+    state: &TurnToken<'_>,
+    said: &Directives<'_>,
+    about: &TurnContext<'_>,
+    registration: &Registration,
+    title: bool,
+) -> DueTasks {
+    let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
     let owner = state.user.as_deref();
     let used = state.session_life.as_deref().unwrap_or(&state.incarnation);
     let activity = match owner {
-        Some(user) if is_long => Some(activity::tidy_task(user)),
-        Some(user) if !registers && !state.is_latest && !used.is_empty() => {
-            Some(activity::activity_task(user, &state, used, &at))
+        Some(user) if registration.is_long => Some(activity::tidy_task(user)),
+        Some(user) if !registration.is_first && !state.is_latest && !used.is_empty() => {
+            Some(activity::activity_task(user, state, used, about.at))
         }
         _ => None,
     };
-    // Of a node, nobody reads a title.
-    let may_title = options.auto_generate_titles && state.node.is_none();
-    let is_titled = may_title && state.wants_title;
-    let question = about.question.filter(|text| !text.is_empty());
-    let asked = question.filter(|_| is_titled);
     let recalls = options.recall.scope != Recall::Off && context.host.capabilities().indexes;
-    let due = DueTasks {
-        summarized: Some(state.summarized).filter(|_| is_seen),
-        threshold: budget,
+    DueTasks {
+        summarized: about.total.is_some().then_some(state.summarized),
+        threshold: about.budget,
         summaries: options.summaries && said.is_summarized != Some(false),
-        title: asked.is_some(),
+        title,
         retitles: options.auto_generate_titles && options.update_existing_titles && state.node.is_none(),
         max_records: options.max_session_messages,
         max_bytes: options.max_session_bytes,
@@ -230,36 +306,7 @@ pub(crate) fn commit(
         }),
         vectors: options.recall.vectors,
         activity,
-    };
-    let is_title_late = may_title && !is_paired && question.is_some();
-    let is_untitled = is_title_late || (asked.is_some() && state.is_new);
-    let title = question
-        .filter(|_| is_untitled && options.title_from_first_message)
-        .map(|text| title::of_message(&sanitize::clean_text(options, text, false).text, options.title_max_length));
-    // A node that is registered is nobody's yet, or this user's.
-    let is_first = is_first || registers;
-    append_step(
-        context,
-        &PendingStep {
-            bucket,
-            opening,
-            step,
-            about,
-            parent,
-            beginning,
-            open,
-            lacks_question,
-            is_said,
-            value,
-            owner,
-            is_first,
-            is_untitled,
-            title,
-            is_title_late,
-            due,
-        },
-        place,
-    )
+    }
 }
 
 /// What comes before the first turn of a user's session, or of a node.

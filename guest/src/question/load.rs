@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::contract::{
-    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Span, Status, Transaction,
-    VALUES,
+    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
+    Transaction, VALUES,
 };
 use crate::options::config;
 use crate::options::conversation::Options;
@@ -107,58 +107,31 @@ pub(crate) struct Snapshot {
     pub lacks_id: bool,
 }
 
-/// Read what the window may need, in one wait. None: the session is another user's.
+/// Reads what the window may need, in one wait. None: the session is another user's.
 pub(crate) fn load(
     context: &Context<impl Host>,
     options: &Options,
-    wanted: &ReadPlan<'_>,
+    plan: &ReadPlan<'_>,
 ) -> Result<Option<Snapshot>, Failure> {
-    let ReadPlan { session, user, bucket, opening, budget, parent, own, only_looks, recall, recalls_session, .. } =
-        *wanted;
-    let counters = if wanted.is_told { COUNTERS.as_slice() } else { &[] };
-    let id = if wanted.has_id { [ID].as_slice() } else { &[] };
-    let once = [ONCE.as_slice(), counters, id].concat();
-    let config::Config { max_keys, max_context_bytes, .. } = context.config;
-    let mut operations = vec![
-        Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
-        Operation::GetSome { map: SESSION, keys: &once, max_bytes: SESSION_BYTES },
-        Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
-        Operation::Read {
-            log: TRANSCRIPT,
-            end: LogEnd::Newest,
-            max_records: records_of(options, budget),
-            max_bytes: bytes_of(budget),
-        },
-    ];
-    let marked = parent.or(own);
-    if let Some(key) = marked {
-        operations.push(Operation::Get { map: MESSAGES, key, max_bytes: 32 });
-    }
-    if options.pin_first_turn {
-        let end = LogEnd::Oldest;
-        let pin = Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES };
-        operations.push(pin);
-    }
-    let of_user = user.is_some_and(|_| recall.is_some_and(|wanted| wanted.is_of_user));
-    if let Some(wanted) = recall.filter(|_| !of_user) {
-        wanted.read(&mut operations);
-    }
+    let ReadPlan { session, user, bucket, opening, only_looks, recall, .. } = *plan;
+    let of_user = plan.recalls_of_user();
+    let once = plan.session_keys();
+    let operations = plan.operations(context, options, &once);
     // A node has its session's owner. That is opened, too, so that the node can be registered in it.
     let is_node = bucket.kind != BucketKind::Session;
-    let mine = user.map(registry::owned_by);
-    let expectations = mine.as_slice();
+    let owned = user.map(registry::owned_by);
+    let expectations = owned.as_slice();
     let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
-    let (opened, opening) =
-        (Bucket::session(session), if only_looks { Opening::LOOK } else { context.config.create() });
-    let checked = [[OWNER].as_slice(), id].concat();
+    let checked = [[OWNER].as_slice(), plan.id_key()].concat();
     let check = [Operation::GetSome { map: SESSION, keys: &checked, max_bytes: 4096 }];
     if is_node {
-        let expectations = mine.as_slice();
-        transactions.push(Transaction { bucket: opened, opening, expectations, operations: &check });
+        let opening = if only_looks { Opening::LOOK } else { context.config.create() };
+        transactions.push(Transaction { bucket: Bucket::session(session), opening, expectations, operations: &check });
     }
+    let config::Config { max_keys, max_context_bytes, .. } = context.config;
     let mut reads = registry::reads(max_keys, max_context_bytes).to_vec();
-    if let Some(wanted) = recall.filter(|_| of_user) {
-        wanted.read(&mut reads);
+    if let Some(query) = recall.filter(|_| of_user) {
+        query.read(&mut reads);
     }
     if let Some(name) = user {
         let (bucket, opening) = (registry::user_bucket(name), if only_looks { Opening::LOOK } else { Opening::ANY });
@@ -170,89 +143,154 @@ pub(crate) fn load(
     }
     .into_iter();
     let mut next = || receipts.next().unwrap_or_else(|| Err(Failure::out_of_turn()));
-    let mut receipt = next()?;
+    let receipt = next()?;
     let of_session = if is_node { Some(next()?) } else { None };
     if receipt.status == Status::Unmet || of_session.as_ref().is_some_and(|of| of.status == Status::Unmet) {
         return Ok(None);
     }
-    let mut found = None;
-    let theirs = match user {
-        Some(_) => next().and_then(|mut receipt| {
-            if of_user && recalls_session {
-                session_filter::keep_only(session, &reads, &mut receipt.outcomes);
-            }
-            let (seen, mut rest) = registry::UserSnapshot::of(receipt)?;
-            if let (Some(rest), Some(wanted), true) = (&mut rest, recall, of_user) {
-                found = Some(search::RecallSnapshot::of(wanted, rest)?);
-            }
-            Ok(seen)
+    let (user, recalled) = match user {
+        Some(_) => next().and_then(|receipt| plan.user_snapshot(receipt, &reads)).unwrap_or_else(|failure| {
+            let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
+            log::warn(&context.host, log::STORE, &what);
+            (registry::UserSnapshot::default(), None)
         }),
-        None => Ok(registry::UserSnapshot::default()),
+        None => (registry::UserSnapshot::default(), None),
     };
-    let user = theirs.unwrap_or_else(|failure| {
-        let what = ["No values of the user for a question of session ", session, ": ", &failure.sentence()];
-        log::warn(&context.host, log::STORE, &what);
-        registry::UserSnapshot::default()
-    });
     if !receipt.is_applied() || of_session.as_ref().is_some_and(|of| !of.is_applied()) {
         // A session that is still to come can ask what its user has said.
         if only_looks && of_user && receipt.status == Status::Absent {
-            return Ok(Some(Snapshot { user, recall: found, ..Snapshot::default() }));
+            return Ok(Some(Snapshot { user, recall: recalled, ..Snapshot::default() }));
         }
         let missing = || Failure::new(FailureCode::Other, "There is no such session, or it has no such node");
         return Err(if only_looks { missing() } else { Failure::out_of_turn() });
     }
-    let session_life = of_session.as_ref().map(|of| of.incarnation.clone());
-    let mut of_session = match of_session {
-        Some(of_session) => Some(Outcomes::of(of_session).once()?),
-        None => None,
-    };
-    let owner = of_session.as_mut().and_then(|once| once.take(OWNER));
-    let incarnation = std::mem::take(&mut receipt.incarnation);
-    let mut outcomes = Outcomes::of(receipt);
-    let values = outcomes.entries()?;
-    let mut once = outcomes.once()?;
-    let (head, total, summary) = (once.take(HEAD), once.take(TOTAL), once.take(SUMMARY));
-    let owner = if is_node { owner } else { once.take(OWNER) };
-    let lacks_id = wanted.has_id && of_session.as_mut().unwrap_or(&mut once).take(ID).is_none();
-    let settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
-    let (title, untitled) = (once.take(TITLE), once.take(UNTITLED));
-    let wants_title = untitled.map_or(title.is_none(), |untitled| untitled != title::SETTLED);
-    let omissions = if wanted.is_told { skip_counters::members(&mut once) } else { String::new() };
-    let branches = Branches::of(&outcomes.readable()?);
-    let newest = outcomes.records()?;
-    let mut position = None;
-    if marked.is_some() {
-        let marked = outcomes.text()?.as_deref().and_then(integer);
-        position = marked.filter(|at| (newest.extent.first..newest.extent.next()).contains(at));
+    let mut snapshot = plan.snapshot(options, receipt, of_session)?;
+    snapshot.user = user;
+    snapshot.recall = recalled.or(snapshot.recall);
+    Ok(Some(snapshot))
+}
+
+impl ReadPlan<'_> {
+    /// The key of the message of which the place is wanted.
+    fn marked(&self) -> Option<&str> {
+        self.parent.or(self.own)
     }
-    let oldest = if options.pin_first_turn { Some(outcomes.records()?) } else { None };
-    let recall = match recall {
-        Some(wanted) if !of_user => Some(search::RecallSnapshot::of(wanted, &mut outcomes)?),
-        _ => found,
-    };
-    let total = total.as_deref().and_then(integer).unwrap_or(0);
-    let (parent, asked) = if parent.is_some() { (position, None) } else { (None, position) };
-    Ok(Some(Snapshot {
-        incarnation,
-        session_life,
-        values,
-        head,
-        total,
-        summary,
-        owner,
-        wants_title,
-        settings,
-        omissions,
-        user,
-        branches,
-        newest,
-        parent,
-        asked,
-        oldest,
-        recall,
-        lacks_id,
-    }))
+
+    /// Whether recall looks among all that the user's sessions have.
+    fn recalls_of_user(&self) -> bool {
+        self.user.is_some() && self.recall.is_some_and(|query| query.is_of_user)
+    }
+
+    /// The key of the session's id, if it is to be kept.
+    fn id_key(&self) -> &'static [&'static str] {
+        if self.has_id { &[ID] } else { &[] }
+    }
+
+    fn session_keys(&self) -> Vec<&'static str> {
+        let counters = if self.is_told { COUNTERS.as_slice() } else { &[] };
+        [ONCE.as_slice(), counters, self.id_key()].concat()
+    }
+
+    /// What is read of the transcript's bucket; `snapshot` reads the outcomes in this order.
+    fn operations<'a>(
+        &'a self,
+        context: &Context<impl Host>,
+        options: &Options,
+        once: &'a [&'a str],
+    ) -> Vec<Operation<'a>> {
+        let config::Config { max_keys, max_context_bytes, .. } = context.config;
+        let mut operations = vec![
+            Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
+            Operation::GetSome { map: SESSION, keys: once, max_bytes: SESSION_BYTES },
+            Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
+            Operation::Read {
+                log: TRANSCRIPT,
+                end: LogEnd::Newest,
+                max_records: records_of(options, self.budget),
+                max_bytes: bytes_of(self.budget),
+            },
+        ];
+        operations.extend(self.marked().map(|key| Operation::Get { map: MESSAGES, key, max_bytes: 32 }));
+        if options.pin_first_turn {
+            let end = LogEnd::Oldest;
+            operations.push(Operation::Read {
+                log: TRANSCRIPT,
+                end,
+                max_records: PIN_RECORDS,
+                max_bytes: PIN_BYTES,
+            });
+        }
+        if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
+            query.read(&mut operations);
+        }
+        operations
+    }
+
+    fn user_snapshot(
+        &self,
+        mut receipt: Receipt,
+        reads: &[Operation<'_>],
+    ) -> Result<(registry::UserSnapshot, Option<search::RecallSnapshot>), Failure> {
+        let of_user = self.recalls_of_user();
+        if of_user && self.recalls_session {
+            session_filter::keep_only(self.session, reads, &mut receipt.outcomes);
+        }
+        let (seen, rest) = registry::UserSnapshot::of(receipt)?;
+        let found = match (rest, self.recall) {
+            (Some(mut rest), Some(query)) if of_user => Some(search::RecallSnapshot::of(query, &mut rest)?),
+            _ => None,
+        };
+        Ok((seen, found))
+    }
+
+    /// What the outcomes of `operations` say; `of_session`: what the session says of a node.
+    fn snapshot(
+        &self,
+        options: &Options,
+        receipt: Receipt,
+        of_session: Option<Receipt>,
+    ) -> Result<Snapshot, Failure> {
+        let mut snapshot = Snapshot { incarnation: receipt.incarnation.clone(), ..Snapshot::default() };
+        let mut outcomes = Outcomes::of(receipt);
+        snapshot.values = outcomes.entries()?;
+        let mut once = outcomes.once()?;
+        match of_session {
+            Some(receipt) => {
+                snapshot.session_life = Some(receipt.incarnation.clone());
+                let mut of_session = Outcomes::of(receipt).once()?;
+                snapshot.owner = of_session.take(OWNER);
+                snapshot.lacks_id = self.has_id && of_session.take(ID).is_none();
+            }
+            None => {
+                snapshot.owner = once.take(OWNER);
+                snapshot.lacks_id = self.has_id && once.take(ID).is_none();
+            }
+        }
+        snapshot.head = once.take(HEAD);
+        snapshot.total = once.take(TOTAL).as_deref().and_then(integer).unwrap_or(0);
+        snapshot.summary = once.take(SUMMARY);
+        snapshot.settings = once.take(SETTINGS).map_or_else(Settings::default, |text| Settings::parse(&text));
+        let title = once.take(TITLE);
+        snapshot.wants_title = once.take(UNTITLED).map_or(title.is_none(), |untitled| untitled != title::SETTLED);
+        if self.is_told {
+            snapshot.omissions = skip_counters::members(&mut once);
+        }
+        snapshot.branches = Branches::of(&outcomes.readable()?);
+        snapshot.newest = outcomes.records()?;
+        if self.marked().is_some() {
+            let extent = snapshot.newest.extent;
+            let marked = outcomes.text()?.as_deref().and_then(integer);
+            let position = marked.filter(|at| (extent.first..extent.next()).contains(at));
+            *(if self.parent.is_some() { &mut snapshot.parent } else { &mut snapshot.asked }) = position;
+        }
+        if options.pin_first_turn {
+            snapshot.oldest = Some(outcomes.records()?);
+        }
+        if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
+            snapshot.recall = Some(search::RecallSnapshot::of(query, &mut outcomes)?);
+        }
+        Ok(snapshot)
+    }
 }
 
 /// Reads more of the transcript where the session's budget is more than it was `read_for`.

@@ -179,16 +179,7 @@ pub fn window<'r, 'a>(
     let known =
         if is_whole { 0 } else { turns.iter().position(|turn| turn.is_whole).map_or(newest, |at| at.min(newest)) };
     let after_summary = limits.reach.map_or(0, |_| turns.iter().position(is_untold).unwrap_or(turns.len()).min(newest));
-    // What is shown from each turn on: tokens and messages.
-    let mut shown = vec![(0, 0); newest + 1];
-    let (mut cost, mut messages) = (0, 0);
-    for (turn, from_here) in turns.iter().zip(&mut shown).rev() {
-        if is_shown(turn) {
-            cost += placeholders.cost(turn);
-            messages += turn.messages();
-        }
-        *from_here = (cost, messages);
-    }
+    let shown = shown_from_each(turns.get(..=newest).unwrap_or_default(), &placeholders, is_shown);
     let shown_from = |start: usize| shown.get(start.max(after_summary)).copied().unwrap_or_default();
     let fits = |start| {
         let (cost, messages) = shown_from(start);
@@ -202,9 +193,9 @@ pub fn window<'r, 'a>(
         cost * 100 >= most * limits.keep || messages * 100 >= most_messages * limits.keep
     };
     // The same of a beginning that follows from weights: unless a long turn before it is left out.
-    let spare = limits.budget / 10;
-    let keeps =
-        |start| (total.saturating_sub(begins_at(start)) + spare) * 100 >= limits.budget.min(total) * limits.keep;
+    let keeps = |start| {
+        (total.saturating_sub(begins_at(start)) + spare(limits)) * 100 >= limits.budget.min(total) * limits.keep
+    };
 
     let begin = start_of(bound);
     // Where less was read than the epoch's window, it begins at a step as well.
@@ -239,21 +230,11 @@ pub fn window<'r, 'a>(
     let is_cut_short =
         (is_whole && start == 0 && begins_at(0) > 0) || turns.iter().skip(start).any(|turn| !turn.is_whole);
     let is_known = is_stable && limits.reach.is_none() && !is_cut_short;
-    let stable_since = is_known.then(|| {
-        // Before that, too little would have been left.
-        let enough = (limits.budget * limits.keep).div_ceil(100).saturating_sub(spare);
-        let kept_from = begins_at(start).saturating_add(enough);
-        // An epoch begins when the thread weighs more than the one before it holds.
-        let since = if epoch.number > 0 { kept_from.max(epoch.full_at + 1) } else { 0 };
-        stable_since(turns, start, since)
-    });
+    let stable_since = is_known.then(|| stable_since(turns, start, &epoch, limits));
     let mut window = Window { start, stable_since, ..Window::default() };
-    let shown = turns.iter().take(newest + 1).skip(start).filter(|turn| is_shown(turn));
+    let shown = turns.get(start..=newest).unwrap_or_default().iter().filter(|turn| is_shown(turn));
     window.items = Vec::with_capacity(shown.clone().map(|turn| turn.records.len() + turn.missing.len()).sum());
-    for turn in shown {
-        let is_continued = continued == Some(turn.id);
-        show(&mut window.items, turn, is_continued, &placeholders);
-    }
+    shown.for_each(|turn| show(&mut window.items, turn, continued == Some(turn.id), &placeholders));
     begin_with_user(&mut window.items);
     window.cost = cost_of(&window.items);
     if window.cost > limits.budget {
@@ -267,9 +248,37 @@ pub fn window<'r, 'a>(
     window
 }
 
+/// What is shown from each turn on: tokens and messages.
+fn shown_from_each<'r, 'a>(
+    turns: &'r [Turn<'r, 'a>],
+    placeholders: &Placeholders,
+    is_shown: impl Fn(&Turn<'r, 'a>) -> bool,
+) -> Vec<(u64, u64)> {
+    let mut shown = vec![(0, 0); turns.len()];
+    let (mut cost, mut messages) = (0, 0);
+    for (turn, from_here) in turns.iter().zip(&mut shown).rev() {
+        if is_shown(turn) {
+            cost += placeholders.cost(turn);
+            messages += turn.messages();
+        }
+        *from_here = (cost, messages);
+    }
+    shown
+}
+
+/// What of the budget is not kept by a window over long turns.
+fn spare(limits: &Limits) -> u64 {
+    limits.budget / 10
+}
+
 /// What the thread weighed when the window got the beginning that it has in an epoch: the turn that it begins with may have
 /// come later, and so may one that went on after others.
-fn stable_since(turns: &[Turn<'_, '_>], start: usize, mut since: u64) -> u64 {
+fn stable_since(turns: &[Turn<'_, '_>], start: usize, epoch: &Epoch, limits: &Limits) -> u64 {
+    // Before that, too little would have been left.
+    let enough = (limits.budget * limits.keep).div_ceil(100).saturating_sub(spare(limits));
+    let kept_from = turns.get(start).map_or(u64::MAX, |turn| turn.begin).saturating_add(enough);
+    // An epoch begins when the thread weighs more than the one before it holds.
+    let mut since = if epoch.number > 0 { kept_from.max(epoch.full_at + 1) } else { 0 };
     let mut newest = 0;
     for (index, turn) in turns.iter().enumerate() {
         if index == start || (index > start && turn.first < newest) {
