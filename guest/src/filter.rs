@@ -138,7 +138,7 @@ fn question(context: &Context<impl Host>, entry: &QuestionEntry<'_>) -> Question
                                 memory_context or the like";
                 log::warn(&context.host, log::SESSION, &[what]);
             }
-            let problem = lacks_session(context, entry.metadata);
+            let problem = lacks_session(context, &metadata.directives());
             return QuestionReply {
                 metadata: if strips { metadata.stripped() } else { None },
                 effect: if problem.is_some() { Effect::Failed } else { effect },

@@ -52,8 +52,8 @@ fn try_commit(
     entry: &AnswerEntry<'_>,
     metadata: &Metadata<'_>,
 ) -> Result<AnswerReply, AnswerReply> {
-    let said = Directives::of(entry.metadata);
-    let mut state = resolve_turn(context, options, entry, metadata, &said)?;
+    let said = &*metadata.directives();
+    let mut state = resolve_turn(context, options, entry, metadata, said)?;
 
     // Whatever is made of the text, a value of the session as well as a message, is made of what is left of it.
     let text = sanitize::cleaned(options, entry.text.into(), true);
@@ -82,7 +82,7 @@ fn try_commit(
         state.parent = said.parent.as_deref().map(|parent| token(parent).into_owned().into());
     }
     let at = timestamp::timestamp(context.host.now_micros());
-    let registration = register(context, options, &mut state, &said, named, &at, is_seen)?;
+    let registration = register(context, options, &mut state, said, named, &at, is_seen)?;
 
     let continues = continues(entry.activity);
     let open = state.open.take();
@@ -136,7 +136,7 @@ fn try_commit(
             (incarnation, _) => Opening::Existing { incarnation: Some(incarnation), renew: true },
         },
         lacks_question: state.has_text && question.is_none() && !state.is_unwritten,
-        due: due_tasks(context, options, &state, &said, &about, &registration, titling.is_due),
+        due: due_tasks(context, options, &state, said, &about, &registration, titling.is_due),
         step,
         about,
         parent: state.parent.as_deref(),
@@ -184,7 +184,7 @@ fn resolve_turn<'a>(
         state = of_session.or_else(|| Some(TurnToken { session: named.clone(), ..TurnToken::default() }));
     }
     let Some(mut state) = state else {
-        return Err(match lacks_session(context, entry.metadata) {
+        return Err(match lacks_session(context, said) {
             Some(problem) => AnswerReply::with(Effect::Failed, problem),
             None => AnswerReply::of(Effect::Passed),
         });

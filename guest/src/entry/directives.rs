@@ -34,7 +34,7 @@ use crate::text::json_values::{container, integer};
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// What the metadata of an entry say.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Directives<'a> {
     pub user_id: Option<Cow<'a, str>>,
     /// It names a user, and not by a text of a length that is allowed.
@@ -74,47 +74,50 @@ pub(crate) struct Directives<'a> {
 }
 
 impl<'a> Directives<'a> {
-    /// Of metadata that are known to be an object.
+    /// Of metadata; of those that are no object, nothing.
     pub(crate) fn of(metadata: &'a str) -> Self {
         let mut said = Self::default();
-        let read = json::members(metadata, |key, raw| {
-            let string = || json::string(raw).filter(|text| !text.is_empty());
-            let Some(name) = json::string(key) else { return };
-            match &*name {
-                "user_id" => {
-                    said.user_id = string().filter(|id| id.len() <= 1024);
-                    said.is_user_bad = said.user_id.is_none() && !matches!(raw, "null" | "\"\"");
-                }
-                "parent_message_id" => {
-                    said.parent = string().filter(|id| id != NOBODY);
-                    said.expect(raw.starts_with('"'), raw, &["parent_message_id"], "a text");
-                }
-                // Read by whoever looks for the session.
-                "message_id" => said.expect(raw.starts_with('"'), raw, &["message_id"], "a text"),
-                "memory_question" => said.question = string(),
-                "files" => said.files = container(raw, '['),
-                "app_id" | "node_id" => {
-                    *(if &*name == "app_id" { &mut said.app_id } else { &mut said.node_id }) = string();
-                    said.is_node_bad |= raw != "null" && !raw.starts_with('"');
-                }
-                "memory_mode" => {
-                    said.mode = match string().as_deref() {
-                        Some("node") => Some(Mode::Node),
-                        Some("conversation") => Some(Mode::Conversation),
-                        _ => None,
-                    };
-                    if raw != "\"\"" {
-                        said.expect(said.mode.is_some(), raw, &["memory_mode"], "\"conversation\" or \"node\"");
-                    }
-                }
-                "memory" => said.switch(raw),
-                "model" => said.model = Some(raw).filter(|raw| raw.len() > 2 && raw.starts_with(['"', '{'])),
-                "usage" => said.usage = container(raw, '{').map(|_| raw),
-                "metadata" => said.metadata = container(raw, '{').map(|_| raw),
-                _ => {}
-            }
-        });
+        let read = json::members(metadata, |key, raw| said.read_member(key, raw));
         if read.is_some() { said } else { Self::default() }
+    }
+
+    /// Takes in a member, as it stands in the text.
+    pub(crate) fn read_member(&mut self, key: &'a str, raw: &'a str) {
+        let string = || json::string(raw).filter(|text| !text.is_empty());
+        let Some(name) = json::string(key) else { return };
+        match &*name {
+            "user_id" => {
+                self.user_id = string().filter(|id| id.len() <= 1024);
+                self.is_user_bad = self.user_id.is_none() && !matches!(raw, "null" | "\"\"");
+            }
+            "parent_message_id" => {
+                self.parent = string().filter(|id| id != NOBODY);
+                self.expect(raw.starts_with('"'), raw, &["parent_message_id"], "a text");
+            }
+            // Read by whoever looks for the session.
+            "message_id" => self.expect(raw.starts_with('"'), raw, &["message_id"], "a text"),
+            "memory_question" => self.question = string(),
+            "files" => self.files = container(raw, '['),
+            "app_id" | "node_id" => {
+                *(if &*name == "app_id" { &mut self.app_id } else { &mut self.node_id }) = string();
+                self.is_node_bad |= raw != "null" && !raw.starts_with('"');
+            }
+            "memory_mode" => {
+                self.mode = match string().as_deref() {
+                    Some("node") => Some(Mode::Node),
+                    Some("conversation") => Some(Mode::Conversation),
+                    _ => None,
+                };
+                if raw != "\"\"" {
+                    self.expect(self.mode.is_some(), raw, &["memory_mode"], "\"conversation\" or \"node\"");
+                }
+            }
+            "memory" => self.switch(raw),
+            "model" => self.model = Some(raw).filter(|raw| raw.len() > 2 && raw.starts_with(['"', '{'])),
+            "usage" => self.usage = container(raw, '{').map(|_| raw),
+            "metadata" => self.metadata = container(raw, '{').map(|_| raw),
+            _ => {}
+        }
     }
 
     /// Of an answer: what is stored with it, as its details would have it. None: nothing.
@@ -284,9 +287,9 @@ pub(crate) const BAD_USER: &str = ": its user_id is no text of at most 1,024 byt
 pub(crate) const NO_NODE: &str = "no-node";
 
 /// Why an entry without a session fails: it is about a node's transcript, and `require_node` is set.
-pub(crate) fn lacks_session(context: &Context<impl Host>, metadata: &str) -> Option<Problem> {
+pub(crate) fn lacks_session(context: &Context<impl Host>, said: &Directives<'_>) -> Option<Problem> {
     let options = context.config.conversation.as_ref().filter(|options| options.require_node)?;
-    if !Directives::of(metadata).is_of_node(options) {
+    if !said.is_of_node(options) {
         return None;
     }
     let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();

@@ -1,13 +1,15 @@
-//! An entry's metadata: find the session, attach or cut out the memory.
+//! Reads an entry's metadata once, and attaches the memory to them or cuts it out.
 //!
-//! Promises that every byte that is not the filter's stays as it is and where it is, and that metadata
-//! without a session costs a look through its bytes. Accepts what common writers emit beside JSON: `NaN`,
-//! `Infinity`, `-Infinity`, a byte order mark. Refuses nothing: what is not an object has no session.
+//! Every byte that is not the filter's stays as it is and where it is. Metadata without a session are searched, and not parsed.
+//! Accepts what common writers emit beside JSON: `NaN`, `Infinity`, `-Infinity`, a byte order mark. What is not an object has no
+//! session.
 
-use keepline_json as json;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use keepline_json as json;
+
+use crate::entry::directives::Directives;
 use crate::text::ids::{InvalidId, SessionIds};
 use crate::text::quoting::repr_json;
 
@@ -57,6 +59,7 @@ pub struct Metadata<'a> {
     end: usize,
     /// Whether it needs a comma before it.
     has_members: bool,
+    directives: Option<Directives<'a>>,
 }
 
 impl<'a> Metadata<'a> {
@@ -64,6 +67,20 @@ impl<'a> Metadata<'a> {
     /// asks for them anyway. Then metadata that nobody can read, but that may hold such a member for a reader who
     /// guesses (one of JSON5, say), are withheld: [`stripped`](Self::stripped) makes `{}` of them.
     pub fn parse(text: &'a str, unbound: bool, ids: SessionIds) -> Self {
+        Self::read(text, unbound, ids, None)
+    }
+
+    /// The same, and what they say of the conversation.
+    pub(crate) fn parse_of_conversation(text: &'a str, unbound: bool, ids: SessionIds) -> Self {
+        Self::read(text, unbound, ids, Some(Directives::default()))
+    }
+
+    /// What they say of the conversation: read in one go with the rest, unless nothing of that had to be read.
+    pub(crate) fn directives(&self) -> Cow<'_, Directives<'a>> {
+        self.directives.as_ref().map_or_else(|| Cow::Owned(Directives::of(self.text)), Cow::Borrowed)
+    }
+
+    fn read(text: &'a str, unbound: bool, ids: SessionIds, mut directives: Option<Directives<'a>>) -> Self {
         let mut metadata = Self {
             text,
             session: Session::None,
@@ -74,6 +91,7 @@ impl<'a> Metadata<'a> {
             cuts: Vec::new(),
             end: 0,
             has_members: false,
+            directives: None,
         };
         // Most metadata carry no session, and must not be parsed to find that out. The names hold no
         // character that JSON could escape otherwise than by its number.
@@ -104,6 +122,9 @@ impl<'a> Metadata<'a> {
                 } else if json::key_is(key, MESSAGE) {
                     message_id = Some(value);
                 }
+                if let Some(directives) = &mut directives {
+                    directives.read_member(key, value);
+                }
                 if let Some(from) = leading_cut.take() {
                     metadata.cuts.push(from..start);
                 }
@@ -125,6 +146,7 @@ impl<'a> Metadata<'a> {
             metadata.read_session(raw, ids);
         }
         metadata.message_id = message_id.and_then(json::string).filter(|id| !id.is_empty());
+        metadata.directives = directives;
         metadata
     }
 

@@ -156,7 +156,7 @@ pub(crate) fn converse(
     // What is searched for, and quoted, is what was said.
     let spoken = json::spoken(entry.text);
     let entry = &QuestionEntry { text: &spoken, ..*entry };
-    let said = &Directives::of(entry.metadata);
+    let said = &*metadata.directives();
     said.warn(&context.host, session);
     let Some(node) = node_of(context, options, session, said, reply) else { return Ok(()) };
     let mut question = Question::new(session, entry, said, metadata, node);
@@ -402,10 +402,10 @@ pub(crate) fn token_of_failed_question(
     entry: &QuestionEntry<'_>,
     metadata: &Metadata<'_>,
 ) -> String {
-    let said = Directives::of(entry.metadata);
+    let said = &*metadata.directives();
     let turn = turn_id(context.host.now_micros(), 0, entry.text);
     let node = said.node(options, session).ok().flatten();
-    let question = Question::new(session, entry, &said, metadata, node);
+    let question = Question::new(session, entry, said, metadata, node);
     let parent = question.parent.as_deref().map(Into::into);
     TurnToken { parent, ..question.token(turn) }.write().0
 }

@@ -51,7 +51,8 @@ pub(crate) fn read_metadata<'a>(
     unbound: bool,
 ) -> Result<Metadata<'a>, Failure> {
     let ids = context.config.session_ids;
-    let mut metadata = Metadata::parse(text, unbound, ids);
+    let parse = if context.config.conversation.is_some() { Metadata::parse_of_conversation } else { Metadata::parse };
+    let mut metadata = parse(text, unbound, ids);
     if let (SessionIds::Strict, Session::Named(name)) = (ids, &metadata.session)
         && is_hash(name)
         && !is_plain(&context.host, name)?
