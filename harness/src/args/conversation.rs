@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Access, help::JSON_HELP};
+use super::Access;
 
 /// Which transcript.
 #[derive(Debug, Args)]
@@ -113,7 +113,8 @@ impl SettingsArguments {
 /// What can be done to a conversation.
 #[derive(Debug, Subcommand)]
 pub enum ConversationCommand {
-    /// Show the facts about a conversation: owner, title, summary, size
+    /// Show the facts about a conversation: owner, title, summary, size. See `show`
+    #[command(hide = true)]
     Describe {
         #[command(flatten)]
         transcript: TranscriptArguments,
@@ -177,7 +178,10 @@ pub enum ConversationCommand {
         position: u64,
     },
     /// Remove all messages, or a branch; the session and its values are kept
-    #[command(group = clap::ArgGroup::new("which").required(true).args(["branch", "all"]))]
+    #[command(
+        group = clap::ArgGroup::new("which").required(true).args(["branch", "all"]),
+        override_usage = "keepline session clear-messages [OPTIONS] <SESSION> <--branch N|--all>"
+    )]
     ClearMessages {
         #[command(flatten)]
         transcript: TranscriptArguments,
@@ -217,7 +221,8 @@ pub enum ConversationCommand {
         #[arg(long)]
         clear: bool,
     },
-    /// Print the metadata that a question would get, as JSON, without writing anything
+    /// Print the metadata that a question would get, as JSON, without writing anything. See `keepline explain`
+    #[command(hide = true)]
     Window(WindowArguments),
 }
 
@@ -278,6 +283,10 @@ impl ConversationCommand {
 pub struct ExplainArguments {
     #[command(flatten)]
     pub window: WindowArguments,
-    #[arg(long, help = JSON_HELP)]
+    /// Print all that the question would get, and the figures behind it, as JSON
+    #[arg(long)]
     pub json: bool,
+    /// Show texts whole, also those wider than the terminal
+    #[arg(long)]
+    pub full: bool,
 }

@@ -2,31 +2,41 @@
 
 use keepline::config::{FIELDS, Kind, Preset};
 
+/// Columns that help texts need where they have lines of their own.
+const COLUMNS: usize = 80;
+
 /// What the exit code of a command says.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-  1  the command failed; for run: a line was invalid, an entry failed (only with on_store_error
-     \"fail\" or require_node), or with --require-memory, an entry passed without memory
+  1  the command failed; for run: a line was invalid, an entry failed (only with
+     on_store_error \"fail\" or require_node), or with --require-memory, an entry
+     passed without memory
   2  the command line or the configuration is wrong
   3  the plugin could not be loaded
-  130, 143  run was interrupted by SIGINT or SIGTERM before all input was processed";
+  130, 143
+     run was interrupted by SIGINT or SIGTERM before all input was processed";
 
 pub const KEEPING: &str = "\
 Where sessions are kept:
-  --dir PATH            in a directory: they outlive the process, and processes on this machine can share them
-  --profile redis       in Redis, which several machines can share; see `keepline help config`
-  without either        in this process, for as long as it runs";
+  --dir PATH       in a directory: they outlive the process, and processes on
+                   this machine can share them
+  --profile redis  in Redis, which several machines can share; see
+                   `keepline help config`
+  without either   in this process, for as long as it runs";
 
 pub const CONFIGURATION: &str = "\
 Configuration, strongest first:
-  --set field=value, KEEPLINE_<FIELD> in the environment, the fields of --config FILE,
-  REDIS_URL and other variables of NeuroLink's where STORAGE_TYPE is set, the profile, the defaults. `keepline config` shows each value in force and its source.
-  The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else it is memory.
-  A FILE with \"profile\": \"redis\" holds its fields in an object of that name:
-    {\"profile\": \"redis\", \"redis\": {\"redis_host\": \"db\", \"key_prefix\": \"shop\"}}
-  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its fields directly;
-  those in the object of the selected profile override them.";
+  --set FIELD=VALUE, KEEPLINE_<FIELD> in the environment, the fields of --config
+  FILE, REDIS_URL and other variables of NeuroLink's where STORAGE_TYPE is set,
+  the profile, the defaults. `keepline config` shows each value in force and its
+  source.
+  The profile comes from --profile, KEEPLINE_PROFILE or \"profile\" in FILE, else
+  it is memory. A FILE with \"profile\": \"redis\" holds its fields in an object of
+  that name:
+    {\"profile\":\"redis\",\"redis\":{\"redis_host\":\"db\",\"key_prefix\":\"shop\"}}
+  Fields beside \"profile\" are an error. A FILE without \"profile\" holds its
+  fields directly; those in the object of the selected profile override them.";
 
 /// What `--json` does, in all commands that have it.
 pub const JSON_HELP: &str = "Print JSON, and report messages on stderr as JSON objects, one per line";
@@ -35,11 +45,11 @@ pub const JSON_MESSAGES: &str = r#"With --json, stdout carries results only, and
 
 // Paragraphs are one line each: clap breaks them where the terminal ends.
 pub const RUN_HELP: &str = r#"Entries, one JSON object per line:
-  {"lane":"questions","text":"Where is my parcel?","metadata":{"session_id":"anna"}}
+  {"lane":"questions","text":"Where is it?","metadata":{"session_id":"anna"}}
   {"lane":"answers","text":"In Hamburg.","metadata":{}}
-  {"lane":"tools","tool":{"call_id":"c1","name":"track","arguments":{"parcel":7}}}
+  {"lane":"tools","tool":{"call_id":"c1","name":"track","arguments":{"id":7}}}
   {"lane":"tools","tool":{"call_id":"c1","output":"left Hamburg"}}
-  {"lane":"open"}      starts a new object: what follows is unrelated to the previous question
+  {"lane":"open"}      what follows is unrelated to the previous question
 
 Each input line produces one output line, in order. Only the metadata of a question can change; everything else passes through byte for byte. The text may be any JSON value; anything but a string is remembered as JSON text. NaN, Infinity and -Infinity, as written by Python, are accepted, and a line may start with a byte order mark. If a member is repeated, the last one counts; all but the last "metadata" of a question are removed.
 
@@ -54,9 +64,11 @@ An entry whose memory fails passes without it: its line comes out as it came, wi
 Exit codes: 0 success; 1 some lines were invalid, some entries failed, or, with --require-memory, some passed without memory; 2 the command line or the configuration is wrong; 3 the plugin could not be loaded; 130 and 143 SIGINT or SIGTERM came before all input was processed (stderr says what is left)."#;
 
 pub const MIGRATE_HELP: &str = r#"The source is the effective configuration. The target is the same configuration with the changes given by --to, or the file given by --to-config. Each side is a directory, a Redis server or a Redis Cluster. For example, from a directory to Redis, from Redis to a directory, and from a single server to a cluster:
-  keepline migrate --dir ./memory --to backend=redis --to redis_url=redis://localhost:6379
+  keepline migrate --dir ./memory --to backend=redis \
+      --to redis_url=redis://localhost:6379
   keepline migrate --profile redis --to-dir ./memory
-  keepline migrate --set backend=redis --set redis_host=old --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
+  keepline migrate --set backend=redis --set redis_host=old \
+      --to redis_cluster=true --to redis_nodes=n1:6379,n2:6379
 
 What is stored for users, pipeline nodes and the like is copied as sessions are. Each session is copied along with its expiry and the numbers of recent writers, so that a call repeated on the other side counts once, then both sides are compared byte for byte; at the end the target's session list is checked, too. Sessions that are already in the target are left untouched, so after an interruption the same command resumes. Stop the pipes first: writes made during the copy are caught by the comparison and copied again, later ones are not. --delete removes a session from the source only if both sides are the same at that moment.
 
@@ -75,7 +87,8 @@ Exit codes: 0 success, 1 some sessions were not exported (each is reported with 
 pub const IMPORT_HELP: &str = r#"Sessions come back as they were exported: values, history, conversations with all branches, nodes, expiry. A session becomes visible when it is whole. Those that are there already are left alone, so after an interruption the same command goes on; --replace replaces those whose contents differ. In Redis, a session that is being replaced is absent until the new one is whole.
 
 Sessions of other programs are read from their Redis, or from a dump of it with a line for each key: {"key":"message_store:anna","value":[…]}. First see what would come of them:
-  keepline session import --from-redis redis://old:6379 --format langchain --dry-run --dir ./memory
+  keepline session import --from-redis redis://old:6379 --format langchain \
+      --dry-run --dir ./memory
   keepline session import node_memory/ --format dify --dir ./memory
 ChatGPT's conversations.json, conversations in ShareGPT's form and messages of chat APIs come in as well, as files. Imported messages are marked as such. What has no place here is reported, with its place in the file. --rename gives a session another id, --user an owner if it has none. docs/export.md describes each layout.
 
@@ -102,7 +115,8 @@ pub fn fields_help() -> String {
             Kind::Text | Kind::Secret | Kind::Url | Kind::List => String::new(),
             _ => format!("; {}", field.allowed()),
         };
-        help.push_str(&format!("  {}\n      {} [default {default}{allowed}]\n", field.name, field.about));
+        help.push_str(&format!("  {}\n", field.name));
+        push_wrapped(&mut help, "      ", &format!("{} [default {default}{allowed}]", field.about));
     }
     help.push_str(
         "\nAll other fields belong to the filter; `keepline config` lists the ones it knows. An empty\n\
@@ -114,9 +128,36 @@ pub fn fields_help() -> String {
     help
 }
 
+/// Adds a paragraph of indented lines that fit [`COLUMNS`]: clap would not indent the lines that it breaks.
+fn push_wrapped(help: &mut String, indent: &str, text: &str) {
+    let mut line = indent.to_owned();
+    for word in text.split(' ') {
+        let is_first = line.len() == indent.len();
+        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            help.push_str(&line);
+            help.push('\n');
+            line = indent.to_owned();
+        } else if !is_first {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    help.push_str(&line);
+    help.push('\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn indented_lines_fit_eighty_columns() {
+        let texts = [EXIT_CODES, KEEPING, CONFIGURATION, RUN_HELP, MIGRATE_HELP, EXPORT_HELP, IMPORT_HELP];
+        let fields = fields_help();
+        for line in texts.into_iter().chain([&*fields]).flat_map(str::lines) {
+            assert!(!line.starts_with(' ') || line.chars().count() <= COLUMNS, "{line}");
+        }
+    }
 
     #[test]
     fn the_help_names_every_field() {

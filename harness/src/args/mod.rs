@@ -28,7 +28,7 @@ pub use self::{
     memories::{MemoriesArguments, RememberArguments},
     parse::GRACE,
     recall::{EvaluateArguments, LookArguments, RebuildArguments, RecallArguments, RecallCommand},
-    session::{SessionArguments, SessionCommand},
+    session::{ListArguments, PageArguments, SessionArguments, SessionCommand},
     session_file::{ExportArguments, ExportFormat, ImportArguments, ImportFormat},
     store::{StoreArguments, StoreCommand},
     user::{UserArguments, UserCommand},

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use super::{
-    Access,
+    Access, TranscriptArguments,
     conversation::ConversationCommand,
     help::JSON_HELP,
     session_file::{ExportArguments, ImportArguments},
@@ -19,26 +19,56 @@ pub struct SessionArguments {
     pub command: SessionCommand,
 }
 
+/// Which page of a list.
+#[derive(Clone, Debug, Args)]
+pub struct PageArguments {
+    /// Show about this many [default: 20 on a terminal, else 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: Option<u32>,
+    /// Continue from here: the cursor printed with the previous page
+    // A session's id may begin with a hyphen, and a cursor with one.
+    #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
+    pub cursor: String,
+    /// Show all pages
+    #[arg(long)]
+    pub all: bool,
+    /// Do not cut what is wider than the terminal
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// `keepline session list`.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    #[command(flatten)]
+    pub page: PageArguments,
+    /// Print more than ids, also in a pipe and with --json
+    #[arg(long, short)]
+    pub long: bool,
+}
+
 /// What can be done to sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionCommand {
-    /// List session ids, page by page
-    List {
-        /// Approximate page size
-        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-        limit: u32,
-        /// Continue from here: the cursor printed with the previous page
-        // A session's id may begin with a hyphen, and a cursor with one.
-        #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "all", allow_hyphen_values = true)]
-        cursor: String,
-        /// List all pages
-        #[arg(long)]
-        all: bool,
-    },
-    /// Show a session: its title, owner, times, summary and size, and what it remembers
+    /// List sessions: title, owner, messages, last use and size
+    ///
+    /// On a terminal, and with --long, each session of a page is read once, 16 at a time, which counts as no use. In a
+    /// pipe, only ids are printed unless --long is given.
+    List(ListArguments),
+    /// Show a session: owner, title, times, size, summary, nodes, and the values that it remembers
     Show {
+        #[command(flatten)]
+        transcript: TranscriptArguments,
+    },
+    /// List the nodes of a session: app, messages, last use and size
+    ///
+    /// Each node is read once, 16 at a time.
+    Nodes {
         /// The session's id
         session: String,
+        /// Do not cut what is wider than the terminal
+        #[arg(long)]
+        full: bool,
     },
     /// Create a session; fails if it exists
     Create {
@@ -85,7 +115,10 @@ pub enum SessionCommand {
         session: String,
     },
     /// Clear one key of a session, or all of them; the session itself is kept
-    #[command(group = clap::ArgGroup::new("what").required(true).args(["key", "all"]))]
+    #[command(
+        group = clap::ArgGroup::new("what").required(true).args(["key", "all"]),
+        override_usage = "keepline session clear [OPTIONS] <SESSION> <KEY|--all>"
+    )]
     Clear {
         /// The session's id
         session: String,
@@ -133,8 +166,9 @@ impl SessionCommand {
     /// What it does to the store.
     pub fn access(&self) -> Access {
         match self {
-            Self::List { .. }
+            Self::List(_)
             | Self::Show { .. }
+            | Self::Nodes { .. }
             | Self::Get { .. }
             | Self::Keys { .. }
             | Self::History { .. }
@@ -150,8 +184,9 @@ impl SessionCommand {
         match self {
             Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => true,
             Self::Import(arguments) => arguments.replace && !arguments.dry_run,
-            Self::List { .. }
+            Self::List(_)
             | Self::Show { .. }
+            | Self::Nodes { .. }
             | Self::Get { .. }
             | Self::Keys { .. }
             | Self::History { .. }

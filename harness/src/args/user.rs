@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{Access, help::JSON_HELP};
+use super::{Access, help::JSON_HELP, session::PageArguments};
 
 /// `keepline user`.
 #[derive(Debug, Args)]
@@ -37,8 +37,19 @@ pub enum UserCommand {
         /// The key
         key: String,
     },
-    /// List the values of a user
+    /// List users: how many sessions, nodes and values each has
+    ///
+    /// A user whose id is not a plain name is listed by its hash (h-…). A session that was
+    /// deleted is counted until the user's list is tidied. Each user is read once, 64 at a time.
     List {
+        #[command(flatten)]
+        page: PageArguments,
+        /// List the values of this user, as `values` does
+        #[arg(hide = true, conflicts_with_all = ["limit", "cursor", "all", "full"])]
+        user: Option<String>,
+    },
+    /// List the values of a user
+    Values {
         /// The user's id
         user: String,
     },
@@ -59,6 +70,9 @@ pub enum UserCommand {
         /// Continue from here: the position printed with the previous page
         #[arg(long, value_name = "POSITION")]
         before: Option<u64>,
+        /// Do not cut what is wider than the terminal
+        #[arg(long)]
+        full: bool,
     },
     /// Find messages in the sessions of a user, newest first
     Search {
@@ -88,7 +102,11 @@ impl UserCommand {
     /// What it does to the store.
     pub fn access(&self) -> Access {
         match self {
-            Self::Get { .. } | Self::List { .. } | Self::Sessions { .. } | Self::Search { .. } => Access::Read,
+            Self::Get { .. }
+            | Self::List { .. }
+            | Self::Values { .. }
+            | Self::Sessions { .. }
+            | Self::Search { .. } => Access::Read,
             Self::Put { .. } => Access::Add,
             Self::Remove { .. } | Self::Forget { .. } => Access::Change,
         }

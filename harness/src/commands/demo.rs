@@ -32,7 +32,7 @@ use crate::{
 
 const BUNDLED_CHAT: &str = include_str!("../../../examples/support-chat.jsonl");
 const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
-/// Turns that are shown; the output has to fit a screen.
+/// Turns that are shown; the output has to fit a screen of 80 columns.
 const MAX_ROWS: usize = 10;
 
 /// Runs the command.
@@ -240,25 +240,27 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     let [Some(memory), _, redis] = stores else { return Ok(()) };
     let over = if redis.is_some() { "over Redis" } else { "" };
     say(&format!(
-        "{:<8}{:<29}{:<25}{:>12}{:>12}{over:>12}",
-        "session", "the user asks", "the model also gets", "in memory", "directory"
+        "{:<8}{:<19}{:<17}{:>12}{:>12}{over:>12}",
+        "session", "the user asks", "model also gets", "in memory", "directory"
     ))?;
     for (at, turn) in memory.turns.iter().enumerate().take(MAX_ROWS) {
         let costs = stores.iter().flatten().map(|played| cost(played.turns.get(at)));
         say(&format!(
             "{} {} {} {}",
             fitted(&turn.session, 7),
-            fitted(&turn.question, 28),
-            fitted(&turn.told, 24),
+            fitted(&turn.question, 18),
+            fitted(&turn.told, 16),
             costs.collect::<String>(),
         ))?;
     }
     let more = memory.turns.len().saturating_sub(MAX_ROWS);
-    let more = if more > 0 { format!(" ({more} more turns not shown)") } else { String::new() };
+    if more > 0 {
+        say(&format!("({more} more turns not shown)"))?;
+    }
     let trips = redis.map_or(String::new(), |redis| {
         format!("; {} entries over Redis took {} round trips", redis.entries, redis.round_trips)
     });
-    say(&format!("Times in µs, question and answer{trips}.{more}"))?;
+    say(&format!("Times in µs, question and answer{trips}."))?;
     let failed: u64 = stores.iter().flatten().map(|played| played.failed).sum();
     if failed > 0 {
         say(&format!("{failed} entries passed without memory because the store failed."))?;
@@ -287,7 +289,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     let id = before.child.id();
     before.kill();
     let (name, lines) = (place.name(), first.len());
-    say(&format!("{name}, as separate processes: {id} passed {lines} lines and was killed (SIGKILL)."))?;
+    say(&format!("{name}: process {id} passed {lines} lines and was killed (SIGKILL)."))?;
     let mut after = Process::start(place, plugin)?;
     let passed = after.pass(second)?;
     let found = passed.iter().find_map(|line| {
@@ -298,12 +300,12 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     let id = after.child.id();
     match found {
         Some((session, memory)) => say(&format!(
-            "{id}, started afterwards, found {}'s memory in place:\n  {}",
+            "Process {id}, started afterwards, found {}'s memory in place:\n  {}",
             printable(&session),
-            fitted(&memory.to_string(), 97).trim_end()
+            fitted(&memory.to_string(), 77).trim_end()
         )),
         None => say(&format!(
-            "{id}, started afterwards, passed the other {}; none of them had any memory yet.",
+            "Process {id}, started afterwards, passed the other {}; none of them had any memory yet.",
             second.len()
         )),
     }

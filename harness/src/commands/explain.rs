@@ -1,62 +1,162 @@
-//! `keepline explain`: shows what a question would get, what was left out of it, and why.
+//! `keepline explain`: shows what the next question of a session would get, what was left out of it, and why.
+//!
+//! People see each turn with its first words and its fate. `--json` has the figures of the component's trace, and all that
+//! the question would get.
 
-use std::process::ExitCode;
+use std::{collections::HashMap, process::ExitCode};
 
 use anyhow::Result;
-use serde_json::Value;
+use keepline::{
+    Keepline, Sessions,
+    sessions::{MessageQuery, TranscriptState},
+};
+use serde_json::{Map, Value};
 
 use crate::{
     app::with_keepline,
-    args::{Access, ExplainArguments, Global},
+    args::{Access, ExplainArguments, Global, WindowArguments},
     operations::{
+        pages::falls,
         recall::{MEMBER, table},
+        records::{said, text_of},
+        transcripts::named,
         window::window,
     },
-    terminal::{self, json_text::cell, print_result},
+    terminal::{self, counted, json_text, print_result},
 };
 
-/// `keepline explain`.
+/// Pages of messages that are read to show the turns' words; the trace names at most 64 turns.
+const MOST_PAGES: usize = 4;
+/// Messages of a page.
+const PAGE: u32 = 1000;
+/// Messages of one turn that are shown.
+const SHOWN: usize = 12;
+
+/// Runs the command.
 pub fn main(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let mut sessions = keepline.sessions();
         let passed = window(&keepline, &mut sessions, &arguments.window).await?;
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
-        let recalled = metadata.get(MEMBER);
         if arguments.json {
-            let mut told = trace.clone();
-            if let (Some(members), Some(recalled)) = (told.as_object_mut(), recalled) {
-                members.insert("recalled".to_owned(), recalled.clone());
-            }
-            return print_result(true, &told, "");
+            return print_result(true, &as_json(trace, &metadata), "");
         }
-        let mut rows = Vec::new();
-        let mut turns = Vec::new();
-        for (name, value) in trace.as_object().into_iter().flatten() {
-            match value {
-                Value::Array(all) if all.iter().all(Value::is_object) && !all.is_empty() => turns.extend(all),
-                value => rows.push(in_words(name, value)),
+        let state = sessions.describe(named(&arguments.window.transcript)).await?;
+        let turns = trace.get("turns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let said = messages_of_turns(&mut sessions, &arguments.window, turns).await?;
+        let recall = why_nothing_is_recalled(&keepline, &arguments.window.query);
+        terminal::print_table(["", "Value"], facts(&state, trace, &metadata, recall))?;
+        let rows = turns.iter().flat_map(|turn| turn_rows(turn, &said, arguments.full)).collect();
+        separate()?;
+        terminal::print_list(["At", "Tokens", "In the window", "Who", "What"], rows, arguments.full)?;
+        explain_fates(turns)?;
+        match metadata.get(MEMBER) {
+            None => Ok(()),
+            Some(recalled) => {
+                separate()?;
+                table(recalled)
             }
         }
-        terminal::print_table(["", "Window"], rows)?;
-        let rows = turns.into_iter().map(|turn| [cell(&turn.to_string())]).collect();
-        terminal::print_table(["Turns"], rows)?;
-        recalled.map_or(Ok(()), table)
     })
 }
 
-/// What the trace tells under a name, for people.
-fn in_words(name: &str, value: &Value) -> [String; 2] {
-    match (name, value) {
-        ("skipped", Value::Object(counts)) => {
-            let counts: Vec<String> = counts.iter().map(|(why, count)| format!("{count} {}", reason(why))).collect();
-            ["answers not stored".to_owned(), counts.join(", ")]
-        }
-        ("truncated", count) => ["texts cut when stored".to_owned(), count.to_string()],
-        ("stable_since", tokens) => ["stable since".to_owned(), format!("{tokens} tokens of the thread")],
-        (_, Value::String(text)) => [name.replace('_', " "), text.clone()],
-        _ => [name.replace('_', " "), value.to_string()],
+/// Parts a table from the one above, for people.
+fn separate() -> Result<()> {
+    if terminal::is_for_people() {
+        terminal::print_line("")?;
     }
+    Ok(())
+}
+
+/// The trace, and beside it what the question would get.
+fn as_json(trace: &Value, metadata: &Value) -> Value {
+    let mut shown = trace.as_object().cloned().unwrap_or_else(Map::new);
+    for (name, member) in [
+        ("recalled", MEMBER),
+        ("summary", "memory_summary"),
+        ("messages", "memory_messages"),
+        ("values", "memory_context"),
+    ] {
+        if let Some(value) = metadata.get(member) {
+            shown.insert(name.to_owned(), value.clone());
+        }
+    }
+    shown.into()
+}
+
+/// The messages of each turn of the trace, oldest first, by the turn's id.
+async fn messages_of_turns(
+    sessions: &mut Sessions,
+    asked: &WindowArguments,
+    turns: &[Value],
+) -> Result<HashMap<String, Vec<Value>>> {
+    let mut found: HashMap<String, Vec<Value>> = HashMap::new();
+    let oldest = turns.iter().filter_map(|turn| turn.get("position")?.as_u64()).min();
+    let mut query = MessageQuery { limit: PAGE, ..MessageQuery::default() };
+    let Some(oldest) = oldest else { return Ok(found) };
+    for _ in 0..MOST_PAGES {
+        let page = sessions.messages(named(&asked.transcript), query).await?;
+        falls(page.older, query.before)?;
+        let is_last = page.messages.first().is_none_or(|message| message.position <= oldest);
+        for message in page.messages.into_iter().rev() {
+            let record: Value = json_text::parsed(&message.text).unwrap_or_default();
+            found.entry(text_of(&record, "turn")).or_default().push(record);
+        }
+        query.before = page.older;
+        if is_last || page.older.is_none() {
+            break;
+        }
+    }
+    found.values_mut().for_each(|records| records.reverse());
+    Ok(found)
+}
+
+/// Why a question would recall nothing, if it does.
+fn why_nothing_is_recalled(keepline: &Keepline, query: &str) -> &'static str {
+    let options: Value = serde_json::from_str(&keepline.filter_options()).unwrap_or_default();
+    match options.get("recall").and_then(Value::as_str) {
+        None | Some("off") => "nothing: recall is off",
+        _ if query.trim().is_empty() => "nothing: name a question with --query",
+        _ => "nothing: no earlier passage fits the question",
+    }
+}
+
+/// What there is to know about the window as a whole.
+fn facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &str) -> Vec<[String; 2]> {
+    let number = |name: &str| trace.get(name).and_then(Value::as_u64);
+    let positive = |name: &str| number(name).filter(|count| *count > 0);
+    let count = |name: &str, one: &str, many: &str| positive(name).map(|count| counted(count, one, many));
+    let text = |name: &str| metadata.get(name).and_then(Value::as_str).map(str::to_owned);
+    let shown = |name: &str| number(name).unwrap_or_default();
+    let names = metadata.get("memory_context").and_then(Value::as_object);
+    let names = names.map(|names| names.keys().map(String::as_str).collect::<Vec<_>>().join(", "));
+    let skipped = trace.get("skipped").and_then(Value::as_object);
+    let skipped = skipped.map(|counts| {
+        let counts: Vec<String> = counts.iter().map(|(why, count)| format!("{count} {}", reason(why))).collect();
+        counts.join(", ")
+    });
+    let passages = metadata.get(MEMBER).and_then(|recalled| recalled.get("passages")?.as_array().map(Vec::len));
+    let recalled = passages.map(|count| counted(count as u64, "passage", "passages"));
+    let gap = trace.get("gap").and_then(Value::as_bool) == Some(true);
+    let rows = [
+        ("session", Some(state.session.clone())),
+        ("title", state.title.clone()),
+        ("owner", state.owner.clone()),
+        ("window", Some(format!("{} of at most {} tokens", shown("tokens"), shown("budget")))),
+        ("whole thread", Some(format!("{} tokens", shown("thread_tokens")))),
+        ("summary", text("memory_summary")),
+        ("summary covers", number("summary_to").map(|to| format!("all up to message {to}"))),
+        ("values", names.filter(|names| !names.is_empty())),
+        ("recalled", Some(recalled.unwrap_or_else(|| no_recall.to_owned()))),
+        ("gap", gap.then(|| "some turns are neither in the window nor in a summary".to_owned())),
+        ("first turn", trace.get("first_turn").and_then(Value::as_str).map(|why| format!("not pinned: {why}"))),
+        ("cleared", count("cleared_results", "old tool result", "old tool results")),
+        ("unreadable", count("unreadable", "record", "records")),
+        ("answers not stored", skipped),
+        ("texts cut when stored", positive("truncated").map(|count| count.to_string())),
+    ];
+    rows.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
 }
 
 /// Why answers were skipped.
@@ -65,5 +165,101 @@ fn reason(code: &str) -> &str {
         "marker" => "one of skip_markers",
         "too-short" => "shorter than min_message_length",
         other => other,
+    }
+}
+
+/// Of a turn in the window all messages, of any other the first one.
+fn turn_rows(turn: &Value, said_in: &HashMap<String, Vec<Value>>, is_full: bool) -> Vec<[String; 5]> {
+    let number = |name: &str| turn.get(name).map(Value::to_string).unwrap_or_default();
+    let fate = text_of(turn, "fate");
+    let messages = said_in.get(&text_of(turn, "turn")).map_or(&[][..], Vec::as_slice);
+    let is_shown = matches!(&*fate, "kept" | "cut");
+    let count = if is_shown { SHOWN } else { 1 };
+    let mut rows = Vec::new();
+    for record in messages.iter().take(count) {
+        let text = if is_full && record.get("kind").is_none() { text_of(record, "content") } else { said(record) };
+        let facts = if rows.is_empty() {
+            [number("position"), number("tokens"), in_window(&fate).to_owned()]
+        } else {
+            Default::default()
+        };
+        let [position, tokens, fate] = facts;
+        rows.push([position, tokens, fate, text_of(record, "role"), text]);
+    }
+    if rows.is_empty() {
+        rows.push([number("position"), number("tokens"), in_window(&fate).to_owned(), String::new(), String::new()]);
+    }
+    let more = messages.len().saturating_sub(count);
+    if is_shown && more > 0 {
+        let more = counted(more as u64, "more message", "more messages");
+        rows.push([String::new(), String::new(), String::new(), String::new(), more]);
+    }
+    rows
+}
+
+/// A turn's fate in a few words.
+fn in_window(fate: &str) -> &str {
+    match fate {
+        "kept" => "yes",
+        "cut" => "in part",
+        "summarized" => "in the summary",
+        other => other,
+    }
+}
+
+/// Says for people what the fates of these turns mean.
+fn explain_fates(turns: &[Value]) -> Result<()> {
+    if !terminal::is_for_people() {
+        return Ok(());
+    }
+    let fates: Vec<String> = turns.iter().map(|turn| text_of(turn, "fate")).collect();
+    let mut is_first = true;
+    for (fate, meaning) in MEANINGS {
+        if fates.iter().any(|found| found == fate) {
+            if is_first {
+                terminal::print_line("")?;
+            }
+            is_first = false;
+            terminal::print_line(&format!("{}: {meaning}", in_window(fate)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What is not plain about a turn's fate, in lines of at most 80 columns.
+const MEANINGS: [(&str, &str); 6] = [
+    ("cut", "the newest turn alone is over the budget, so its beginning is left out"),
+    ("over budget", "with this turn and all newer ones, the window would exceed its budget"),
+    ("over message_limit", "with this turn, there would be too many messages"),
+    ("cut back", "left out with older turns down to window_keep, and stays out"),
+    ("beginning not read", "the turn begins before what is read for a window"),
+    ("empty", "none of its messages has content"),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_turn_in_the_window_is_shown_whole_and_another_by_its_first_message() {
+        let message = |role: &str, content: &str| json!({"turn": "t", "role": role, "content": content});
+        let messages = vec![message("user", "Where is it?"), message("assistant", "In Bonn.")];
+        let said_in = HashMap::from([("t".to_owned(), messages)]);
+        let rows =
+            |fate: &str| turn_rows(&json!({"turn": "t", "position": 4, "tokens": 21, "fate": fate}), &said_in, false);
+        assert_eq!(rows("over budget"), [["4", "21", "over budget", "user", "Where is it?"]]);
+        let kept = rows("kept");
+        assert_eq!(kept, [["4", "21", "yes", "user", "Where is it?"], ["", "", "", "assistant", "In Bonn."]]);
+        let unknown = turn_rows(&json!({"turn": "u", "position": 6, "tokens": 1, "fate": "removed"}), &said_in, false);
+        assert_eq!(unknown, [["6", "1", "removed", "", ""]]);
+    }
+
+    #[test]
+    fn meanings_fit_eighty_columns() {
+        for (fate, meaning) in MEANINGS {
+            assert!(in_window(fate).len() + 2 + meaning.len() <= 80, "{fate}");
+        }
     }
 }

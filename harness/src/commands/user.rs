@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use keepline::{
-    Sessions,
+    Keepline, Sessions,
     memories::{display_title, preview},
     sessions::FoundMessage,
 };
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::{
     app::{self, error::Coded, with_keepline},
-    args::{Global, UserArguments, UserCommand},
+    args::{Global, PageArguments, UserArguments, UserCommand},
     jsonl::value::json_value,
     operations::{
         confirm::confirm,
-        pages::{Pages, stuck},
+        pages::{Pages, default_limit, stuck},
         records::{said, text_of},
-        users::forget_all,
+        users::{UserCounts, forget_all, user_page},
     },
     terminal::{
         self, ago, counted,
@@ -64,7 +64,8 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
                 }
                 Ok(terminal::print_line(&json_text::printable(&found.value))?)
             }
-            UserCommand::List { user } => {
+            UserCommand::List { page, user: None } => list(&keepline, json, page).await,
+            UserCommand::Values { user } | UserCommand::List { user: Some(user), .. } => {
                 let found = sessions.user_values(user, None).await?;
                 if json {
                     let values = found.values.iter().map(|value| (&*value.key, Stored(&value.value))).collect();
@@ -73,14 +74,15 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
                 let rows = found.values.iter().map(|value| [value.key.clone(), cell(&value.value)]).collect();
                 Ok(terminal::print_table(["Key", "Value"], rows)?)
             }
-            UserCommand::Sessions { user, limit, before } => {
+            UserCommand::Sessions { user, limit, before, full } => {
                 let page = sessions.user_sessions(user, *before, *limit).await?;
                 if json {
                     let sessions = page.sessions.iter().map(|session| Stored(session)).collect();
                     return print_result(true, &ShownSessions { user, sessions, older: page.older }, "");
                 }
                 let rows = page.sessions.iter().map(|session| session_row(session)).collect();
-                terminal::print_table(["Session", "Title", "Messages", "Begun", "Last", "Newest message"], rows)?;
+                let heading = ["Session", "Title", "Messages", "Begun", "Last", "Newest message"];
+                terminal::print_list(heading, rows, *full)?;
                 if let Some(older) = page.older {
                     terminal::note(&format!("more sessions follow: use --before {older} for the next page"));
                 }
@@ -93,6 +95,48 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
             UserCommand::Forget { user, .. } => forget(&mut sessions, json, user).await,
         }
     })
+}
+
+/// Lists one page of users, or all of them. One that comes or goes meanwhile may be missed or listed twice.
+async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Result<()> {
+    let PageArguments { limit, cursor, all, full } = arguments;
+    let limit = limit.unwrap_or_else(|| default_limit(json));
+    let (mut cursor, mut pages, mut listed) = (cursor.clone(), Pages::default(), Vec::new());
+    loop {
+        let page = user_page(keepline.store(), &cursor, limit).await?;
+        pages.turn(!page.users.is_empty())?;
+        if json {
+            pages.keep(page.users.iter().map(|user| &*user.name), "use --cursor in place of --all")?;
+            let shown = |user: &UserCounts| {
+                let UserCounts { name, sessions, nodes, values } = user;
+                json!({"user": name, "sessions": sessions, "nodes": nodes, "values": values})
+            };
+            listed.extend(page.users.iter().map(shown));
+        } else if !page.users.is_empty() {
+            let row = |user: &UserCounts| {
+                let UserCounts { name, sessions, nodes, values } = user;
+                [name.clone(), sessions.to_string(), nodes.to_string(), values.to_string()]
+            };
+            let rows = page.users.iter().map(row).collect();
+            terminal::print_list(["User", "Sessions", "Nodes", "Values"], rows, *full)?;
+        }
+        let repeats = page.cursor == cursor;
+        cursor = page.cursor;
+        if !*all || cursor.is_empty() {
+            break;
+        }
+        if repeats {
+            return Err(stuck());
+        }
+    }
+    if json {
+        return print_result(true, &json!({"users": listed, "cursor": cursor}), "");
+    }
+    if !cursor.is_empty() {
+        let cursor = terminal::quoted(&cursor);
+        terminal::note(&format!("more users may follow: use --cursor {cursor} for the next page, or --all"));
+    }
+    Ok(())
 }
 
 #[derive(Serialize)]

@@ -3,6 +3,7 @@
 pub mod buckets;
 pub mod confirm;
 pub mod health;
+pub mod nodes;
 pub mod pages;
 pub mod recall;
 pub mod records;

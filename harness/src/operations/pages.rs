@@ -5,7 +5,11 @@
 
 use anyhow::Result;
 
-use crate::app::error::Coded;
+use crate::{app::error::Coded, terminal};
+
+/// Lines of a list's page that suit a terminal, and of one for programs.
+const SCREEN: u32 = 20;
+const PAGE: u32 = 50;
 
 /// Most bytes of pages and values that are kept before they are shown.
 const KEPT: usize = 256 << 20;
@@ -54,6 +58,11 @@ impl Pages {
         }
         Err(Coded { code: "limit", message: format!("more than {} MiB: {instead}", KEPT >> 20) }.into())
     }
+}
+
+/// The limit of a list's page that none was given for.
+pub fn default_limit(as_json: bool) -> u32 {
+    if !as_json && terminal::is_for_people() { SCREEN } else { PAGE }
 }
 
 /// # Errors

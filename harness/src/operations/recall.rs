@@ -30,9 +30,22 @@ fn row(passage: &Value) -> [String; 7] {
     let (role, source) = (text_of(passage, "role"), text_of(passage, "source"));
     let role = if source.is_empty() || source == role { role } else { format!("{role} ({source})") };
     let why = passage.get("why").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let why: Vec<&str> = why.iter().filter_map(Value::as_str).collect();
+    let words = |code| if terminal::is_for_people() { reason(code) } else { code };
+    let why: Vec<&str> = why.iter().filter_map(Value::as_str).map(words).collect();
     let session = text_of(passage, "session");
     [session, number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
+}
+
+/// Why a passage was recalled, for people.
+fn reason(code: &str) -> &str {
+    match code {
+        "terms" => "its words",
+        "vector" => "its meaning",
+        "speaker" => "the speaker",
+        "date" => "the date",
+        "time" => "the time",
+        other => other,
+    }
 }
 
 /// `2023-05-08 13:56`, in UTC.

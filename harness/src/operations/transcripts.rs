@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use futures::{StreamExt, TryStreamExt, stream};
 use keepline::{
     Deadline, Keepline, Sessions,
-    sessions::{MessageQuery, SessionError, SessionErrorCode, Transcript},
+    sessions::{MessageQuery, SessionError, SessionErrorCode, Transcript, TranscriptState},
 };
 use serde_json::{Map, Value};
 
@@ -20,6 +21,9 @@ const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
 /// Time limit of corrections, which may delete much from a large memory.
 const CORRECTION: Duration = Duration::from_secs(60);
 
+/// Transcripts that are described at one time.
+const SIDE_BY_SIDE: usize = 16;
+
 /// Sessions with a long time limit, if the store answers a first call in time: a store that is down is reported at once.
 pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sessions> {
     match keepline.sessions().describe(session.into()).await {
@@ -28,6 +32,26 @@ pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sess
         // The call itself reports anything else; damaged sessions can be deleted.
         _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
     }
+}
+
+/// The state of each transcript, in order, [`SIDE_BY_SIDE`] at a time and without counting a use. `None`: it is gone, or
+/// can't be read.
+///
+/// # Errors
+/// When the store fails.
+pub async fn states(keepline: &Keepline, transcripts: &[Transcript<'_>]) -> Result<Vec<Option<TranscriptState>>> {
+    let look = async |transcript: &Transcript<'_>| match keepline.sessions().describe(*transcript).await {
+        Ok(state) => Ok(Some(state)),
+        Err(error) if error.code == SessionErrorCode::Busy => Err(error.into()),
+        Err(error) if matches!(error.code, SessionErrorCode::Store(code) if code.is_the_store_s()) => Err(error.into()),
+        Err(_) => Ok(None),
+    };
+    stream::iter(transcripts).map(look).buffered(SIDE_BY_SIDE).try_collect().await
+}
+
+/// The number of messages that a transcript holds.
+pub fn message_count(state: &TranscriptState) -> u64 {
+    state.next.saturating_sub(state.oldest)
 }
 
 pub fn named(transcript: &TranscriptArguments) -> Transcript<'_> {

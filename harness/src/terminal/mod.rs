@@ -27,7 +27,7 @@ use serde_json::json;
 pub use self::{
     progress::progress_bar,
     result::{print_result, print_result_lines},
-    table::print_table,
+    table::{print_list, print_table},
     text::{ago, counted, one_line, printable, quoted, rough, short, short_time, without_breaks},
 };
 

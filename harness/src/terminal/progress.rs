@@ -6,10 +6,10 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::write_above;
 
-/// How far a command is, on a terminal.
+/// Shows how far a command is, on a terminal, in fewer than 80 columns.
 pub fn progress_bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len}  {rate}/s  {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {rate}/s  {eta} left") {
         let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
             // A bar that can't be drawn is no reason to stop.
             let _ = write!(out, "{:.0}", state.per_sec());

@@ -54,6 +54,25 @@ fn every_command_has_help() {
 }
 
 #[test]
+fn merged_commands_are_hidden_and_a_session_comes_first() {
+    let help = call(&["session", "--help"], b"").ok();
+    let is_listed =
+        |command: &str| help.text().lines().any(|line| line.trim_start().starts_with(&format!("{command} ")));
+    for (command, is_shown) in [("show", true), ("nodes", true), ("describe", false), ("window", false)] {
+        assert_eq!(is_listed(command), is_shown, "{command}: {}", help.text());
+        call(&["session", command, "--help"], b"").ok();
+    }
+    for (command, usage) in [
+        ("clear", "keepline session clear [OPTIONS] <SESSION> <KEY|--all>\n"),
+        ("clear-messages", "keepline session clear-messages [OPTIONS] <SESSION> <--branch N|--all>\n"),
+        ("show", "session show [OPTIONS] <SESSION>\n"),
+    ] {
+        let help = call(&["session", command, "--help"], b"").ok();
+        assert!(help.text().contains(usage), "{}", help.text());
+    }
+}
+
+#[test]
 fn every_shell_has_completions() {
     for (shell, checker) in [("bash", Some("bash")), ("zsh", None), ("fish", None)] {
         let script = call(&["completions", shell], b"").ok();

@@ -88,12 +88,87 @@ fn a_conversation_is_written_read_and_corrected() {
     let unasked = "[The user's message was not recorded]";
     assert_eq!(shown, [unasked, "In Cologne.", "Really?", "No, in Rome."]);
     assert_eq!(place.told(&["explain", "a", "--budget", "1000"])["budget"], 1000);
-    assert!(place.ran(&["explain", "a"]).ok().text().contains("thread tokens"));
 
     assert_eq!(place.told(&["session", "clear-messages", "a", "--branch", "2"])["count"], 2);
     assert_eq!(place.told(&["session", "clear-messages", "a", "--all"])["count"], 6);
     assert_eq!(said(&place.told(&["session", "messages", "a"])), []);
     assert_eq!(place.told(&["session", "get", "a", "answer_count"])["value"], 3);
+}
+
+#[test]
+fn explain_shows_who_said_what_and_why_it_is_left_out() {
+    let place = Place::new();
+    for (question, answer) in [("Where is it?", "In Bonn."), ("And now?", "In Leipzig."), ("And then?", "In Rome.")] {
+        place.append("a", question, answer, &["--user", "anna"]);
+    }
+    let explained = place.ran(&["explain", "a"]).ok();
+    for row in ["owner\tanna\n", "values\tanswer_count, last_answer\n", "recalled\tnothing: recall is off\n"] {
+        assert!(explained.text().contains(row), "{row}: {explained:?}");
+    }
+    let turns: Vec<&str> = explained.text().lines().skip_while(|line| !line.starts_with("0\t")).collect();
+    assert_eq!(turns.len(), 6, "{explained:?}");
+    assert!(turns[0].ends_with("\tyes\tuser\tWhere is it?"), "{explained:?}");
+    assert_eq!(turns[1], "\t\t\tassistant\tIn Bonn.");
+
+    place.append("a", &"What about the weather? ".repeat(20), "It rains.", &[]);
+    let explained = place.ran(&["explain", "a", "--budget", "200"]).ok();
+    let lines: Vec<&str> = explained.text().lines().collect();
+    assert!(lines.contains(&"gap\tsome turns are neither in the window nor in a summary"), "{explained:?}");
+    // Of what is left out, the first message.
+    assert!(
+        lines.iter().any(|line| line.starts_with("0\t") && line.ends_with("\tuser\tWhere is it?")),
+        "{explained:?}"
+    );
+    assert!(!explained.text().contains("In Bonn."), "{explained:?}");
+
+    // All that the question would get, and the figures behind it.
+    let told = place.told(&["explain", "a", "--budget", "200"]);
+    let window = place.told(&["session", "window", "a", "--budget", "200"]);
+    assert_eq!(told["messages"], window["memory_messages"]);
+    assert_eq!(told["turns"], window["memory_trace"]["turns"]);
+    assert_eq!(told["values"], window["memory_context"]);
+}
+
+#[test]
+fn sessions_and_nodes_are_listed_with_their_size() {
+    let place = Place::new();
+    place.append("a", "Where is it?", "In Bonn.", &["--user", "anna"]);
+    place.append("a", "2", "two", &["--node", "llm", "--app", "shop"]);
+    place.append("a", "3", "three", &["--node", "free"]);
+    place.ran(&["session", "title", "a", "My parcel"]).ok();
+    place.ran(&["session", "create", "b"]).ok();
+    assert_eq!(place.ran(&["session", "list"]).ok().text(), "a\nb\n");
+    assert_eq!(place.told(&["session", "list"]), json!({"sessions": ["a", "b"], "cursor": ""}));
+    let long = place.ran(&["session", "list", "--long"]).ok();
+    let rows: Vec<Vec<&str>> = long.text().lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(
+        (&rows[0][..4], &rows[1][..]),
+        (&["a", "My parcel", "anna", "2"][..], &["b", "-", "-", "-", "-", "-"][..])
+    );
+    assert!(rows[0][4].ends_with(" ago") && rows[0][5].ends_with(" B"), "{long:?}");
+    let details = &place.told(&["session", "list", "--long"])["details"];
+    assert_eq!((&details[0]["title"], &details[0]["messages"]), (&json!("My parcel"), &json!(2)));
+
+    let nodes = place.told(&["session", "nodes", "a"])["nodes"].clone();
+    let named: Vec<_> =
+        nodes.as_array().unwrap().iter().map(|node| [&node["app"], &node["node"], &node["messages"]]).collect();
+    assert_eq!(json!(named), json!([[null, "free", 2], ["shop", "llm", 2]]));
+    let table = place.ran(&["session", "nodes", "a"]).ok();
+    assert!(table.text().starts_with("free\t-\t2\t") && table.text().contains("\nllm\tshop\t2\t"), "{table:?}");
+    assert_eq!(place.ran(&["session", "nodes", "b"]).ok().text(), "");
+    assert!(place.ran(&["session", "nodes", "c"]).err.contains("Session 'c' not found"));
+
+    // The session's facts name its nodes, and those of a node are shown the same way.
+    let shown = place.ran(&["session", "show", "a"]).ok();
+    assert!(shown.text().contains("node\tfree\nnode\tllm of app shop\n"), "{shown:?}");
+    assert_eq!(place.told(&["session", "show", "a"])["nodes"][1]["node"], "llm");
+    let of_node = ["a", "--node", "llm", "--app", "shop"];
+    let (show, describe) =
+        ([&["session", "show"], &of_node[..]].concat(), [&["session", "describe"], &of_node[..]].concat());
+    assert_eq!(place.told(&show)["next"], 2);
+    assert_eq!(place.ran(&show).ok().text(), place.ran(&describe).ok().text());
+    let missing = place.ran(&["session", "show", "a", "--node", "llm"]);
+    assert!(missing.code == 1 && missing.err.contains("also needs --app"), "{missing:?}");
 }
 
 #[test]

@@ -45,6 +45,15 @@ fn a_user_is_registered_and_forgotten() {
     assert!(table.text().starts_with("b\tMy secret\t2\t") && table.text().contains(" ago\tI see.\n"), "{table:?}");
     assert!(table.err.contains("--before 1"), "{table:?}");
 
+    let users = place.told(&["user", "list"]);
+    assert_eq!(users["users"].as_array().unwrap().len(), 3, "{users}");
+    let ben = json!({"user": "ben", "sessions": 1, "nodes": 0, "values": 0});
+    assert!(users["users"].as_array().unwrap().contains(&ben) && users["cursor"] == "", "{users}");
+    // Anna's id is not a plain name.
+    let row = place.ran(&["user", "list"]).ok().text().lines().find(|line| line.starts_with("h-")).map(str::to_owned);
+    assert!(row.unwrap().ends_with("\t2\t0\t1"), "{users}");
+    assert_eq!(place.told(&["user", "values", anna]), place.told(&["user", "list", anna]));
+
     let found = place.told(&["user", "search", anna, "SECRET"]);
     let shown = |found: &Value| {
         let one = |it: &Value| format!("{}/{}", it["session"].as_str().unwrap(), it["position"]);
@@ -68,6 +77,9 @@ fn a_user_is_registered_and_forgotten() {
     assert_eq!((&gone["sessions"], &gone["remaining"]), (&json!(2), &json!(0)));
     assert_eq!(place.told(&["session", "list"])["sessions"], json!(["c"]));
     assert_eq!(place.told(&["user", "list", anna])["values"], json!({}));
+    // Of a forgotten user, only a mark is left.
+    let names = |users: &Value| users.as_array().unwrap().iter().map(|user| user["user"].clone()).collect::<Vec<_>>();
+    assert_eq!(names(&place.told(&["user", "list"])["users"]), ["ben", "carl"]);
     assert_eq!(place.told(&["user", "sessions", anna])["sessions"], json!([]));
 }
 

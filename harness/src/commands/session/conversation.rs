@@ -8,7 +8,7 @@ use keepline::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{append, grep, settings};
+use super::{append, grep, settings, show};
 use crate::{
     args::{ConversationCommand, TranscriptArguments},
     jsonl::chat_messages::ChatMessage,
@@ -21,7 +21,7 @@ use crate::{
     terminal::{
         self,
         json_text::{self, Stored, cell},
-        print_result, print_result_lines,
+        print_result, print_result_lines, short,
     },
 };
 
@@ -45,7 +45,7 @@ async fn done(
     appended: Option<&[ChatMessage]>,
 ) -> Result<()> {
     match command {
-        ConversationCommand::Describe { transcript } => describe(sessions, json, transcript).await,
+        ConversationCommand::Describe { transcript } => show::describe(sessions, json, transcript).await,
         ConversationCommand::Messages { transcript, thread, id, role, search, limit, before } => {
             let query = MessageQuery {
                 id: id.as_deref(),
@@ -118,32 +118,6 @@ async fn done(
     }
 }
 
-async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptArguments) -> Result<()> {
-    let state = sessions.describe(named(transcript)).await?;
-    if json {
-        let summary_to = state.summary.is_some().then_some(state.summary_to);
-        let shown = json!({
-            "session": state.session, "incarnation": state.incarnation, "owner": state.owner, "title": state.title,
-            "summary": state.summary, "summary_to": summary_to, "oldest": state.oldest, "next": state.next,
-            "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
-            "settings": settings::shown(&state.settings),
-        });
-        return print_result(true, &shown, "");
-    }
-    let optional = |text: Option<String>| text.unwrap_or_else(|| "-".into());
-    let mut rows = vec![
-        ["session".to_owned(), state.session],
-        ["owner".to_owned(), optional(state.owner)],
-        ["title".to_owned(), optional(state.title)],
-        ["records".to_owned(), (state.next - state.oldest.min(state.next)).to_string()],
-        ["tokens".to_owned(), state.weight.to_string()],
-        ["bytes".to_owned(), state.bytes.to_string()],
-        ["summary".to_owned(), optional(state.summary)],
-    ];
-    rows.extend(settings::rows(state.settings));
-    Ok(terminal::print_table(["", "Value"], rows)?)
-}
-
 async fn messages(
     sessions: &mut Sessions,
     json: bool,
@@ -201,9 +175,12 @@ struct ShownPage<'a> {
     older: Option<u64>,
 }
 
+/// Characters of a message's id that people see: --json has all of them.
+const ID: usize = 11;
+
 /// A message as a row for people.
 fn row(message: &Message) -> [String; 4] {
     let record: Value = json_text::parsed(&message.text).unwrap_or_default();
     let text = |name: &str| text_of(&record, name);
-    [message.position.to_string(), text("id"), text("role"), said(&record)]
+    [message.position.to_string(), short(text("id"), ID), text("role"), said(&record)]
 }

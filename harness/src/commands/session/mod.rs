@@ -10,6 +10,7 @@ mod clear_all;
 mod conversation;
 mod grep;
 mod history;
+mod list;
 mod set_messages;
 mod settings;
 mod show;
@@ -37,10 +38,7 @@ use crate::{
         value::json_value,
     },
     maintenance,
-    operations::{
-        pages::{Pages, stuck},
-        transcripts::{patient_sessions, require_conversations},
-    },
+    operations::transcripts::{hint_at_app, patient_sessions, require_conversations},
     session_file,
     terminal::{
         self,
@@ -94,8 +92,12 @@ struct Runner<M> {
 impl<M: Fn() -> Result<Maintenance>> Runner<M> {
     async fn serve(&mut self, command: &SessionCommand) -> Result<()> {
         match command {
-            SessionCommand::List { limit, cursor, all } => self.list(*limit, cursor.clone(), *all).await,
-            SessionCommand::Show { session } => show::show(&mut self.sessions, self.json, session).await,
+            SessionCommand::List(arguments) => list::list(&self.keepline, self.json, arguments).await,
+            SessionCommand::Show { transcript } => {
+                let shown = show::show(&self.keepline, &mut self.sessions, self.json, transcript).await;
+                shown.map_err(|error| hint_at_app(transcript, error))
+            }
+            SessionCommand::Nodes { session, full } => list::nodes(&self.keepline, self.json, session, *full).await,
             SessionCommand::Create { session } => {
                 let created = self.sessions.create(session).await?;
                 let json = json!({"session": created.session, "incarnation": created.incarnation});
@@ -187,42 +189,6 @@ impl<M: Fn() -> Result<Maintenance>> Runner<M> {
         }
         let rows = rows.into_iter().map(|(name, (_, words))| [name.to_owned(), words.to_owned()]).collect();
         Ok(terminal::print_table(["Task", "Outcome"], rows)?)
-    }
-
-    async fn list(&mut self, limit: u32, mut cursor: String, all: bool) -> Result<()> {
-        // Page by page, also with --all: there may be any number of sessions. One that comes or goes meanwhile may be
-        // listed twice; each page is sorted.
-        let (mut sessions, mut pages) = (Vec::new(), Pages::default());
-        let mut last: Vec<String> = Vec::new();
-        loop {
-            let page = self.sessions.list(&cursor, limit).await?;
-            let repeats = page.cursor == cursor;
-            cursor = page.cursor;
-            if self.json {
-                let instead = "without --json, sessions are shown page by page; or use --cursor in place of --all";
-                pages.keep(page.sessions.iter().map(String::as_str), instead)?;
-                sessions.extend(page.sessions.iter().cloned());
-            } else if !page.sessions.is_empty() {
-                let rows = page.sessions.iter().map(|session| [session.clone()]).collect();
-                terminal::print_table(["Session"], rows)?;
-            }
-            if !all || cursor.is_empty() {
-                break;
-            }
-            if repeats {
-                return Err(stuck());
-            }
-            pages.turn(!page.sessions.is_empty() && page.sessions != last)?;
-            last = page.sessions;
-        }
-        if self.json {
-            return print_result(self.json, &json!({"sessions": sessions, "cursor": cursor}), "");
-        }
-        if !cursor.is_empty() {
-            let cursor = terminal::quoted(&cursor);
-            terminal::note(&format!("more sessions follow: use --cursor {cursor} for the next page, or --all"));
-        }
-        Ok(())
     }
 
     async fn get(&mut self, session: &str, key: &str, as_text: bool) -> Result<()> {

@@ -1,0 +1,159 @@
+//! `keepline session list` and `keepline session nodes`: what there is, a line each.
+
+use anyhow::Result;
+use indicatif::HumanBytes;
+use keepline::{
+    Keepline,
+    sessions::{Transcript, TranscriptState},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    args::{ListArguments, PageArguments},
+    operations::{
+        nodes::session_nodes,
+        pages::{Pages, default_limit, stuck},
+        transcripts::{message_count, states},
+    },
+    terminal::{self, ago, counted, print_result, short},
+};
+
+/// Sessions after the page that are counted for people, and how many are asked for at a time.
+const MOST_COUNTED: u64 = 10_000;
+const COUNTED_PAGE: u32 = 1000;
+/// Characters of an owner that people see, who may be named by a hash.
+const OWNER: usize = 11;
+
+/// Lists one page of sessions, or all of them. One that comes or goes meanwhile may be listed twice; each page is sorted.
+pub(super) async fn list(keepline: &Keepline, as_json: bool, arguments: &ListArguments) -> Result<()> {
+    let PageArguments { limit, cursor, all, full } = &arguments.page;
+    let is_for_people = !as_json && terminal::is_for_people();
+    let limit = limit.unwrap_or_else(|| default_limit(as_json));
+    let is_long = arguments.long || is_for_people;
+    let (mut cursor, mut pages) = (cursor.clone(), Pages::default());
+    let (mut sessions, mut details, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_empty = true;
+    loop {
+        let page = keepline.sessions().list(&cursor, limit).await?;
+        is_empty &= page.sessions.is_empty();
+        let repeats = page.cursor == cursor;
+        cursor = page.cursor;
+        let transcripts: Vec<Transcript<'_>> = page.sessions.iter().map(|session| (&**session).into()).collect();
+        let found = if is_long { states(keepline, &transcripts).await? } else { Vec::new() };
+        if as_json {
+            let instead = "without --json, sessions are shown page by page; or use --cursor in place of --all";
+            pages.keep(page.sessions.iter().map(String::as_str), instead)?;
+            sessions.extend(page.sessions.iter().cloned());
+            details.extend(page.sessions.iter().zip(&found).map(|(name, state)| details_of(name, state.as_ref())));
+        } else if !page.sessions.is_empty() && is_long {
+            let owner = if is_for_people && !*full { OWNER } else { usize::MAX };
+            let rows = page.sessions.iter().zip(&found).map(|(name, state)| row(name, state.as_ref(), owner)).collect();
+            terminal::print_list(["Session", "Title", "Owner", "Messages", "Last used", "Size"], rows, *full)?;
+        } else if !page.sessions.is_empty() {
+            terminal::print_table(["Session"], page.sessions.iter().map(|session| [session.clone()]).collect())?;
+        }
+        if !*all || cursor.is_empty() {
+            break;
+        }
+        if repeats {
+            return Err(stuck());
+        }
+        pages.turn(!page.sessions.is_empty() && page.sessions != last)?;
+        last = page.sessions;
+    }
+    if as_json {
+        let mut listed = Map::new();
+        listed.insert("sessions".to_owned(), json!(sessions));
+        listed.insert("cursor".to_owned(), json!(cursor));
+        if is_long {
+            listed.insert("details".to_owned(), details.into());
+        }
+        return print_result(true, &listed, "");
+    }
+    if is_for_people && arguments.page.cursor.is_empty() && cursor.is_empty() && is_empty {
+        terminal::note("there are no sessions");
+    }
+    if !cursor.is_empty() {
+        let more = if is_for_people { further(keepline, &cursor).await? } else { "more sessions follow".to_owned() };
+        let cursor = terminal::quoted(&cursor);
+        terminal::note(&format!("{more}: use --cursor {cursor} for the next page, or --all"));
+    }
+    Ok(())
+}
+
+/// How many sessions follow a page, for people.
+async fn further(keepline: &Keepline, cursor: &str) -> Result<String> {
+    let (mut count, mut cursor, mut pages) = (0_u64, cursor.to_owned(), Pages::default());
+    while !cursor.is_empty() {
+        if count >= MOST_COUNTED {
+            return Ok(format!("more than {MOST_COUNTED} more sessions"));
+        }
+        let page = keepline.sessions().list(&cursor, COUNTED_PAGE).await?;
+        pages.turn(!page.sessions.is_empty())?;
+        if page.cursor == cursor {
+            return Err(stuck());
+        }
+        count = count.saturating_add(page.sessions.len() as u64);
+        cursor = page.cursor;
+    }
+    Ok(counted(count, "more session", "more sessions"))
+}
+
+fn details_of(name: &str, state: Option<&TranscriptState>) -> Value {
+    json!({
+        "session": name,
+        "title": state.and_then(|state| state.title.as_deref()),
+        "owner": state.and_then(|state| state.owner.as_deref()),
+        "messages": state.map(message_count),
+        "last_at_ms": state.and_then(|state| state.last_at),
+        "bytes": state.map(|state| state.bytes),
+    })
+}
+
+/// A dash stands for what a session does not have.
+fn row(name: &str, state: Option<&TranscriptState>, owner_length: usize) -> [String; 6] {
+    let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| "-".to_owned());
+    let (title, owner) = (state.and_then(|state| state.title.as_ref()), state.and_then(|state| state.owner.as_ref()));
+    let [messages, last, size] = size_cells(state);
+    [name.to_owned(), text(title), short(text(owner), owner_length), messages, last, size]
+}
+
+/// Messages, the time of the newest, and bytes.
+fn size_cells(state: Option<&TranscriptState>) -> [String; 3] {
+    let dash = || "-".to_owned();
+    let Some(state) = state.filter(|state| message_count(state) > 0) else { return [dash(), dash(), dash()] };
+    let (last, size) = (state.last_at.map_or_else(dash, ago), HumanBytes(state.bytes).to_string());
+    [message_count(state).to_string(), last, size]
+}
+
+/// Lists the nodes of a session.
+pub(super) async fn nodes(keepline: &Keepline, as_json: bool, session: &str, is_full: bool) -> Result<()> {
+    // The component reports best what is wrong with a name.
+    keepline.sessions().describe(session.into()).await?;
+    let nodes = session_nodes(keepline, session).await?;
+    let named: Vec<Transcript<'_>> = nodes.iter().filter_map(|node| node.transcript(session)).collect();
+    let mut found = states(keepline, &named).await?.into_iter();
+    let nodes = nodes.into_iter().map(|node| {
+        let state = if node.node_id.is_some() { found.next().flatten() } else { None };
+        (node, state)
+    });
+    if as_json {
+        let nodes: Vec<Value> = nodes
+            .map(|(node, state)| {
+                json!({
+                    "node": node.node_id, "app": node.app_id, "bucket": node.bucket,
+                    "messages": state.as_ref().map(message_count),
+                    "last_at_ms": state.as_ref().and_then(|state| state.last_at),
+                    "bytes": state.as_ref().map(|state| state.bytes),
+                })
+            })
+            .collect();
+        return print_result(true, &json!({"session": session, "nodes": nodes}), "");
+    }
+    let rows = nodes.map(|(node, state)| {
+        let [messages, last, size] = size_cells(state.as_ref());
+        let (app, name) = (node.app_id.unwrap_or_else(|| "-".to_owned()), node.node_id.unwrap_or(node.bucket));
+        [name, app, messages, last, size]
+    });
+    Ok(terminal::print_list(["Node", "App", "Messages", "Last used", "Size"], rows.collect(), is_full)?)
+}

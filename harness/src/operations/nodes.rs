@@ -1,0 +1,102 @@
+//! Lists the nodes of a session.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use keepline::{
+    Deadline, Keepline,
+    sessions::Transcript,
+    store::{
+        BucketId, BucketKind, EntryPage, ExistingLife, Opening, Operation, Outcome, PageOperation, Transaction, Writer,
+    },
+};
+use serde::Deserialize;
+
+use super::pages::{Pages, stuck};
+use crate::terminal::json_text::parsed;
+
+/// Time limit of a page.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The map of a session that names its nodes.
+const NODES: &str = "nodes";
+/// Nodes of a page, and bytes of them.
+const PAGE: u64 = 1000;
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// The ids of a node as its session keeps them.
+#[derive(Default, Deserialize)]
+struct NodeIds {
+    app_id: Option<String>,
+    node_id: Option<String>,
+}
+
+/// A node. Ids that are too long are not kept with the session.
+pub struct Node {
+    /// The name of its bucket.
+    pub bucket: String,
+    pub app_id: Option<String>,
+    pub node_id: Option<String>,
+}
+
+impl Node {
+    /// Its transcript, if its id is known.
+    pub fn transcript<'a>(&'a self, session: &'a str) -> Option<Transcript<'a>> {
+        let node_id = Some(self.node_id.as_deref()?);
+        Some(Transcript { session, app_id: self.app_id.as_deref(), node_id })
+    }
+
+    /// For people: `llm`, `llm of app shop`.
+    pub fn name(&self) -> String {
+        let node = self.node_id.as_deref().unwrap_or(&self.bucket);
+        self.app_id.as_ref().map_or_else(|| node.to_owned(), |app| format!("{node} of app {app}"))
+    }
+}
+
+/// The nodes of a session, sorted; without counting a use of it.
+pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Node>> {
+    let (mut nodes, mut pages, mut cursor) = (Vec::new(), Pages::default(), String::new());
+    loop {
+        let Some(page) = page_of_nodes(keepline, session, &cursor).await? else { break };
+        pages.turn(!page.entries.is_empty())?;
+        pages.keep(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
+        for entry in page.entries {
+            let NodeIds { app_id, node_id } = parsed(&entry.text).unwrap_or_default();
+            nodes.push(Node { bucket: entry.key, app_id, node_id });
+        }
+        if page.cursor.is_empty() {
+            break;
+        }
+        if page.cursor == cursor {
+            return Err(stuck());
+        }
+        cursor = page.cursor;
+    }
+    nodes.sort_by(|one, other| {
+        (&one.app_id, &one.node_id, &one.bucket).cmp(&(&other.app_id, &other.node_id, &other.bucket))
+    });
+    nodes.dedup_by(|one, other| one.bucket == other.bucket);
+    Ok(nodes)
+}
+
+/// `None`: there is no such session.
+async fn page_of_nodes(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<EntryPage>> {
+    let Some(name) = keepline.session_ids().bucket_name(session) else { return Ok(None) };
+    let transaction = Transaction {
+        bucket: BucketId { kind: BucketKind::Session, name: name.into_owned() },
+        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
+        expectations: Vec::new(),
+        operations: vec![Operation::Page(PageOperation {
+            map_name: NODES.to_owned(),
+            cursor: cursor.to_owned(),
+            max_entries: PAGE,
+            max_bytes: PAGE_BYTES,
+            keys_only: false,
+        })],
+    };
+    let deadline = Deadline::after(TIMEOUT);
+    let receipt = keepline.store().transact(Writer::new().advance(), &transaction, deadline).await?;
+    Ok(receipt.outcomes.into_iter().find_map(|outcome| match outcome {
+        Outcome::Page(page) => Some(page),
+        _ => None,
+    }))
+}
