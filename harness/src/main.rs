@@ -17,13 +17,11 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-
 use app::error;
 use args::{Cli, Command};
 use commands::{
-    component, config, demo, explain, health, inspect, memories, migrate, recall, remember, run, session, stats, store,
-    user,
+    completions, component, config, demo, explain, health, inspect, memories, migrate, recall, remember, run, session,
+    stats, store, user,
 };
 
 /// Entries come and go as many small strings, on several threads.
@@ -33,6 +31,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const BENCH_MOVED: &str = "the benchmarks are a program of their own: run `make bench` in the source repository";
 
 fn main() -> ExitCode {
+    if let Some(answered) = completions::answer() {
+        return answered;
+    }
     let cli = Cli::read();
     if cli.command.answers_in_json() {
         terminal::use_json();
@@ -71,13 +72,6 @@ fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Demo(arguments) => demo::main(&cli.global, &arguments),
         Command::Bench { .. } => Err(error::Usage(BENCH_MOVED.to_owned()).into()),
         Command::CompilePlugin { arguments } => Ok(keepline::plugin::serve_compiler(&arguments)),
-        Command::Completions { shell } => completions(shell),
+        Command::Completions { shell } => completions::main(shell),
     }
-}
-
-fn completions(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "keepline", &mut script);
-    terminal::print(&script)?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -93,8 +93,8 @@ fn directory_fields(
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
-/// The configuration, without printing its warnings again.
-fn quiet_config(global: &Global) -> Result<Config> {
+/// The configuration, without printing its warnings.
+pub fn quiet_config(global: &Global) -> Result<Config> {
     Ok(Config::resolve(sources(global)?.with_environment(std::env::vars_os())?)?)
 }
 

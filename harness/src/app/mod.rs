@@ -11,10 +11,12 @@ mod tokenizers;
 mod with_keepline;
 
 pub use self::{
-    config::{config, config_with, plugin_file, refuse_replaced_store, store_name, store_place, target_config},
+    config::{
+        config, config_with, plugin_file, quiet_config, refuse_replaced_store, store_name, store_place, target_config,
+    },
     open::{
-        TRANSFER_TIMEOUT, existing_store, keepline, keepline_on, options, plugin, sandbox, transfer_store,
-        warn_of_store,
+        TRANSFER_TIMEOUT, existing_store, filter_fields, keepline, keepline_on, options, plugin, sandbox,
+        transfer_store, warn_of_store,
     },
     openai::completions::configured as model,
     with_keepline::with_keepline,

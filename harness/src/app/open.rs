@@ -142,7 +142,7 @@ async fn explained(plugin: Plugin, config: &Config, field: String, message: Stri
 }
 
 /// The fields that the filter knows, those of conversations included; empty if it does not report them.
-async fn filter_fields(plugin: &Plugin) -> Vec<String> {
+pub async fn filter_fields(plugin: &Plugin) -> Vec<String> {
     for filter in [r#"{"conversation":true}"#, "{}"] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let mut options = Options::default();

@@ -196,8 +196,8 @@ pub enum Command {
         /// As that process gives them
         arguments: Vec<OsString>,
     },
-    /// Print a shell completion script
-    #[command(after_help = "For example: source <(keepline completions bash)")]
+    /// Print a script that completes commands, profiles, fields, sessions and users in a shell
+    #[command(after_help = "For example, in ~/.bashrc: source <(keepline completions bash)")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

@@ -1,5 +1,6 @@
 //! The commands, one module each. No command imports another.
 
+pub mod completions;
 pub mod component;
 pub mod config;
 pub mod demo;
