@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_once_with_what_is_around_them() {
+    fn matching_lines_come_once_with_their_context() {
         let text = "a\nb\nX1\r\nc\nX2\nd\ne\nf\nx3";
         let query = LineQuery { text: "X", context: 1, ..LineQuery::default() };
         let found = query.find(text);

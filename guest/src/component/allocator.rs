@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_place_is_the_ordinary_allocators() {
+    fn requests_without_room_go_to_the_ordinary_allocator() {
         let arena = Arena::new();
         let all = Block::new(&arena, 1024, 1, 1);
         let one_more = Block::new(&arena, 1, 1, 2);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_allocated_keeps_what_is_written_to_it() {
+    fn allocations_keep_their_contents() {
         let arena = Arena::new();
         let mut state = 1_u32;
         let mut random = |below: usize| {

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_another_type_is_absent() {
+    fn members_of_another_type_count_as_absent() {
         let said = Directives::of(
             r#"{"user_id": null, "parent_message_id": "", "memory_question": null, "files": {}, "memory_mode": "x",
                 "memory": {"read": 0, "write": "false", "max_context_tokens": -1}}"#,
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_nobody_or_a_text() {
+    fn a_user_is_absent_or_a_text() {
         let long = format!("\"{}\"", "x".repeat(1025));
         for (user, is_bad) in [
             ("null", false),

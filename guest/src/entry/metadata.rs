@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_hashed_is_told_beside_the_name() {
+    fn a_hashed_id_is_listed_beside_the_name() {
         for (raw, id) in
             [(r#""telegram:42""#, "telegram:42"), (r#""tele\u0067ram:42""#, "telegram:42"), (r#""a\n""#, "a\n")]
         {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_has_no_session() {
+    fn metadata_that_are_no_object_have_no_session() {
         for text in [
             "session_id",
             "[\"session_id\"]",
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_common_writers_emit_beside_json_hides_no_session_and_no_context() {
+    fn non_standard_json_hides_no_session_and_no_context() {
         for (before, after) in [
             (r#"{"memory_context":1,"x":NaN,"session_id":"s"}"#, r#"{"x":NaN,"session_id":"s"}"#),
             (
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_read_carries_no_context_when_it_is_to_be_stripped() {
+    fn unreadable_metadata_carry_no_context_under_strip() {
         for text in [
             r#"{"memory_context":1"#,
             r#"{"memory_context":1,}"#,

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_record_is_read_back() {
         let full = TurnToken {
             node: Some("h-abc".into()),
             is_named: true,

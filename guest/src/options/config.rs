@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn all_options_are_read_and_told() {
+    fn all_options_are_read_and_listed() {
         let text = r#"{"session_ttl_hours": 0.5, "session_ttl_mode": "sliding", "max_history": 100.0,
         "auto_summarize": false, "memory_enabled": false, "unbound_context": "strip", "session_ids": "hash",
         "max_value_bytes": 1e3,
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_the_longest_answer_fits_into_what_is_attached() {
+    fn by_default_the_longest_answer_fits_into_the_attached_memory() {
         for value in ["1", "1000000", "2097152", "8388608"] {
             for null in ["", r#", "max_context_bytes": null"#] {
                 let config = Config::parse(&format!("{{\"max_value_bytes\": {value}{null}}}")).unwrap();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_are_told_as_they_are_read() {
+    fn hours_are_written_as_they_are_read() {
         for (given, told) in [
             ("24", "24"),
             ("0.1", "0.1"),

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_read_as_the_same() {
+    fn effective_options_are_read_back_as_the_same() {
         let given = r#"{"conversation": true, "max_context_tokens": 4000, "context_window": 8000, "reserve_tokens": 9,
         "message_limit": 20, "max_window_bytes": 1024, "window_keep": 30, "pin_first_turn": true, "tool_result_tokens": 7,
         "window_form": "text", "human_prefix": "Mensch \"x\"", "assistant_prefix": "", "memory_trace": true,

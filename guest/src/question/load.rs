@@ -213,12 +213,7 @@ impl ReadPlan<'_> {
         operations.extend(self.marked().map(|key| Operation::Get { map: MESSAGES, key, max_bytes: 32 }));
         if options.pin_first_turn {
             let end = LogEnd::Oldest;
-            operations.push(Operation::Read {
-                log: TRANSCRIPT,
-                end,
-                max_records: PIN_RECORDS,
-                max_bytes: PIN_BYTES,
-            });
+            operations.push(Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES });
         }
         if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
             query.read(&mut operations);
@@ -244,12 +239,7 @@ impl ReadPlan<'_> {
     }
 
     /// What the outcomes of `operations` say; `of_session`: what the session says of a node.
-    fn snapshot(
-        &self,
-        options: &Options,
-        receipt: Receipt,
-        of_session: Option<Receipt>,
-    ) -> Result<Snapshot, Failure> {
+    fn snapshot(&self, options: &Options, receipt: Receipt, of_session: Option<Receipt>) -> Result<Snapshot, Failure> {
         let mut snapshot = Snapshot { incarnation: receipt.incarnation.clone(), ..Snapshot::default() };
         let mut outcomes = Outcomes::of(receipt);
         snapshot.values = outcomes.entries()?;

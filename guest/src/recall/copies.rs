@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_record_is_read_back() {
         let read = Cursor { to: 7, again: vec![1, 3] };
         let of = CopyState::Of { life: "17.5-1".into(), revision: 2, until: 9, read };
         for posted in [of, CopyState::none("1", 0), CopyState::Gone { life: "1".into(), since: 5 }] {

@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_nobody_can_carry_is_none() {
+    fn a_stamp_too_long_to_be_carried_is_left_out_of_the_token() {
         let long = "1".repeat(257);
         for (stamp, kept) in [("1-2~", "1-2~"), ("", ""), ("a b", ""), ("é", ""), ("a\n", ""), (&long, "")] {
             let told =

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_title_was_made_of_is_known_whatever_the_options_were_then() {
+    fn the_source_of_a_title_is_known_under_any_options() {
         let mut first = Record::new("t", Role::User, "Where is my parcel from Bonn?".into(), "0");
         (first.id, first.begins) = (Some("q".into()), true);
         for max in [10, 20, 50] {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_models_put_around_a_title_goes() {
+    fn decoration_around_a_title_is_removed() {
         for (said, title) in [
             ("  Title: \"Lost Parcel\".\n", Some("Lost Parcel")),
             ("Here's a title: It's lost", Some("Its lost")),

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_what_was_asked_called_and_answered() {
+    fn a_digest_names_questions_calls_and_answers() {
         let tool = |kind, error: Option<&'static str>| Record {
             kind,
             tool: Some(crate::transcript::record::Tool {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_is_replaced_and_nothing_else() {
+    fn redaction_replaces_the_matches_and_nothing_else() {
         for (pattern, before, after) in [
             ("sk-{t8+}", "key sk-abcDEF-123.", "key [redacted]"),
             ("sk-{t8+}", "sk-short", "sk-short"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for text in ["", "{", "{}", "{x}", "{w0}", "{w1001}", "a}", "\\n", "{w+1}", "{d-1}", "{n+}", "{n}", "a\\"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_to_a_number_of_tokens_has_no_more() {
+    fn a_text_cut_to_a_number_of_tokens_has_no_more() {
         for tokens in 0..3000 {
             assert!(of_bytes(bytes_of(tokens)) <= tokens, "{tokens}");
             assert!(of_bytes(bytes_of(tokens) + 4) > tokens.saturating_sub(1), "{tokens}");

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_of_a_text_is_no_longer_than_it_may_be() {
+    fn a_stored_text_keeps_to_its_limit() {
         let quoted = |text: &str| {
             let mut out = String::new();
             json::push_string(&mut out, text);

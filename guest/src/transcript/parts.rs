@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_replaced_by_a_text_that_says_so() {
+    fn a_part_too_large_is_replaced_by_a_text_that_says_so() {
         let data = "A".repeat(2000);
         let parts = format!(
             r#"[{{"type":"image","data":"{data}"}},{{"type":"text","text":"Hi"}},{{"type":"image","data":"B"}}]"#

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_worth_it_is_told_with_the_reason() {
+    fn skipped_answers_have_their_reason() {
         let options = Options { min_message_length: 3, ..Options::default() };
         for (answer, has_activity, expected) in [
             (" \n", false, Some(SkipReason::Blank)),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_spells_with_escapes_is_redacted() {
+    fn texts_with_json_escapes_are_redacted() {
         let redact = ["Müller", "c/o", "sk-{w6+}"].into_iter().flat_map(Pattern::parse).collect();
         let options = Options { redact, ..Options::default() };
         for (before, after) in [
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_redacted_is_so_before_it_is_cut() {
+    fn texts_are_redacted_before_they_are_cut() {
         let redact = Pattern::parse("sk-{w6+}").into_iter().collect();
         let options = Options { max_message_length: 12, strip_thinking: true, redact, ..Options::default() };
         let said = "<think>sk-1234567</think>a sk-1234567 and more";

@@ -22,7 +22,7 @@ fn a_time_to_live_is_refused_where_nothing_expires() {
 }
 
 #[test]
-fn what_else_a_store_cannot_promise_is_told_once() {
+fn missing_capabilities_are_logged_once() {
     let fake = Fake::new();
     let all = fake.capabilities();
     fake.capabilities.set(Some(Capabilities { atomic: false, exactly_once: false, ..all }));

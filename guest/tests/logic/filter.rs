@@ -52,7 +52,7 @@ pub fn told(history: &[String]) -> u64 {
 }
 
 #[test]
-fn a_question_gets_what_the_answer_left() {
+fn a_question_gets_the_value_of_the_answer_before() {
     let fake = Fake::new();
     let filter = filter(&fake, "{}");
     let first = filter.question("q", S);

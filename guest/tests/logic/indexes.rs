@@ -67,7 +67,7 @@ fn a_position_is_never_free_again() {
 }
 
 #[test]
-fn what_is_not_there_is_not_made_by_looking_at_it() {
+fn looking_at_an_absent_session_does_not_create_it() {
     let fake = Fake::new();
     assert_eq!(told(&fake, Operation::Unpost { index: INDEX, positions: &[1] }), indexed(0, 0));
     assert_eq!(post(&fake, &[]), indexed(0, 0));

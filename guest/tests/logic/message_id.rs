@@ -131,7 +131,7 @@ fn old_ids_are_forgotten_and_new_ones_kept() {
 }
 
 #[test]
-fn whoever_forgets_first_is_right_and_a_failure_is_told() {
+fn the_first_to_forget_ids_wins_and_a_failure_is_reported() {
     let fake = Fake::new();
     let filter = filter(&fake, r#"{"auto_summarize":false}"#);
     for n in 0..1000 {

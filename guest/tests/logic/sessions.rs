@@ -216,7 +216,7 @@ fn keys_come_in_as_many_pages_as_the_host_likes() {
 }
 
 #[test]
-fn what_needs_no_history_does_not_mind_a_broken_one() {
+fn a_broken_history_stops_only_what_needs_it() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
     fake.set("s", "k", "1");
@@ -289,7 +289,7 @@ fn clearing_all_begins_again_when_another_writer_comes_between() {
 }
 
 #[test]
-fn the_count_of_answers_never_leaves_its_bounds_whoever_writes_meanwhile() {
+fn the_count_of_answers_stays_in_bounds_beside_other_writers() {
     let fake = Fake::new();
     let sessions = sessions(&fake, "{}");
     admin::create(&sessions, "s").unwrap();
@@ -363,7 +363,7 @@ fn deleting_names_the_keys() {
 }
 
 #[test]
-fn a_failing_store_is_told_in_its_words() {
+fn a_failing_store_is_reported_in_its_words() {
     let fake = Fake::new();
     fake.fail(FailureCode::Denied);
     let sessions = sessions(&fake, "{}");

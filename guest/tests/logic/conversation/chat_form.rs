@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn what_messages_returns_can_be_set() {
+fn messages_can_be_set_as_they_were_returned() {
     let (fake, first) = set_values(&[
         json!({"role": "system", "content": "Be brief."}),
         json!({"role": "user", "content": "?", "name": "skipper"}),

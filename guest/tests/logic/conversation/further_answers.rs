@@ -143,7 +143,7 @@ fn steps_of_tools_without_a_text_are_stored_when_a_question_is_asked_again() {
 }
 
 #[test]
-fn a_first_answer_without_its_question_s_text_says_what_was_to_be_handed_in() {
+fn a_first_answer_without_its_questions_text_names_the_missing_part() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let turn = ask(&filter, "1", &s()).turn;

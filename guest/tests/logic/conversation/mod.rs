@@ -1,7 +1,7 @@
 //! Conversations, over the fake store.
 
+mod admin;
 mod chat_form;
-mod desk;
 mod failed_questions;
 mod further_answers;
 mod omissions;
@@ -12,10 +12,10 @@ mod reach;
 mod recall;
 mod replace;
 mod settings;
+mod tasks;
 mod threads;
 mod tools;
 mod transcript;
-mod upkeep;
 mod users;
 mod valid;
 #[path = "../../../../tests/src/valid_window.rs"]

@@ -112,7 +112,7 @@ fn a_skipped_answer_makes_no_session_and_reaches_no_other_life_or_owner() {
 }
 
 #[test]
-fn a_count_that_fails_changes_nothing_and_is_told() {
+fn a_count_that_fails_changes_nothing_and_is_reported() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let turn = ask(&filter, "?", &s()).turn;

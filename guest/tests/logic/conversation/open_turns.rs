@@ -68,7 +68,7 @@ fn the_same_question_again_closes_its_turn() {
 }
 
 #[test]
-fn a_question_of_its_own_is_stored_after_what_the_turn_waited_for() {
+fn a_continuing_question_is_stored_after_the_results_it_brings() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let shown = open(&filter);

@@ -18,7 +18,7 @@ fn of(session: &str, user: &str) -> Value {
 }
 
 #[test]
-fn what_a_user_has_is_attached_to_their_questions() {
+fn a_users_values_are_attached_to_their_questions() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     assert_eq!(admin::user_values(&sessions, "anna", None).unwrap(), ("anna".to_owned(), vec![]));
@@ -114,7 +114,7 @@ fn a_forgotten_user_is_nowhere_and_late_writers_meet_the_tombstone() {
 }
 
 #[test]
-fn what_fails_while_a_user_is_forgotten_is_done_by_the_next_call() {
+fn failures_while_a_user_is_forgotten_are_retried_by_the_next_call() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     for number in 0..3 {
@@ -218,7 +218,7 @@ fn the_session_used_last_is_the_first() {
 }
 
 #[test]
-fn what_is_no_longer_true_is_dropped_from_the_list() {
+fn stale_entries_are_dropped_from_the_list() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     for number in 0..5 {
@@ -249,7 +249,7 @@ fn what_is_no_longer_true_is_dropped_from_the_list() {
 }
 
 #[test]
-fn nothing_is_noted_of_who_was_forgotten_or_of_what_is_not_registered() {
+fn forgotten_users_and_unregistered_sessions_leave_no_activity() {
     let fake = Fake::new();
     let (filter, sessions) = (filter(&fake, ""), sessions(&fake));
     turn(&filter, "a", "anna");
@@ -285,7 +285,7 @@ fn nothing_is_noted_of_who_was_forgotten_or_of_what_is_not_registered() {
 }
 
 #[test]
-fn what_comes_back_while_a_user_is_forgotten_stays_in_the_list_until_the_next_call() {
+fn sessions_created_while_a_user_is_forgotten_stay_listed_until_the_next_call() {
     // At whichever transaction of the call somebody comes in between.
     for at in 1..30 {
         let fake = Fake::new();

@@ -7,7 +7,7 @@ use keepline_filter::window::select::{Limits, window};
 use keepline_filter::{Config, Context, Filter, admin};
 use serde_json::json;
 
-use super::upkeep::until_due;
+use super::tasks::until_due;
 use super::{STORED, act, ask, attached, call, filter, messages, reply, result, s, say, turn};
 use crate::fake::Fake;
 
@@ -48,7 +48,7 @@ fn a_window_over_the_newest_records_keeps_its_share_of_them_and_its_beginning() 
 }
 
 #[test]
-fn what_the_summary_does_not_tell_is_shown_as_long_as_there_is_room() {
+fn turns_after_the_summary_are_shown_as_long_as_they_fit() {
     let limits = Limits { budget: 4000, keep: 50, messages: 500, results: 40_000, reach: None, pinned: None };
     let records = short_turns(1000);
     for all in (1..=1000).map(|turns| turns * 2) {
@@ -96,7 +96,7 @@ fn a_branch_gets_a_summary_of_its_own() {
 }
 
 #[test]
-fn a_turn_that_goes_on_after_many_others_is_shown_to_who_continues_it_and_afterwards() {
+fn a_turn_resumed_after_many_others_is_shown_then_and_afterwards() {
     for options in [r#""max_context_tokens": 300"#, r#""max_context_tokens": 300, "summaries": false"#] {
         let fake = Fake::new();
         let filter = filter(&fake, options);
@@ -117,13 +117,13 @@ fn a_turn_that_goes_on_after_many_others_is_shown_to_who_continues_it_and_afterw
 }
 
 /// Some turns, and the summary that they make due, if it is.
-fn until_due_or_many(filter: &Filter<&Fake>) -> Option<super::upkeep::Work> {
+fn until_due_or_many(filter: &Filter<&Fake>) -> Option<super::tasks::Work> {
     for number in 0..12 {
         let question = format!("question {number}: what is this about?");
         let asked = ask(filter, &question, &s());
         let due = reply(filter, &question, &format!("It is about {number}."), &asked.turn).due;
         if due.iter().any(|task| task.name == "summary") {
-            return Some(super::upkeep::Work::of(&due, "summary"));
+            return Some(super::tasks::Work::of(&due, "summary"));
         }
     }
     None

@@ -11,7 +11,7 @@ use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, Filter, Host, Task};
 use serde_json::{Value, json};
 
-use super::upkeep::Work;
+use super::tasks::Work;
 use super::{STORED, act, ask, attached, entry, filter, reply, result, s, turn};
 use crate::fake::Fake;
 
@@ -89,7 +89,7 @@ fn chat(filter: &Filter<impl Host>, count: usize) {
 }
 
 #[test]
-fn without_a_window_what_it_would_show_comes_back_as_well() {
+fn without_a_window_its_turns_can_be_recalled() {
     let fake = Fake::new();
     let filter = super::filter(&fake, r#""recall": "session", "summaries": false"#);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -105,7 +105,7 @@ fn without_a_window_what_it_would_show_comes_back_as_well() {
 }
 
 #[test]
-fn what_the_window_has_lost_comes_back() {
+fn passages_the_window_has_lost_are_recalled() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello.", "The boiler was mended in March."], true);
@@ -130,7 +130,7 @@ fn what_the_window_has_lost_comes_back() {
 }
 
 #[test]
-fn what_the_window_shows_is_not_recalled() {
+fn passages_in_the_window_are_not_recalled() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -185,7 +185,7 @@ fn a_long_conversation_is_folded_and_found() {
 }
 
 #[test]
-fn what_is_removed_is_nowhere() {
+fn a_removed_message_is_nowhere() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."], true);
@@ -227,7 +227,7 @@ fn other_words_are_recalled_in_place_of_the_old_ones() {
 }
 
 #[test]
-fn who_read_a_message_before_it_was_removed_brings_nothing_back() {
+fn a_task_that_read_a_message_before_its_removal_brings_nothing_back() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &s());
@@ -249,7 +249,7 @@ fn who_read_a_message_before_it_was_removed_brings_nothing_back() {
 }
 
 #[test]
-fn a_transcript_that_begins_anew_leaves_nothing() {
+fn a_replaced_transcript_leaves_no_passages() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     for is_cleared in [true, false] {
@@ -277,7 +277,7 @@ fn a_transcript_that_begins_anew_leaves_nothing() {
 }
 
 #[test]
-fn what_retention_drops_goes_too() {
+fn passages_of_removed_records_go_too() {
     let fake = Fake::new();
     let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     let said: Vec<String> = std::iter::once("Our dog is called Bello.".to_owned()).chain(chatter(150)).collect();
@@ -314,7 +314,7 @@ fn a_branch_recalls_nothing_of_another() {
 }
 
 #[test]
-fn what_tools_gave_is_told_and_can_be_left_out() {
+fn tool_results_are_recalled_and_can_be_excluded() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     let asked = ask(&filter, "Weather?", &s());

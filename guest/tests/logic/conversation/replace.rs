@@ -73,7 +73,7 @@ fn messages_of_elsewhere_are_a_conversation_afterwards() {
 }
 
 #[test]
-fn what_would_not_be_found_again_is_refused_by_its_number_and_nothing_is_stored() {
+fn an_import_is_refused_by_message_number_and_stores_nothing() {
     let user = json!({"role": "user", "content": "Hello", "id": "m"});
     let call = json!({"role": "assistant", "content": "", "tool": {"call_id": "c", "name": "n", "arguments": "{}"}});
     let result = json!({"role": "tool", "content": "r", "tool": {"call_id": "c", "name": "n"}});
@@ -228,7 +228,7 @@ fn a_long_result_is_kept_whole_beside_the_transcript() {
 }
 
 #[test]
-fn what_came_from_elsewhere_is_found_with_its_owner_and_forgotten_with_them() {
+fn imported_sessions_are_found_with_their_owner_and_forgotten_with_them() {
     let fake = Fake::new();
     let sessions = sessions(&fake);
     admin::create(&sessions, "s").unwrap();
@@ -252,7 +252,7 @@ proptest! {
 
     /// What is read and set again is the same conversation.
     #[test]
-    fn what_is_read_can_be_set_again(steps in proptest::collection::vec((0_usize..4, any::<bool>(), any::<bool>()), 1..8)) {
+    fn records_read_can_be_set_again(steps in proptest::collection::vec((0_usize..4, any::<bool>(), any::<bool>()), 1..8)) {
         let fake = Fake::new();
         let filter = filter(&fake, "");
         for (number, (parent, has_tools, is_named)) in steps.iter().enumerate() {

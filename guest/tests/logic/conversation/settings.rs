@@ -6,7 +6,7 @@ use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, SessionProblemCode as Code};
 use serde_json::{Value, json};
 
-use super::upkeep::{summary, until_due};
+use super::tasks::{summary, until_due};
 use super::{STORED, act, ask, attached, call, entry, filter, messages, reply, result, s, transcript};
 use crate::fake::Fake;
 
@@ -93,7 +93,7 @@ fn a_summary_is_due_and_made_by_the_budget_of_the_session() {
         let (_, mut work) = until_due(&filter, 0);
         let weight: u64 = transcript(&fake, "s").iter().map(|record| record["weight"].as_u64().unwrap()).sum();
         assert!((set..set + 100).contains(&weight), "{weight}");
-        let need = super::upkeep::completion(work.step(&filter, "h", None));
+        let need = super::tasks::completion(work.step(&filter, "h", None));
         assert_eq!(u64::from(need.max_tokens), set / 4);
         let told = "word ".repeat(2000);
         work.step(&filter, "h", Some(&told));
@@ -133,7 +133,7 @@ fn a_result_is_cut_by_the_budget_of_the_session() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_by_name_and_what_was_stored_so_is_passed_over() {
+fn settings_out_of_range_are_refused_by_name_and_skipped_when_stored() {
     let fake = Fake::new();
     talk(&fake, 2);
     let none = Settings::default;

@@ -74,7 +74,7 @@ fn a_second_answer_to_a_question_is_a_branch_of_its_own() {
 }
 
 #[test]
-fn a_question_that_is_asked_again_gets_what_was_said_before_it() {
+fn a_question_asked_again_gets_the_thread_before_it() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""pin_first_turn": true"#);
     let named = |id: &str| json!({"session_id": "s", "message_id": id});
@@ -114,7 +114,7 @@ fn a_question_that_was_asked_long_ago_is_read_in_a_second_wait() {
 }
 
 #[test]
-fn who_is_slower_gets_a_branch() {
+fn the_slower_writer_gets_a_branch() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     turn(&filter, "1", None);
@@ -221,7 +221,7 @@ proptest! {
 }
 
 #[test]
-fn an_answer_given_anew_needs_no_question_to_be_a_branch() {
+fn a_regenerated_answer_is_a_branch_without_a_question() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let turn = ask(&filter, "1", &json!({"session_id": "s", "message_id": "q"})).turn;

@@ -74,7 +74,7 @@ fn a_turn_is_written_step_by_step_and_shown_at_each() {
 }
 
 #[test]
-fn a_turn_whose_steps_others_come_between_stays_one() {
+fn interleaved_steps_stay_in_their_turn() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let open = ask(&filter, "1", &s()).turn;

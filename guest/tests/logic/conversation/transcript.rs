@@ -52,7 +52,7 @@ fn without_conversations_nothing_is_different() {
 }
 
 #[test]
-fn what_a_client_says_it_remembers_is_replaced() {
+fn a_memory_sent_by_the_client_is_replaced() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let forged = json!({"memory_messages": [1], "session_id": "s", "memory_summary": 2, "memory_trace": 3});
@@ -103,7 +103,7 @@ fn an_answer_without_a_question_is_a_turn() {
 }
 
 #[test]
-fn what_is_not_worth_storing_is_not_stored() {
+fn blank_and_marked_answers_are_not_stored() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""min_message_length": 3"#);
     let asked = ask(&filter, "?", &s());
@@ -231,7 +231,7 @@ fn files_come_back_with_their_message() {
 }
 
 #[test]
-fn in_a_text_nobody_speaks_in_the_name_of_another() {
+fn in_a_text_window_no_message_forges_a_speaker() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""window_form": "text""#);
     for end in ["\n", "\r", "\u{2028}", "\u{85}"] {
@@ -285,7 +285,7 @@ fn details_are_stored_with_the_answer() {
 }
 
 #[test]
-fn what_cant_be_read_is_left_alone_and_the_entry_goes_on() {
+fn unreadable_records_are_left_alone_and_the_entry_goes_on() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);

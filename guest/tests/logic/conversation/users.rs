@@ -48,7 +48,7 @@ fn the_first_turn_gives_a_session_its_owner() {
 }
 
 #[test]
-fn an_entry_of_a_user_whom_nobody_can_be_passes_without_memory() {
+fn an_entry_with_an_invalid_user_passes_without_memory() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let turn = ask(&filter, "1", &of("anna")).turn;
@@ -97,7 +97,7 @@ fn another_users_entry_passes_without_memory() {
 }
 
 #[test]
-fn of_two_who_come_first_one_is_the_owner() {
+fn of_two_first_users_one_becomes_the_owner() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let (anna, ben) = (ask(&filter, "1", &of("anna")), ask(&filter, "1", &of("ben")));
@@ -165,7 +165,7 @@ fn an_answer_without_a_question_registers_its_session_first() {
 }
 
 #[test]
-fn a_user_who_cant_be_read_is_no_reason_to_go_without_memory() {
+fn an_unreadable_user_leaves_the_session_its_memory() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     reply(&filter, "1", "one", &ask(&filter, "1", &s()).turn);

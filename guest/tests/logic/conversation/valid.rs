@@ -196,7 +196,7 @@ fn a_question_or_an_answer_of_files_alone_is_remembered() {
 }
 
 #[test]
-fn a_window_begins_with_a_user_though_nobody_asked() {
+fn a_window_begins_with_a_users_message_although_none_was_recorded() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 64"#);
     reply(&filter, "", "Welcome!", &ask(&filter, "", &s()).turn);
@@ -223,7 +223,7 @@ fn a_turn_that_goes_on_after_any_number_of_others_is_shown() {
 }
 
 #[test]
-fn a_turn_that_goes_on_is_shown_though_it_began_before_what_is_read() {
+fn a_resumed_turn_is_shown_although_it_began_before_the_read() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 400"#);
     let turn = ask(&filter, "Look.", &s()).turn;
@@ -242,7 +242,7 @@ fn a_turn_that_goes_on_is_shown_though_it_began_before_what_is_read() {
 }
 
 #[test]
-fn a_question_that_is_asked_again_gets_what_came_before_its_long_turn() {
+fn a_question_asked_again_gets_the_thread_before_its_long_turn() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 1000, "max_message_length": 0"#);
     for name in ["1", "2", "3"] {
@@ -275,7 +275,7 @@ fn a_long_turn_stays_as_long_as_it_fits() {
 }
 
 #[test]
-fn a_pinned_first_turn_is_one_line_whole_or_told_to_be_too_long() {
+fn a_pinned_first_turn_is_one_whole_line_or_reported_as_too_long() {
     let pinning = r#""max_context_tokens": 4000, "pin_first_turn": true, "memory_trace": true"#;
     let fake = Fake::new();
     let filter = filter(&fake, pinning);

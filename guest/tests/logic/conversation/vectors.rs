@@ -8,7 +8,7 @@ use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, Filter, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
-use super::upkeep::Work;
+use super::tasks::Work;
 use super::{STORED, ask, attached, entry, filter, reply, s};
 use crate::fake::Fake;
 
@@ -138,7 +138,7 @@ fn sessions(fake: &Fake) -> Context<&Fake> {
 }
 
 #[test]
-fn what_shares_no_word_is_found_by_its_vector_in_as_many_waits() {
+fn passages_sharing_no_word_are_found_by_vector_in_as_many_waits() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -195,7 +195,7 @@ fn a_question_s_vector_may_be_anything() {
 }
 
 #[test]
-fn in_a_large_scope_vectors_put_in_order_what_words_have_found() {
+fn in_a_large_scope_vectors_rank_what_words_found() {
     let fake = Fake::new();
     let filter = filter(&fake, &format!("{OPTIONS}, \"recall_tokens\": 400"));
     for number in 0..300 {
@@ -223,7 +223,7 @@ fn in_a_large_scope_vectors_put_in_order_what_words_have_found() {
 }
 
 #[test]
-fn another_model_s_vectors_count_as_none_and_are_made_anew() {
+fn vectors_of_another_model_count_as_none_and_are_made_again() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -245,7 +245,7 @@ fn another_model_s_vectors_count_as_none_and_are_made_anew() {
 }
 
 #[test]
-fn while_vectors_are_made_anew_what_there_is_counts() {
+fn existing_vectors_count_while_others_are_made_again() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -303,7 +303,7 @@ fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
 }
 
 #[test]
-fn what_the_model_refuses_has_no_vector_and_is_not_asked_for_again() {
+fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);
@@ -373,7 +373,7 @@ fn retention_takes_vectors_along() {
 }
 
 #[test]
-fn what_goes_while_the_model_is_asked_gets_no_vector_back() {
+fn passages_removed_during_a_model_request_get_no_vector() {
     let changes: [fn(&Fake, &Filter<&Fake>); 4] = [
         |fake, _| _ = admin::rewrite(&sessions(fake), &S, 0, None).unwrap(),
         |fake, _| _ = admin::clear_messages(&sessions(fake), &S, None).unwrap(),
@@ -396,7 +396,7 @@ fn what_goes_while_the_model_is_asked_gets_no_vector_back() {
 }
 
 #[test]
-fn what_is_corrected_while_the_model_is_asked_is_asked_about_once_more() {
+fn passages_corrected_during_a_model_request_are_embedded_again() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello.", "Our cat is called Mia."]);
@@ -418,7 +418,7 @@ fn what_is_corrected_while_the_model_is_asked_is_asked_about_once_more() {
 }
 
 #[test]
-fn what_nobody_has_cut_yet_is_cut_first() {
+fn uncut_messages_are_cut_before_recall() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["Our dog is called Bello."]);

@@ -193,7 +193,7 @@ fn no_more_messages_are_shown_than_the_limit() {
 }
 
 #[test]
-fn what_limits_a_window_beside_its_budget_leaves_as_much_as_the_budget_does() {
+fn message_and_byte_limits_keep_as_much_as_the_budget_does() {
     let host_counts_more = |records: &mut Vec<Record<'static>>| {
         for record in records {
             record.tokens = Some(record.weight * 3 / 2);
@@ -228,7 +228,7 @@ fn what_limits_a_window_beside_its_budget_leaves_as_much_as_the_budget_does() {
 }
 
 #[test]
-fn the_trace_says_what_became_of_each_turn() {
+fn the_trace_names_the_fate_of_each_turn() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 100, "memory_trace": true"#);
     for number in 0..12 {

@@ -45,7 +45,7 @@ fn answers_never_make_a_session_too_big_to_be_remembered() {
 }
 
 #[test]
-fn too_many_sessions_are_told_in_the_originals_words() {
+fn too_many_sessions_are_reported_in_the_originals_words() {
     let fake = Fake::new();
     fake.max_buckets.set(0);
     let filter = filter(&fake, "{}");
@@ -74,7 +74,7 @@ fn a_failed_answer_warns_once_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_broken_in_a_session_does_not_stop_the_rest_of_an_answer() {
+fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
     let put = r#"{"op": "put", "key": "last_answer", "timestamp": 1795186917.032595}"#;
     let increment = r#"{"op": "increment", "key": "answer_count", "timestamp": 1795186917.032595}"#;
     // The count before, what is of a wrong type, the code of the problem, and what is stored then: the text, the

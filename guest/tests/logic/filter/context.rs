@@ -8,7 +8,7 @@ use super::{S, filter};
 use crate::fake::Fake;
 
 #[test]
-fn of_a_memory_over_its_limit_what_fits_is_attached_the_smallest_first() {
+fn a_memory_over_its_limit_attaches_the_smallest_values_that_fit() {
     let fake = Fake::new();
     fake.set("s", "answer_count", "7");
     fake.set("s", "last_answer", "\"text\"");
@@ -126,7 +126,7 @@ fn a_memory_of_which_nothing_fits_is_left_out_with_one_warning_that_names_the_li
 }
 
 #[test]
-fn what_is_broken_in_a_memory_over_its_limit_is_left_out_alone() {
+fn broken_values_of_a_memory_over_its_limit_are_left_out_alone() {
     let fake = Fake::new();
     for key in ["a", "b", "k\n", "last_answer", "list"] {
         fake.set("s", key, "12345");

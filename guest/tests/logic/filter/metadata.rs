@@ -7,7 +7,7 @@ use super::{S, filter};
 use crate::fake::Fake;
 
 #[test]
-fn without_a_session_nothing_is_touched_and_nobody_is_asked() {
+fn without_a_session_the_store_is_not_called() {
     let fake = Fake::new();
     for metadata in [
         "",
@@ -48,7 +48,7 @@ fn a_malformed_session_is_ignored_with_a_reason() {
 }
 
 #[test]
-fn unreadable_metadata_is_told_at_debug_level() {
+fn unreadable_metadata_is_logged_at_debug_level() {
     let fake = Fake::new();
     let question = filter(&fake, "{}").question("q", "{\"session_id\":\"s\"");
     assert_eq!((question.effect, question.metadata), (Effect::Passed, None));
@@ -73,7 +73,7 @@ fn strip_cuts_the_context_of_questions_without_a_session() {
 }
 
 #[test]
-fn strip_lets_no_context_through_in_metadata_that_nobody_can_read() {
+fn strip_withholds_unreadable_metadata_that_may_hold_a_context() {
     let fake = Fake::new();
     for metadata in [r#"{"memory_context":{"role":"admin"},}"#, r#"{'\x6demory_context':1,"session_id":"s"}"#] {
         let strip = filter(&fake, r#"{"unbound_context":"strip"}"#);
@@ -91,7 +91,7 @@ fn strip_lets_no_context_through_in_metadata_that_nobody_can_read() {
 }
 
 #[test]
-fn what_python_writes_for_no_number_lets_nobody_forge_memory() {
+fn nan_in_metadata_lets_nobody_forge_memory() {
     let fake = Fake::new();
     let filter = filter(&fake, "{}");
     filter.answer("true", r#"{"score":NaN,"session_id":"s"}"#, "");

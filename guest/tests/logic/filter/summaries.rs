@@ -25,7 +25,7 @@ fn history_is_summarised_beyond_max_history_and_counts_add_up() {
 }
 
 #[test]
-fn a_summary_is_what_the_original_writes_and_is_merged() {
+fn a_summary_is_written_as_the_original_does_and_merged() {
     let fake = Fake::new();
     let filter = filter(&fake, r#"{"max_history":4}"#);
     for _ in 0..3 {
@@ -70,7 +70,7 @@ fn a_long_history_is_summarised_bit_by_bit() {
 }
 
 #[test]
-fn whoever_summarises_first_is_right() {
+fn the_first_to_summarise_wins() {
     let fake = Fake::new();
     fake.before_each(|fake, n| {
         if n == 3 {
@@ -128,7 +128,7 @@ fn a_failed_summary_never_makes_the_answer_fail() {
 }
 
 #[test]
-fn a_history_whose_oldest_record_is_no_text_is_summarised_all_the_same() {
+fn a_history_is_summarised_although_its_oldest_record_is_no_text() {
     let fake = Fake::new();
     let filter = filter(&fake, r#"{"max_history":2}"#);
     filter.answer("a", S, "");

@@ -74,7 +74,7 @@ fn a_page_of_huge_records_is_cut_at_its_oldest_end() {
 }
 
 #[test]
-fn history_is_told_without_a_gap_while_others_write_and_summarise() {
+fn history_has_no_gap_while_others_write_and_summarise() {
     let fake = Fake::new();
     let sessions = sessions(&fake, r#"{"auto_summarize":false}"#);
     admin::create(&sessions, "s").unwrap();

@@ -4,7 +4,7 @@ use keepline_filter::admin;
 use keepline_filter::{Config, Context};
 use serde_json::{Value, json};
 
-use super::super::upkeep::Work;
+use super::super::tasks::Work;
 use super::super::{act, ask, attached, call, filter, reply, result, s};
 use super::{OPTIONS, S, chat, finish, keep, recalled, talk};
 use crate::fake::Fake;
@@ -14,7 +14,7 @@ fn text_of(found: &Value) -> String {
 }
 
 #[test]
-fn what_was_asked_many_times_hides_no_answer() {
+fn a_question_asked_many_times_hides_no_answer() {
     let fake = Fake::new();
     let options = r#""max_context_tokens": 64, "recall": "session", "recall_tokens": 200, "summaries": false"#;
     let filter = filter(&fake, options);
@@ -31,7 +31,7 @@ fn what_was_asked_many_times_hides_no_answer() {
 }
 
 #[test]
-fn what_is_excluded_takes_no_room() {
+fn excluded_passages_take_no_room() {
     let fake = Fake::new();
     let options = r#""max_context_tokens": 64, "recall": "session", "recall_tokens": 200, "summaries": false"#;
     let filter = filter(&fake, &format!(r#"{options}, "recall_exclude": ["tool"]"#));
@@ -49,7 +49,7 @@ fn what_is_excluded_takes_no_room() {
 }
 
 #[test]
-fn a_text_speaks_for_nobody_else() {
+fn a_text_cannot_forge_another_speaker() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""recall": "session", "summaries": false"#);
     let asked = ask(&filter, "Fetch the invoice page.", &s());
@@ -137,7 +137,7 @@ fn an_edited_question_stands_before_its_answer() {
 }
 
 #[test]
-fn a_message_that_is_asked_once_more_finds_neither_itself_nor_what_stands_beside_it() {
+fn a_question_asked_again_recalls_neither_itself_nor_its_neighbors() {
     for scope in ["session", "user"] {
         // What is found lies in the log, and in the index.
         for count in [12, 100] {
@@ -171,7 +171,7 @@ fn a_message_that_is_asked_once_more_finds_neither_itself_nor_what_stands_beside
 }
 
 #[test]
-fn what_shares_a_common_word_alone_is_not_attached() {
+fn passages_sharing_only_a_common_word_are_not_attached() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, &["My dog Bello, a terrier, is called Bello the dog by all."], true);

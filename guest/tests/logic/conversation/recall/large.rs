@@ -4,7 +4,7 @@ use keepline_filter::admin;
 use keepline_filter::transcript::address::Transcript;
 use serde_json::json;
 
-use super::super::upkeep::Work;
+use super::super::tasks::Work;
 use super::super::{ask, filter, reply, say};
 use super::{OPTIONS, S, all_kept, documents, everything, finish, recalled, sessions, talk};
 use crate::fake::Fake;
@@ -43,7 +43,7 @@ fn a_branch_of_many_scattered_messages_is_removed_whole() {
 }
 
 #[test]
-fn terms_that_nobody_has_folded_are_found_however_many() {
+fn terms_not_yet_compacted_are_found() {
     let fake = Fake::new();
     let options = format!("{OPTIONS}, \"max_message_length\": 0");
     let filter = filter(&fake, &options);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::upkeep::Work;
+use super::super::tasks::Work;
 use super::super::{ask, attached, filter, reply};
 use super::finish;
 use crate::fake::Fake;
@@ -36,7 +36,7 @@ fn recalled(options: &str, sessions: [&str; 3]) -> usize {
 }
 
 #[test]
-fn what_is_shown_takes_no_room_from_what_is_not() {
+fn passages_in_the_window_take_no_room_from_others() {
     let in_session = recalled(r#""recall": "session", "max_context_tokens": 200"#, ["s", "s", "s"]);
     assert!(in_session >= 5, "{in_session}");
     // The window's session is not the user's newest.

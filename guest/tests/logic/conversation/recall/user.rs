@@ -11,7 +11,7 @@ use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, Filter, Host};
 use serde_json::{Value, json};
 
-use super::super::upkeep::Work;
+use super::super::tasks::Work;
 use super::super::{STORED, ask, attached, filter, reply};
 use crate::fake::Fake;
 
@@ -68,7 +68,7 @@ fn documents(fake: &Fake) -> usize {
 }
 
 #[test]
-fn what_was_said_in_one_session_is_found_in_the_next() {
+fn passages_of_one_session_are_found_in_the_next() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
@@ -237,7 +237,7 @@ fn deferred_work_before_each_call_of_a_correction_brings_nothing_back() {
 }
 
 #[test]
-fn who_read_a_session_before_it_was_deleted_brings_nothing_back() {
+fn a_task_that_read_a_session_before_its_deletion_brings_nothing_back() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &of("anna", "one"));
@@ -258,7 +258,7 @@ fn who_read_a_session_before_it_was_deleted_brings_nothing_back() {
 }
 
 #[test]
-fn what_a_session_has_said_outlives_its_end_but_not_its_deletion() {
+fn passages_outlive_the_end_of_a_session_but_not_its_deletion() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
@@ -278,7 +278,7 @@ fn what_a_session_has_said_outlives_its_end_but_not_its_deletion() {
 }
 
 #[test]
-fn what_retention_drops_comes_back_in_no_question_of_its_session() {
+fn removed_records_are_not_recalled_in_their_session() {
     let fake = Fake::new();
     let filter = filter(&fake, &format!("{OPTIONS}, \"max_session_messages\": 20"));
     for number in 0..40 {
@@ -300,7 +300,7 @@ fn what_retention_drops_comes_back_in_no_question_of_its_session() {
 }
 
 #[test]
-fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
+fn a_late_writer_does_not_bring_a_forgotten_user_back() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "anna", "old", "Our dog is called Bello.");
@@ -321,7 +321,7 @@ fn a_user_who_is_forgotten_is_not_remembered_by_who_is_late() {
 }
 
 #[test]
-fn changes_that_were_made_without_the_copies_make_them_anew() {
+fn changes_made_without_the_copies_renew_the_copies() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "anna", "one", "Our dog is called Bello.");
@@ -339,7 +339,7 @@ fn changes_that_were_made_without_the_copies_make_them_anew() {
 }
 
 #[test]
-fn it_is_made_anew_and_forgotten_on_demand() {
+fn the_index_is_rebuilt_and_dropped_on_demand() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     for number in 0..100 {
@@ -362,7 +362,7 @@ fn it_is_made_anew_and_forgotten_on_demand() {
 }
 
 #[test]
-fn what_is_older_than_the_option_says_is_neither_found_nor_kept() {
+fn passages_older_than_the_option_are_neither_found_nor_kept() {
     let fake = Fake::new();
     let filter = filter(&fake, &format!("{OPTIONS}, \"recall_ttl_hours\": 24"));
     talk(&filter, "anna", "one", "Our dog is called Bello.");

@@ -42,7 +42,7 @@ fn stored(fake: &Fake) -> usize {
 }
 
 #[test]
-fn what_shares_no_word_is_found_in_another_session_and_goes_with_its_message() {
+fn vectors_find_passages_of_other_sessions_and_go_with_their_message() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     talk(&filter, "one", "Our dog is called Bello.", "m");
@@ -72,7 +72,7 @@ fn what_shares_no_word_is_found_in_another_session_and_goes_with_its_message() {
 }
 
 #[test]
-fn a_vector_of_what_is_removed_meanwhile_is_not_kept() {
+fn a_vector_of_a_passage_removed_meanwhile_is_not_kept() {
     let fake = Fake::new();
     let filter = filter(&fake, OPTIONS);
     let asked = ask(&filter, "Our dog is called Bello.", &of("one"));

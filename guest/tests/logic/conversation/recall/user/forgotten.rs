@@ -29,7 +29,7 @@ fn is_known(fake: &Fake) -> bool {
 }
 
 #[test]
-fn who_copies_before_any_call_leaves_nothing_of_what_is_deleted_even_if_they_come_back_before_any_other() {
+fn a_copier_at_any_call_leaves_nothing_of_a_deleted_session() {
     for copied in 1..20 {
         for back in copied..20 {
             let fake = Fake::new();
@@ -63,7 +63,7 @@ fn who_copies_before_any_call_leaves_nothing_of_what_is_deleted_even_if_they_com
 }
 
 #[test]
-fn who_is_at_work_when_they_are_forgotten_brings_nothing_back() {
+fn a_task_at_work_while_its_user_is_forgotten_brings_nothing_back() {
     for call in 1..10 {
         let fake = Fake::new();
         begun(&fake);

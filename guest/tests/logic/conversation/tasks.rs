@@ -75,7 +75,7 @@ pub fn summary(fake: &Fake) -> Value {
 }
 
 #[test]
-fn what_no_longer_fits_is_summarized_by_pointer() {
+fn turns_that_no_longer_fit_are_summarized_up_to_a_position() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 500, "memory_trace": true"#);
     let (last, mut work) = until_due(&filter, 0);
@@ -135,7 +135,7 @@ fn without_a_model_there_is_a_digest() {
 }
 
 #[test]
-fn who_comes_second_undoes_nothing() {
+fn the_second_writer_undoes_nothing() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 500"#);
     let (_, mut one) = until_due(&filter, 0);
@@ -187,7 +187,7 @@ fn a_summary_of_another_branch_is_not_attached() {
 }
 
 #[test]
-fn work_on_what_is_gone_ends_and_unknown_work_fails() {
+fn tasks_of_absent_sessions_end_and_unknown_tasks_fail() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 500"#);
     let (_, mut work) = until_due(&filter, 0);
@@ -312,7 +312,7 @@ fn branches_that_are_used_in_turn_keep_a_summary_each() {
 }
 
 #[test]
-fn a_summary_reaches_as_far_as_what_it_was_made_of() {
+fn a_summary_reaches_as_far_as_the_turns_the_model_read() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 4000, "auto_generate_titles": false"#);
     let sessions = Context::new(&fake, Config::parse(r#"{"conversation": true}"#).unwrap());
@@ -438,7 +438,7 @@ fn an_answer_given_again_keeps_its_question_while_its_turn_is_the_newest() {
 }
 
 #[test]
-fn what_no_answer_named_is_done_if_there_is_anything_to_do() {
+fn tasks_no_answer_named_do_what_there_is_to_do() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 64"#);
     until_due(&filter, 0);
@@ -459,7 +459,7 @@ fn what_no_answer_named_is_done_if_there_is_anything_to_do() {
 }
 
 #[test]
-fn what_could_not_be_had_leaves_everything_as_it_was_and_no_lease() {
+fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 64, "max_session_messages": 10"#);
     for number in [0, 100, 200, 300, 400, 500] {

@@ -9,7 +9,7 @@ use keepline_filter::{Config, Context, Effect, SessionProblemCode as Code, ToolA
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::upkeep::Work;
+use super::tasks::Work;
 use super::{
     STORED, UNASKED, act, ask, attached, call, entry, filter, messages, reply, result, s, say, transcript, turn,
 };
@@ -48,7 +48,7 @@ fn branched(fake: &Fake) {
 }
 
 #[test]
-fn messages_are_found_by_what_is_said_of_them() {
+fn messages_are_found_by_their_details() {
     let fake = Fake::new();
     branched(&fake);
     let sessions = sessions(&fake);
@@ -255,7 +255,7 @@ fn an_edited_message_says_the_new_words_and_counts_by_them() {
 }
 
 #[test]
-fn others_who_write_in_between_lose_nothing() {
+fn writers_in_between_lose_nothing() {
     let fake = Fake::new();
     branched(&fake);
     // A summary that comes between the look and the change is not left with what was removed.
@@ -274,7 +274,7 @@ fn others_who_write_in_between_lose_nothing() {
 }
 
 #[test]
-fn messages_that_are_replaced_while_they_are_read_are_read_anew() {
+fn messages_replaced_during_a_read_are_read_again() {
     let fake = Fake::new();
     branched(&fake);
     let before = fake.transactions.get();
@@ -345,7 +345,7 @@ fn written(fake: &Fake) -> String {
 }
 
 #[test]
-fn a_window_is_what_a_question_would_get_and_writes_nothing() {
+fn the_window_of_admin_equals_a_questions_and_writes_nothing() {
     let fake = Fake::new();
     let filter = filter(&fake, r#""max_context_tokens": 100"#);
     let look = |metadata: Value| ask(&filter, "?", &metadata);
