@@ -229,7 +229,7 @@ fn explain_fates(turns: &[Value]) -> Result<()> {
 /// What is not plain about a turn's fate, in lines of at most 80 columns.
 const MEANINGS: [(&str, &str); 6] = [
     ("cut", "the newest turn alone is over the budget, so its beginning is left out"),
-    ("over budget", "with this turn and all newer ones, the window would exceed its budget"),
+    ("over budget", "with it and all newer turns, the window would exceed its budget"),
     ("over message_limit", "with this turn, there would be too many messages"),
     ("cut back", "left out with older turns down to window_keep, and stays out"),
     ("beginning not read", "the turn begins before what is read for a window"),
