@@ -16,7 +16,7 @@ mod concurrency;
 mod forgetting;
 #[path = "conversation/kills.rs"]
 mod kills;
-#[path = "conversation/model.rs"]
+#[path = "conversation/model/mod.rs"]
 mod model;
 #[path = "conversation/nodes.rs"]
 mod nodes;
