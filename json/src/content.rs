@@ -1,4 +1,4 @@
-//! Content of chat messages that is an array of parts: texts, images and other files, thoughts.
+//! Reads chat content that is an array of parts: texts, images and other files, thoughts.
 //!
 //! Promises that every reader, the filter and its host, finds the same parts. Refuses parts of
 //! types that it does not know, and those that belong to tools: a text that holds such is a text.

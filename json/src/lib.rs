@@ -1,4 +1,4 @@
-//! JSON without trees: look at the members of an object, read and write strings and numbers.
+//! Reads and writes JSON without trees: members of objects, strings and numbers.
 //!
 //! Promises that parts are handed out as they stand in the text, borrowed, whatever they hold and
 //! however deep they go. The filter and its host both read metadata with this, so that they never disagree on what an
@@ -28,13 +28,13 @@ pub fn has_escapes(raw: &str) -> bool {
     raw.as_bytes().contains(&b'\\')
 }
 
-/// The string that a raw value spells; none if it is no string. Half a surrogate pair is U+FFFD, one each.
+/// Decodes a raw value that is a string; none if it is none. Half a surrogate pair becomes U+FFFD.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = inside(raw)?;
     Some(if is_literal(inner) { inner.into() } else { unescaped(inner).into() })
 }
 
-/// Whether a raw value is a string that stands there as it is spelt, without escapes. None: it is no string.
+/// Whether a raw string has no escapes. None: the value is no string.
 pub fn is_plain_string(raw: &str) -> Option<bool> {
     inside(raw).map(is_literal)
 }
@@ -48,7 +48,7 @@ fn is_literal(inner: &str) -> bool {
     first_special(inner.as_bytes()).is_none()
 }
 
-/// What the inside of a raw string spells, which has been scanned before.
+/// Decodes the inside of a raw string that has been scanned before.
 fn unescaped(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
     let mut rest = inner;
@@ -197,8 +197,7 @@ pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Append a string that a value of a JSON text spells: as [`push_string`] would write it, without taking it apart if it
-/// stands like that already.
+/// Appends a raw string as [`push_string`] would write it, copied as it is where it is written like that already.
 pub fn push_as_stored(out: &mut String, raw: &str) {
     let mut rest = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     while let Some((at, [b'\\', escape, ..])) =

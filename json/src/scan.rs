@@ -1,4 +1,4 @@
-//! A look through JSON text that takes it apart without reading it.
+//! Scans JSON text and hands out its parts without decoding them.
 //!
 //! Promises parts as they stand in the text, at a cost that grows with its length alone: no depth of nesting is
 //! a danger. Accepts what common writers emit, beside JSON itself: `NaN`, `Infinity` and `-Infinity`, as

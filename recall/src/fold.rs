@@ -1,4 +1,4 @@
-//! Letters, alike in capitals and small, with accents and without.
+//! Folds letters: lower case, without accents.
 //!
 //! By ranges and not by the tables of the standard library, which would take 12 KB of the component.
 

@@ -1,4 +1,4 @@
-//! Search without a model: what a memory is indexed by, and which of its passages a question is about.
+//! Searches without a model: indexes passages by terms, and ranks them for a question.
 //!
 //! Pure functions over plain data: no input or output, no clock, no randomness. The way of a text:
 //!

@@ -1,4 +1,4 @@
-//! Texts in pieces that can be found, and shown, one by one.
+//! Cuts texts into passages that are found and shown one by one.
 
 /// A longer text is cut into passages of at most so many tokens. In longer ones less is found: neighbours do what a long
 /// passage would.

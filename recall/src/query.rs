@@ -1,4 +1,4 @@
-//! What to ask an index for.
+//! Makes the terms that an index is asked for from a question.
 
 use crate::ascending;
 use crate::fold::capital;

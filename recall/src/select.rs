@@ -1,4 +1,4 @@
-//! What goes into a budget.
+//! Selects passages within a budget of tokens.
 
 use crate::rank::Candidate;
 

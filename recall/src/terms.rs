@@ -1,4 +1,4 @@
-//! Words as numbers.
+//! Turns words into numbers, the terms of the index.
 //!
 //! Without knowledge of any language: a word is cut to its first letters, which stands for its stem; scripts that
 //! write no spaces give pairs of characters.

@@ -1,4 +1,4 @@
-//! Days of the calendar.
+//! Converts times to days of the calendar.
 
 const DAY: u64 = 86_400_000;
 

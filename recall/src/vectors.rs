@@ -1,4 +1,4 @@
-//! Embeddings: how they are kept, compared, and what they add to what words have found.
+//! Encodes and compares embeddings, and fuses their ranking with that of words.
 //!
 //! An embedding is cut to its first dimensions and kept as a character for each, of 57 steps: that is enough to compare it by
 //! its angle, and nothing has to be decoded for that.

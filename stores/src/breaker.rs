@@ -85,7 +85,7 @@ enum Admission {
     Refused,
 }
 
-/// Leave to try. Whoever was to look whether the store is back and goes without a report makes room for the next.
+/// Permission to try. A probe that is dropped without a report makes room for the next one.
 pub struct Leave<'a> {
     breaker: &'a Breaker,
     probe_since: Option<Instant>,
@@ -209,7 +209,7 @@ impl Breaker {
         self.failed_at(now);
     }
 
-    /// Nobody learned anything: the next may look after as long as this one has.
+    /// Nothing was learned: the next probe may go after as long as this one took.
     fn probe_left_at(&self, since: Instant, now: Instant) {
         let mut state = self.state.lock();
         if !state.probing {

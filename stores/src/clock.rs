@@ -24,7 +24,7 @@ pub trait Clock: Send + Sync + 'static {
     }
 
     /// Which boot of the machine [`uptime`](Self::uptime) counts from: processes that name the same boot can compare
-    /// theirs. None, the default: nobody else's can be compared.
+    /// theirs. None, the default: no other clock can be compared.
     fn boot_id(&self) -> Option<String> {
         None
     }

@@ -95,7 +95,7 @@ impl fmt::Display for FailureCode {
     }
 }
 
-/// The subject of an [`Unavailable`](FailureCode::Unavailable) bucket of which nobody knows yet whether it has expired.
+/// The subject of an [`Unavailable`](FailureCode::Unavailable) bucket that may or may not have expired: it is not known yet.
 pub(crate) const EXPIRY: &str = "expiry";
 
 /// The failure of a call on a bucket that has expired only if a clock is right that was set ahead just now.

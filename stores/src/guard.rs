@@ -44,7 +44,7 @@ pub enum Missed {
 }
 
 impl Missed {
-    /// As a failure of the store, for whoever asked.
+    /// As a failure of the store, for the caller.
     pub fn failure(self) -> Failure {
         let (code, message) = match self {
             Self::LeftAlone => {

@@ -85,7 +85,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer that nobody else is.
+    /// A new writer, with a random id.
     pub fn new() -> Self {
         Self { id: Some(format!("{:024x}", fastrand::u128(..) >> 32).into()), sequence: 0 }
     }

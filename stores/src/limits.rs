@@ -17,7 +17,7 @@ pub const PIECE_BYTES: u64 = 96;
 pub const MAX_PIECES: u64 = 20_000;
 /// Bytes of a key's text.
 pub const MAX_TEXT_BYTES: u64 = 8 << 20;
-/// Bytes of a record. Less than of a text: nobody knows how long a record in Redis is before it is read, together with
+/// Bytes of a record. Less than of a text: the length of a record in Redis is not known before it is read, together with
 /// its neighbours.
 pub const MAX_RECORD_BYTES: u64 = 2 << 20;
 /// Bytes of all pieces of a call. The answers of a transaction have as many.

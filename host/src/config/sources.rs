@@ -137,8 +137,8 @@ fn not_text(name: String) -> ConfigError {
 }
 
 /// Whether a variable is one of those by which Kubernetes tells each pod of a service called `keepline`, or
-/// `keepline-redis`: `KEEPLINE_SERVICE_HOST`, `KEEPLINE_PORT=tcp://10.0.0.1:80`, `KEEPLINE_PORT_80_TCP_ADDR`. Nobody asked
-/// for them, and no field is called or valued like that.
+/// `keepline-redis`: `KEEPLINE_SERVICE_HOST`, `KEEPLINE_PORT=tcp://10.0.0.1:80`, `KEEPLINE_PORT_80_TCP_ADDR`. They are
+/// set by the cluster, and no field has such a name or value.
 fn is_service_link(name: &str, value: &str) -> bool {
     let is_port = |rest: &str| rest.split('_').next().is_some_and(|port| port.parse::<u16>().is_ok());
     let of_service = |part: &str| name == part || name.ends_with(&format!("_{part}"));

@@ -122,7 +122,7 @@ pub enum NeedResult {
 #[component(record)]
 pub struct Job {
     /// From a reply, or from the last step's [`Progress`](crate::maintenance::Progress). With an empty state: one that
-    /// nobody named, in whichever life the bucket has now.
+    /// no reply named, in whichever generation the bucket has now.
     pub task: Task,
     /// Who works on it: random, chosen for each task and kept for all its steps.
     pub holder: String,

@@ -33,7 +33,6 @@
 //! # }
 //! ```
 
-mod archive;
 mod backoff;
 mod counters;
 mod model;
@@ -42,10 +41,9 @@ mod queue;
 mod runner;
 
 pub use self::{
-    archive::Archive,
     counters::{MaintenanceCounters, Outcome, TaskCounters},
     model::{Model, NoModel},
-    options::MaintenanceOptions,
+    options::{Archive, MaintenanceOptions},
     runner::Maintenance,
 };
 use crate::runtime::Subject;

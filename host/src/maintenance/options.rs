@@ -1,8 +1,8 @@
-//! Options of deferred work.
+//! Options of deferred work, and the trait of archives.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use super::Archive;
+use async_trait::async_trait;
 
 /// How deferred work is done. Start from [`MaintenanceOptions::default`].
 #[derive(Clone, Debug)]
@@ -24,4 +24,16 @@ impl Default for MaintenanceOptions {
     fn default() -> Self {
         Self { concurrency: 4, max_tasks: 256, model_timeout: Duration::from_secs(60), archive: None }
     }
+}
+
+/// Keeps copies of what retention is about to remove.
+#[async_trait]
+pub trait Archive: Debug + Send + Sync {
+    /// Keep a copy of a transcript's bucket, as `session/NAME` or `node/NAME`. Called when something is about to be
+    /// removed, and only then; one call for the same one at a time. Nothing is removed before it has returned, nor if it takes longer than
+    /// [`MaintenanceOptions::model_timeout`].
+    ///
+    /// # Errors
+    /// For people: why there is no copy. Then nothing is removed, and it will be due again.
+    async fn keep(&self, subject: &str) -> Result<(), String>;
 }

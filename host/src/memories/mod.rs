@@ -37,18 +37,14 @@
 //! forgotten with it. Promises that nothing is stored without a user, no pair twice, and none of it in another user's
 //! session; and that storing never fails a caller that has its answer already.
 
-mod found;
 mod pair;
 mod remember;
 mod search;
-mod skip;
 mod text;
 mod transcripts;
 
 pub use self::{
-    found::{FoundMemory, Memories, MethodUsed},
-    remember::{Remember, RememberOutcome, Remembered},
-    search::{MemorySearch, Method},
-    skip::MemorySkip,
+    remember::{MemorySkip, Remember, RememberOutcome, Remembered},
+    search::{FoundMemory, Memories, MemorySearch, Method, MethodUsed},
     text::{display_title, format_for_prompt, preview},
 };

@@ -1,4 +1,4 @@
-//! The newest exchange in a list of chat messages.
+//! Finds the newest exchange in a list of chat messages.
 //!
 //! Promises that it is the newest one, whatever tools did between its question and its answer. An older one is taken only
 //! if no answer to a later question has begun. Refuses to guess what a row of an unknown role is: it is passed
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::MemorySkip;
 
-/// What the id of a pair is made of: another rule gets another one.
+/// The version of the rule that makes a pair's id, hashed with it.
 const DOMAIN: &[u8] = b"keepline memory v1";
 
 /// What a user said, and what the assistant answered.

@@ -1,15 +1,15 @@
-//! Storing: the newest exchange of a conversation, as an answer without a question before it.
+//! Stores the newest exchange of a conversation, as an answer without a question before it.
 //!
 //! Promises an outcome for every call, and a reason for what was not stored. What is stored of a text, and which answers are
 //! not worth it, the filter decides.
 
-use std::sync::atomic::Ordering;
+use std::{fmt, sync::atomic::Ordering};
 
 use keepline_json::{self as json, push_base32};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{MemorySkip, pair::Pair};
+use super::pair::Pair;
 use crate::{
     entry::{Answer, Effect, Problem, ProblemCode, Task},
     inner::counters::MemoryTally,
@@ -43,6 +43,68 @@ pub struct Remember<'a> {
     /// To be stored with the answer: a JSON object of up to 64 KiB, or empty. `source` is `chat` if it isn't there, and
     /// `auto_generated` and `storage_version` are added.
     pub metadata: &'a str,
+}
+
+/// The reason why nothing was stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemorySkip {
+    /// No user is known, or the id has more than 1,024 bytes.
+    NoUser,
+    /// Less than two messages.
+    TooFewMessages,
+    /// No message of a user that was answered, or the newest one is still being answered.
+    NoPair,
+    /// The user's or the assistant's text is blank.
+    Empty,
+    /// Conversations are off.
+    NoConversations,
+    /// No session, and recall's scope is not the user.
+    NoSession,
+    /// This can't be a session's id.
+    InvalidSession,
+    /// The session belongs to another user.
+    Foreign,
+    /// The session ended meanwhile, or the user was forgotten less than a day ago.
+    Ended,
+    /// The filter's rules: `too-short`, `marker`, …
+    Filter(Problem),
+}
+
+impl MemorySkip {
+    /// For scripts, in one word.
+    pub fn code(&self) -> String {
+        match self {
+            Self::NoUser => "no-user".into(),
+            Self::TooFewMessages => "too-few-messages".into(),
+            Self::NoPair => "no-pair".into(),
+            Self::Empty => "empty".into(),
+            Self::NoConversations => "no-conversations".into(),
+            Self::NoSession => "no-session".into(),
+            Self::InvalidSession => "invalid-session".into(),
+            Self::Foreign => "foreign".into(),
+            Self::Ended => "ended".into(),
+            Self::Filter(problem) => problem.code.to_string(),
+        }
+    }
+}
+
+/// One sentence without a full stop.
+impl fmt::Display for MemorySkip {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::NoUser => "no user id was given, or it is longer than 1,024 bytes",
+            Self::TooFewMessages => "there are fewer than two messages",
+            Self::NoPair => "the newest question has not been answered yet, or there is no question",
+            Self::Empty => "the question or the answer is empty",
+            Self::NoConversations => "conversations are off: set conversation=true",
+            Self::NoSession => "there is no session, and recall is not \"user\"",
+            Self::InvalidSession => "the session's id is not valid",
+            Self::Foreign => "the session belongs to another user",
+            Self::Ended => "the session ended meanwhile, or its user was forgotten less than a day ago",
+            Self::Filter(problem) => &problem.message,
+        })
+    }
 }
 
 /// What became of it.

@@ -1,4 +1,4 @@
-//! What models and people read of memories.
+//! Formats memories for prompts, and titles and previews for lists.
 //!
 //! Promises that no text is cut within a character, and that none can pass for another's line in a prompt.
 
@@ -54,7 +54,7 @@ fn entry(number: usize, memory: &FoundMemory) -> String {
     entry
 }
 
-/// Whatever looks like a line of ours within a text stands further to the right than those, as in recall's text.
+/// Indents the lines of a text, so that none of them passes for one of ours, as in recall's text.
 fn indented(text: &str) -> String {
     let is_line_end = |char| matches!(char, '\n'..='\r' | '\u{85}' | '\u{2028}'..='\u{2029}');
     text.split(is_line_end).collect::<Vec<_>>().join("\n  ")

@@ -1,4 +1,4 @@
-//! The exchanges that found messages are a part of, read from their transcripts.
+//! Reads the exchanges that found messages belong to from their transcripts.
 //!
 //! Promises that nothing of a session is read for a user whom it does not belong to, and that a page is read once for all
 //! that is found in it.
@@ -76,7 +76,7 @@ struct Read {
     messages: Vec<Message>,
 }
 
-/// By what right a session is read.
+/// The reason why a session may be read.
 #[derive(Clone)]
 enum From {
     /// It is on the user's list.

@@ -2,96 +2,63 @@
 
 use serde_json::{Map, Value};
 
-/// How what is remembered is attached to a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WindowForm {
-    /// As an array of chat messages.
-    Messages,
-    /// As one text, with who speaks before each message.
-    Text,
+macro_rules! words {
+    ($( $(#[doc = $about:literal])+ $name:ident { $( $(#[doc = $doc:literal])+ $variant:ident = $word:literal, )+ } )+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+            pub enum $name {
+                $( $(#[doc = $doc])+ $variant, )+
+            }
+
+            impl From<$name> for Value {
+                fn from(word: $name) -> Self {
+                    match word {
+                        $( $name::$variant => $word.into(), )+
+                    }
+                }
+            }
+        )+
+    };
 }
 
-/// Whose transcript an entry's turns belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryMode {
-    /// The session's.
-    Conversation,
-    /// That of the node that the entry names.
-    Node,
-}
-
-/// Where a question's words are looked for, beside its window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recall {
-    /// Nowhere.
-    Off,
-    /// In what was said in the session.
-    Session,
-    /// In what was said in all sessions of the user whom the question names.
-    User,
-}
-
-/// How long what was said in a session is recalled in others of its user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecallLife {
-    /// As long as the user is not forgotten, whatever becomes of sessions that are not deleted.
-    User,
-    /// Until the session's time has run out, as of its last answer.
-    Session,
-}
-
-/// Where passages come from that may be excluded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecallSource {
-    /// From tools: their results.
-    Tool,
-    /// From other programs: messages that were imported.
-    Import,
-}
-
-impl From<WindowForm> for Value {
-    fn from(form: WindowForm) -> Self {
-        match form {
-            WindowForm::Messages => "messages".into(),
-            WindowForm::Text => "text".into(),
-        }
+words! {
+    /// How what is remembered is attached to a question.
+    WindowForm {
+        /// As an array of chat messages.
+        Messages = "messages",
+        /// As one text, with who speaks before each message.
+        Text = "text",
     }
-}
-
-impl From<MemoryMode> for Value {
-    fn from(mode: MemoryMode) -> Self {
-        match mode {
-            MemoryMode::Conversation => "conversation".into(),
-            MemoryMode::Node => "node".into(),
-        }
+    /// Whose transcript an entry's turns belong to.
+    MemoryMode {
+        /// The session's.
+        Conversation = "conversation",
+        /// That of the node that the entry names.
+        Node = "node",
     }
-}
-
-impl From<Recall> for Value {
-    fn from(recall: Recall) -> Self {
-        match recall {
-            Recall::Off => "off".into(),
-            Recall::Session => "session".into(),
-            Recall::User => "user".into(),
-        }
+    /// Where a question's words are looked for, beside its window.
+    Recall {
+        /// Nowhere.
+        Off = "off",
+        /// In what was said in the session.
+        Session = "session",
+        /// In what was said in all sessions of the user whom the question names.
+        User = "user",
     }
-}
-
-impl From<RecallLife> for Value {
-    fn from(life: RecallLife) -> Self {
-        match life {
-            RecallLife::User => "user".into(),
-            RecallLife::Session => "session".into(),
-        }
+    /// How long what was said in a session is recalled in others of its user.
+    RecallLife {
+        /// As long as the user is not forgotten, whatever becomes of sessions that are not deleted.
+        User = "user",
+        /// Until the session's time has run out, as of its last answer.
+        Session = "session",
     }
-}
-
-impl From<RecallSource> for Value {
-    fn from(source: RecallSource) -> Self {
-        match source {
-            RecallSource::Tool => "tool".into(),
-            RecallSource::Import => "import".into(),
-        }
+    /// Where passages come from that may be excluded.
+    RecallSource {
+        /// From tools: their results.
+        Tool = "tool",
+        /// From other programs: messages that were imported.
+        Import = "import",
     }
 }
 

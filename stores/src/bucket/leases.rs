@@ -7,7 +7,7 @@ use crate::{LeaseOperation, LeaseState, limits::PIECE_BYTES};
 /// What a step does to a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseChange {
-    /// It is the holder's now, and was nobody's.
+    /// It is the holder's now, and was free.
     Taken,
     /// It stays the holder's, until another instant.
     Renewed,
@@ -15,7 +15,7 @@ pub(crate) enum LeaseChange {
     Unchanged,
 }
 
-/// What becomes of a lease that somebody, or nobody, has at present.
+/// What a step does to a lease, given its present holder, if any.
 pub(crate) fn lease_change(holder: Option<&str>, step: &LeaseOperation) -> LeaseChange {
     match holder {
         None if step.milliseconds > 0 => LeaseChange::Taken,

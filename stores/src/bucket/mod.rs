@@ -15,7 +15,6 @@ mod logs;
 mod maps;
 mod precondition;
 mod probe;
-mod receipt;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -35,8 +34,7 @@ pub(crate) use self::{
 };
 pub(crate) use self::{
     expiry::Expiry,
-    precondition::{FoundBucket, Step, may_write, open, renews},
-    receipt::{receipt, receipt_without},
+    precondition::{FoundBucket, Step, may_write, open, receipt, receipt_without, renews},
 };
 use self::{indexes::Index, leases::Leases, logs::Log, maps::Map};
 use crate::{
@@ -109,19 +107,19 @@ impl Bucket {
         self.cost
     }
 
-    /// What was removed as a whole since this was last asked, to be freed where nobody waits for it.
+    /// What was removed as a whole since this was last asked, to be freed off the callers' path.
     pub(crate) fn take_removed(&mut self) -> Vec<Removed> {
         std::mem::take(&mut self.removed)
     }
 
-    /// Drop the leases that have run out, which nobody can see any more. Returns how many bytes that frees.
+    /// Drops the leases that have run out. Returns how many bytes that frees.
     pub(crate) fn drop_outdated_leases(&mut self, now_ms: u64) -> u64 {
         let freed = self.leases.drop_outdated(now_ms);
         self.cost = self.cost.saturating_sub(freed);
         freed
     }
 
-    /// What whoever deletes it is told.
+    /// The reply to its deletion.
     pub(crate) fn deletion(&self, now: u64, max_keys: u32) -> Deletion {
         let most = MAX_NAMES.min(max_keys.into());
         Deletion { status: Status::Applied, now, values: self.values.len(), keys: self.values.keys(most) }

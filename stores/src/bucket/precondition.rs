@@ -1,12 +1,13 @@
-//! Opens a bucket for a transaction: checks 2 and 3 of the contract, which come before expectations.
+//! Opens a bucket for a transaction (checks 2 and 3 of the contract, which come before expectations), and makes the
+//! receipt that answers it.
 
-use crate::{Opening, Operation, Status, check};
+use crate::{Opening, Operation, Outcome, Receipt, Status, check};
 
 /// Where a bucket is looked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FoundBucket<'a> {
     Absent,
-    /// Its time has run out, and nobody has been told yet.
+    /// Its time has run out, which no reply has said yet.
     Expired,
     /// It is there, as this incarnation.
     Alive(&'a str),
@@ -57,6 +58,26 @@ pub(crate) fn may_write(opening: &Opening, operations: &[Operation]) -> bool {
 /// Whether a transaction with this opening starts a sliding time to live again.
 pub(crate) fn renews(opening: &Opening) -> bool {
     !matches!(opening, Opening::Existing(life) if !life.renew)
+}
+
+/// The answer of a bucket that is there, as this incarnation.
+pub(crate) fn receipt(
+    status: Status,
+    now: u64,
+    opening: &Opening,
+    incarnation: &str,
+    outcomes: Vec<Outcome>,
+) -> Receipt {
+    // Who named the incarnation is told it only if it is another.
+    let is_named = matches!(opening, Opening::Existing(asked) if asked.incarnation.is_some());
+    let is_known = is_named && status != Status::AnotherLife;
+    let incarnation = if is_known { String::new() } else { incarnation.to_owned() };
+    Receipt { status, now, incarnation, created: false, unmet: None, outcomes }
+}
+
+/// The answer where there is no bucket.
+pub(crate) fn receipt_without(status: Status, now: u64) -> Receipt {
+    Receipt { status, now, incarnation: String::new(), created: false, unmet: None, outcomes: Vec::new() }
 }
 
 #[cfg(test)]

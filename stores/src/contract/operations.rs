@@ -88,7 +88,7 @@ pub struct ResetMapOperation {
     pub entries: Vec<Entry>,
 }
 
-/// Put the position of a record, in decimal, under a key: whoever appends can't know it beforehand. Not in
+/// Put the position of a record, in decimal, under a key: a caller that appends can't know it beforehand. Not in
 /// `values` (`invalid`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "component", derive(ComponentType, Lift, Lower), component(record))]

@@ -86,7 +86,7 @@ pub struct LogSpans {
 pub struct LeaseState {
     /// Whether the caller's holder has it now.
     pub held: bool,
-    /// Who has it; empty: nobody, or it has run out.
+    /// Who has it; empty: it is free, or has run out.
     pub holder: String,
     /// Milliseconds left, by the store's clock.
     #[cfg_attr(feature = "component", component(name = "expires-in"))]

@@ -186,7 +186,7 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
     let place = StoreFiles::existing(path.as_ref())?;
     share(&place)?;
     let length = place.check_length();
-    // Where there is a log, whoever closes the store would write it into the database.
+    // Where there is a log, closing the store would write it into the database.
     let db = with_reserve(&place, || {
         let db = options.settings().open_to_look(&place.database(), MAKING, place.has_log())?;
         recognise(&db)?;
@@ -222,7 +222,7 @@ pub fn check(path: impl AsRef<Path>, options: &DirectoryOptions) -> Result<Check
 }
 
 /// Erases what was deleted or has expired, and gives empty pages and the write-ahead log back to the disk, in small steps
-/// beside whoever uses the store: if nobody does, nothing that was deleted is left in its files. `progress` is told how many
+/// beside other users of the store: if there are none, nothing that was deleted is left in its files. `progress` is told how many
 /// pages are done, and how many there are to do. Returns how many bytes the database became smaller by.
 ///
 /// # Errors
@@ -400,7 +400,7 @@ fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, Dir
     db.execute_batch("REINDEX")?;
     let mut repaired = Repaired::default();
     let transaction = db.transaction()?;
-    // Whoever repairs says that the clock is right.
+    // A repair takes the clock as right.
     forget_watch(&transaction)?;
     let (noted, clock) = (Noted::read(&transaction)?, Time::of(&transaction, options.clock.clone())?.clock_ms());
     if noted.now > clock {
@@ -432,7 +432,7 @@ fn mend(db: &mut Connection, options: &DirectoryOptions) -> Result<Repaired, Dir
     Ok(repaired)
 }
 
-/// A store that is there, together with whoever else uses it.
+/// Opens an existing store, beside its other users.
 fn open(path: &Path, options: &DirectoryOptions) -> Result<(StoreFiles, Connection), DirectoryError> {
     let place = StoreFiles::existing(path)?;
     share(&place)?;
@@ -466,7 +466,7 @@ fn roll_back(db: &Connection) {
 fn recognise(db: &Connection) -> Result<(), DirectoryError> {
     match schema::state(db)? {
         schema::State::Current => Ok(()),
-        // Whoever opens it brings it to the present version.
+        // The next open migrates it to the present version.
         schema::State::ToBeMade => Err(DirectoryError::Foreign),
     }
 }

@@ -233,7 +233,7 @@ impl Writes {
     }
 }
 
-/// Closes a queue when its thread ends, however it does, so that nobody waits for it.
+/// Closes a queue when its thread ends, however it does, so that no caller waits for it.
 struct Abandoned {
     shared: Arc<Shared>,
     abandon: fn(&Shared),
@@ -270,7 +270,7 @@ impl fmt::Debug for DirectoryStore {
 /// Has the directory's database of the present version, shared with others.
 fn prepare(place: &StoreFiles, settings: &Settings, creates: bool) -> Result<(), DirectoryError> {
     schema::check_library()?;
-    // Whoever has it open has looked at its files.
+    // A process that has it open has checked its files.
     if place.try_own()? {
         if !place.has_database()? {
             if !creates {

@@ -21,14 +21,14 @@
 //! - `field`: metadata of a bucket that came from another store, where it differs from what is said of the bucket here:
 //!   `text` for `own` under `name`; null: nothing. It counts as long as the bucket's own is still that, and goes along
 //!   when the bucket goes on. See `transfer`.
-//! - `writer`: the highest number of each writer that wrote to a bucket, kept until nobody can repeat that call. By the
+//! - `writer`: the highest number of each writer that wrote to a bucket, kept until that call can't be repeated any more. By the
 //!   bucket's name: a late repetition is recognised after the bucket is gone, too.
 //!   Two kinds are none of buckets: `mark` (see `transfer`), and `clock`, what is believed of the machine's clock, in
 //!   microseconds: see `time`.
 //! - `dead`: parts that are gone, with rows that are still to be erased: all below `below`. A bucket is deleted, a map
 //!   emptied and a log cut at the cost of a row, however much they held; what they held goes in small steps.
 //!
-//! Everything is a table that can be read with any SQLite shell. Nobody else should write to it.
+//! Everything is a table that can be read with any SQLite shell. Only this store should write to it.
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, config::DbConfig, wal::CheckpointMode};
 
@@ -157,7 +157,7 @@ pub(super) fn state(db: &Connection) -> Result<State, DirectoryError> {
     Ok(State::Current)
 }
 
-/// Brings a new or an older database to the present version. Nobody else may have it open.
+/// Brings a new or an older database to the present version. No other process may have it open.
 pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
     // Before the first table: later it would take a copy of the whole database.
     db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -182,7 +182,7 @@ pub(super) fn make(db: &mut Connection) -> Result<(), DirectoryError> {
 }
 
 /// Marks a database with a random number, by which it can be told from every copy of it: its schema cookie, which SQLite
-/// only ever compares. All of it is in the database's file afterwards, if nobody else has it open.
+/// only ever compares. All of it is in the database's file afterwards, if no other process has it open.
 pub(super) fn number(db: &Connection) -> Result<(), DirectoryError> {
     // What a hostile statement must not do.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)?;

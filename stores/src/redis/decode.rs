@@ -85,7 +85,7 @@ fn status(code: i64) -> Option<Status> {
 }
 
 fn failed<T>(code: i64, reply: &mut Reply) -> Result<Said<T>, Failure> {
-    // It goes into messages, which whoever answers there is not to write.
+    // It goes into messages, whose text must not come from the server.
     let subject = Some(reply.text()?).filter(|name| is_spelt_like_a_key(name)).unwrap_or_else(|| "?".to_owned());
     Err(match code {
         10 => wrong_type(&subject),

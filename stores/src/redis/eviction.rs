@@ -5,7 +5,7 @@ use redis::Value;
 use super::{decode, servers::request::Requester};
 
 impl Requester {
-    /// What operators should know of the servers' settings: nothing where `INFO` is denied or nobody answers.
+    /// What operators should know of the servers' settings: nothing where `INFO` is denied or no server answers.
     pub(super) async fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for node in self.servers().await.unwrap_or_default() {

@@ -276,7 +276,7 @@ mod tests {
         for key in ["rr:memory::__meta__", "rr:memory:__meta__", "rr:memory:a b:__meta__", "rr:memory:s1:k", ""] {
             assert_eq!(single.bucket_of(key), None, "{key}");
         }
-        // Where nobody would look for it.
+        // Where it would not be found.
         assert_eq!(cluster.bucket_of("rr:memory:{0000}:s1:__meta__"), None);
         assert_eq!(single.bucket_of("rr:memory:@users:s1:__meta__"), None);
         assert_eq!(single.meta_pattern(), "rr:memory:*:__meta__");

@@ -45,7 +45,7 @@ pub(super) fn read_part(reply: Value) -> Result<(Said<Part>, u64), Failure> {
     let (said, now) = decode::begun(reply)?;
     let Said::Answer((_, mut reply)) = said else { return Ok((Said::Late, now)) };
     let next = reply.text()?.parse().map_err(|_| decode::garbled())?;
-    // Names are not checked by whoever else writes to this set.
+    // Other clients may write any names to this set.
     let names = decode::Reply::new(reply.next()?)?.rest().filter_map(|name| decode::text(name).ok());
     let buckets = names.filter(|name| is_bucket(name)).collect();
     let server = reply.server()?;

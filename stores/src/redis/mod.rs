@@ -56,7 +56,7 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// # Errors
-    /// When the options contradict each other or the URL is no Redis URL. That nobody answers there is
+    /// When the options contradict each other or the URL is no Redis URL. That no server answers there is
     /// told by the first use, or by [`check`](Store::check).
     pub fn new(options: RedisOptions) -> Result<Self, RedisOptionsError> {
         let clients = options.clients()?;

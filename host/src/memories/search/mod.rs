@@ -1,4 +1,4 @@
-//! Searching: recall's passages or words, and the exchanges that they are a part of.
+//! Searches by recall's passages or by words, and returns the exchanges that they belong to.
 //!
 //! Promises that a search writes nothing, finds nothing of another user's, and says by what it found. An exchange is scored
 //! on its own, by the best passage of its question and the best of its answer, as recall scores them without their
@@ -7,7 +7,6 @@
 use serde_json::{Value, json};
 
 use super::{
-    found::{FoundMemory, Memories, MethodUsed},
     remember::Scope,
     transcripts::{Message, Transcripts, is_gone},
 };
@@ -23,7 +22,7 @@ const LIMIT_MAX: u32 = 100;
 /// Calls of a search for words that find too little.
 const CALLS: u32 = 16;
 
-/// By what memories are found.
+/// The method by which memories are looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
     /// By recall: words, names and dates of the query in the exchange itself; with
@@ -32,6 +31,86 @@ pub enum Method {
     Recall,
     /// Messages that contain all words of the query, also within longer words; the newest first.
     Keyword,
+}
+
+/// The method by which memories were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MethodUsed {
+    /// By recall without an embedding of the query: words, names and dates.
+    #[default]
+    Lexical,
+    /// By recall, with words and the query's embedding.
+    Hybrid,
+    /// All words of the query.
+    Keyword,
+}
+
+impl MethodUsed {
+    /// One word, for scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Hybrid => "hybrid",
+            Self::Keyword => "keyword",
+        }
+    }
+}
+
+/// The memories that a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Memories {
+    /// The query. Empty: nothing was asked yet.
+    pub query: String,
+    /// The method that was used.
+    pub method: MethodUsed,
+    /// The best first, or with words the newest.
+    pub found: Vec<FoundMemory>,
+}
+
+/// An exchange that was found.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct FoundMemory {
+    /// The answer's message id, if it has one.
+    pub id: Option<String>,
+    /// The place of its first message in the session's transcript.
+    pub position: u64,
+    /// The session's id.
+    pub session: String,
+    /// The session's title.
+    pub title: Option<String>,
+    /// Empty: there is none.
+    pub user_message: String,
+    /// Empty: there is none.
+    pub ai_response: String,
+    /// `User: {user_message}`, an empty line, `Assistant: {ai_response}`.
+    pub combined_text: String,
+    /// Its best passage's score, as a share of the best one of all: 0 to 1, not comparable between queries. None: it was
+    /// found by words.
+    pub similarity: Option<f64>,
+    /// Seconds since 1970.
+    pub created_at: Option<f64>,
+    /// As it was stored with the answer: a JSON object.
+    pub metadata: Option<String>,
+}
+
+impl FoundMemory {
+    pub(in crate::memories) fn of(session: &str, user_message: &str, ai_response: &str) -> Self {
+        Self {
+            id: None,
+            position: 0,
+            session: session.to_owned(),
+            title: None,
+            user_message: user_message.to_owned(),
+            ai_response: ai_response.to_owned(),
+            combined_text: format!("User: {user_message}\n\nAssistant: {ai_response}"),
+            similarity: None,
+            created_at: None,
+            metadata: None,
+        }
+    }
 }
 
 /// What is looked for: `MemorySearch { user, query: Some("dog"), ..MemorySearch::default() }`.

@@ -33,7 +33,7 @@ pub(super) fn usable(directory: &Path) -> Result<Option<PathBuf>, PluginError> {
     Ok(Some(path))
 }
 
-/// Directories that nobody else may replace what is in them.
+/// Checks that only this user or root can replace what is in these directories.
 ///
 /// # Errors
 /// When others can.

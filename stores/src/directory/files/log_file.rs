@@ -1,6 +1,6 @@
 //! The write-ahead log as a file that can be synced.
 //!
-//! A handle of its own beside SQLite's: a sync is of a file, whoever wrote to it. No lock is ever taken on the log, so
+//! A handle of its own beside SQLite's: a sync is of a file, whichever handle wrote to it. No lock is ever taken on the log, so
 //! none is lost when the handle is closed, as one on the database would be.
 
 use std::{
@@ -16,7 +16,7 @@ pub(crate) struct LogFile(File);
 impl LogFile {
     /// The log of a database; a connection must have read from that, for SQLite makes the log then.
     pub(crate) fn open(log: &Path) -> io::Result<Self> {
-        // Written to by nobody here, but some systems sync only what could be.
+        // Nothing is written through this handle, but some systems sync only handles that could write.
         File::options().write(true).open(log).map(Self)
     }
 
@@ -27,7 +27,7 @@ impl LogFile {
         self.0.sync_data()
     }
 
-    /// Refuses files that are not the directory's any more: nobody finds there what is written to them.
+    /// Refuses files that are not the directory's any more: what is written to them is found by no later open.
     pub(crate) fn check_place(&self, db: &Connection) -> io::Result<()> {
         if self.is_gone() || has_moved(db) {
             return Err(io::Error::new(ErrorKind::NotFound, "the store's files have been removed or replaced"));

@@ -62,7 +62,7 @@ impl StoreFiles {
         };
         let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).count();
         let mut builder = DirBuilder::new();
-        // What people say to a model is nobody else's.
+        // What people say to a model is private.
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(path).map_err(unusable(path))?;
@@ -164,7 +164,7 @@ impl StoreFiles {
         header.starts_with(MAGIC).then(|| u32::from_be_bytes(number))
     }
 
-    /// The number of the database that the log belongs to; none: nobody has noted it.
+    /// The number of the database that the log belongs to; none: it was not recorded.
     fn noted_number(&self) -> Option<u32> {
         let (mut text, mut lock) = (String::new(), &self.lock);
         lock.seek(SeekFrom::Start(0)).ok()?;
@@ -184,7 +184,7 @@ impl StoreFiles {
             lock.sync_all()
         };
         match note() {
-            // Then nobody knows, which is no harm.
+            // Then it is unknown, which does no harm.
             Err(error) if error.kind() == ErrorKind::StorageFull => self.forget_number(),
             noted => noted.map_err(|source| self.lock_unusable(source)),
         }
@@ -249,7 +249,7 @@ impl StoreFiles {
         self.hold(wait, what, File::try_lock)
     }
 
-    /// Hold it alone, if nobody else holds it.
+    /// Takes the exclusive lock, if it is free.
     pub(crate) fn try_own(&self) -> Result<bool, DirectoryError> {
         match self.own(Duration::ZERO, "") {
             Err(DirectoryError::InUse { .. }) => Ok(false),

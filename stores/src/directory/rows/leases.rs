@@ -16,7 +16,7 @@ impl Rows<'_, '_> {
         let ends_at = signed(self.at.now_ms.saturating_add(step.milliseconds));
         match lease_change(found.as_ref().map(|(holder, _)| &**holder), step) {
             LeaseChange::Taken => {
-                // Those that have run out are of use to nobody, and only here can they become more.
+                // Those that have run out are useless, and only here can their number grow.
                 self.sql("DELETE FROM lease WHERE life = ?1 AND ends_at <= ?2")?
                     .execute([self.life(), self.at.now()])?;
                 self.sql("INSERT INTO lease VALUES (?1, ?2, ?3, ?4)")?.execute(params![

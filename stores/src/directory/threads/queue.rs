@@ -34,7 +34,7 @@ impl<T> Queue<T> {
         Self { state: Mutex::new(State { items: VecDeque::new(), closed: false }), added: Condvar::new() }
     }
 
-    /// Adds an item, or gives it back when nobody will take it any more. Never waits.
+    /// Adds an item, or gives it back when the queue is closed. Never waits.
     pub(crate) fn add(&self, item: T) -> Result<(), T> {
         let mut state = self.state.lock();
         if state.closed {

@@ -2,7 +2,7 @@
 //! change something is handed on to the writer.
 //!
 //! Requests that came together are served from one state of the database, which began after all of them: what one reads
-//! is in the page cache for the next. None waits long for another: after a while, the rest is left to whoever is free.
+//! is in the page cache for the next. None waits long for another: after a while, the rest is left to a thread that is free.
 
 use std::{
     collections::VecDeque,

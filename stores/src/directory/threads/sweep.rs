@@ -1,5 +1,5 @@
 //! Clearing up, in small steps between calls: buckets whose time is over, rows of what is gone, numbers of writers that
-//! nobody will repeat, and pages that hold nothing.
+//! can't be repeated any more, and pages that hold nothing.
 
 use std::time::{Duration, Instant};
 

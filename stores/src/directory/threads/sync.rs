@@ -26,7 +26,7 @@
 //! After a sync that failed, the system may have dropped what was not written, and a second sync that succeeds means
 //! nothing. So from the first failure on, wherever it occurred (here, at a checkpoint, in the writer), nothing that
 //! writes is answered but with a failure, no checkpoint is made, and the log is left alone when the store is closed:
-//! whoever opens it next reads it again, up to the last frame whose checksum is right.
+//! the next open reads it again, up to the last frame whose checksum is right.
 //!
 //! What is read beside all this may not be on disk yet. It is by the time anybody who wrote is told so.
 

@@ -1,6 +1,6 @@
 //! The thread that writes. It takes all calls that have been queued meanwhile and runs them in one transaction of
 //! SQLite's. When one of them is refused that has written already, which is rare, all are undone and run again, each in a
-//! savepoint of its own: it undoes itself and nobody else. Nobody is answered before the commit. It does not wait for the disk, unless every commit is to be synced by itself: but for SQLite's own
+//! savepoint of its own: it undoes only itself. No call is answered before the commit. It does not wait for the disk, unless every commit is to be synced by itself: but for SQLite's own
 //! sync of the log's header, when that is started again, once in many megabytes.
 
 use std::{

@@ -38,7 +38,7 @@ impl FromStr for Address {
 
 impl Address {
     /// As a node of a cluster names another one: `host:port`, the port behind the last colon also where the host
-    /// is an IPv6 address, which has no brackets there. No host, or `?`, is the host of whoever says so.
+    /// is an IPv6 address, which has no brackets there. No host, or `?`, is the host of the server that says so.
     pub(crate) fn of_redirection(text: &str, said_by: &Self) -> Result<Self, ()> {
         let (host, port) = text.rsplit_once(':').ok_or(())?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

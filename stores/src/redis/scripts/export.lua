@@ -62,7 +62,7 @@ local answer, bytes = {}, 0
 if part == 'stamps' then
   local stamps = try('HGETALL', writers)
   for i = 1, stamps.err and 0 or #stamps, 2 do
-    -- What nobody can repeat any more can be forgotten.
+    -- Calls that can't be repeated any more can be forgotten.
     local ends = tonumber(string.match(stamps[i + 1], '%.(%d+)$'))
     if stamps[i] ~= '~' and ends and ends + SPARE_MS >= now then
       answer[#answer + 1], answer[#answer + 2] = stamps[i], stamps[i + 1]

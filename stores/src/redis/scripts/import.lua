@@ -1,5 +1,5 @@
 -- Write a bucket that comes from another store, part by part: beside where it is to be, under a name that no bucket has.
--- The last call puts it in its place, all at once, so that nobody sees half of it, nor misses one that it replaces. What
+-- The last call puts it in its place, all at once, so that readers see neither half of it nor a gap where it replaces one. What
 -- was broken off is cleared away by the next, or goes by itself. See transfer.rs.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

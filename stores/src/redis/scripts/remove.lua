@@ -1,5 +1,5 @@
 -- Removes a bucket if the digest of all that it holds is what it was told to be: what is not seen by the digest is not
--- removed. One pass over the bucket, in which Redis serves nobody else. See transfer/removal.rs; transfer/digest.rs
+-- removed. One pass over the bucket, during which Redis serves no other client. See transfer/removal.rs; transfer/digest.rs
 -- reckons the same digest: what is changed here is changed there.
 
 local meta, keys, writers, registry = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

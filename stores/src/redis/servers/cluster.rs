@@ -178,7 +178,7 @@ impl Cluster {
     fn candidates(&self, wire: &Wire) -> Vec<Arc<Node>> {
         let mut map = self.map.write();
         let mut nodes: Vec<Arc<Node>> = map.nodes.values().cloned().collect();
-        // Whoever is asked first every time would be missed most; and who failed of late, may again.
+        // Not always the same node first, and last those that failed lately.
         fastrand::shuffle(&mut nodes);
         nodes.sort_by_key(|node| node.breaker.has_failures());
         for seed in self.clients.seeds() {
@@ -190,7 +190,7 @@ impl Cluster {
         nodes
     }
 
-    /// Asks for the map until one answers. It does not keep the cluster: whoever drops that stops it.
+    /// Asks for the map until one answers. It holds no reference to the cluster: dropping the cluster stops it.
     fn look(self: &Arc<Self>, wire: &Arc<Wire>) -> impl Future<Output = Result<(), Unanswered>> + Send + use<> {
         Self::ask_around(Arc::downgrade(self), self.candidates(wire), wire.clone())
     }

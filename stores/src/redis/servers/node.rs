@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Failure,
     breaker::{Breaker, BreakerOptions},
-    redis::{options::address::Address, scripts::script::Script},
+    redis::{options::address::Address, scripts::Script},
 };
 
 /// What all nodes of a store have in common.
@@ -194,7 +194,7 @@ impl Node {
         self.clock.observe(store_ms, asked_at, Instant::now());
     }
 
-    /// One request and its answer. A connection that failed or that nobody answers on is not used again.
+    /// One request and its answer. A connection that failed or stays silent is not used again.
     pub(crate) async fn ask(
         &self,
         wire: &Wire,
@@ -243,7 +243,7 @@ impl Node {
         }
     }
 
-    /// One attempt. It does not keep the node: whoever drops that stops it.
+    /// One attempt. It holds no reference to the node: dropping the node stops it.
     async fn connect(node: Weak<Self>, client: Client, wire: Arc<Wire>) -> Result<Arc<Connected>, Unanswered> {
         let limit = match node.upgrade() {
             Some(node) => match node.current.read().clone() {

@@ -24,7 +24,7 @@ use crate::{
     redis::{
         decode::Said,
         layout::{Registry, Slot},
-        scripts::script::Script,
+        scripts::Script,
     },
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct Requester {
     servers: Servers,
     wire: Arc<Wire>,
     timeout: Duration,
-    /// For requests of which nobody knows which server they belong to.
+    /// For requests whose server is not known.
     breaker: Breaker,
     moving: MovingSlots,
 }
@@ -153,7 +153,7 @@ impl Requester {
         outcome
     }
 
-    /// The breaker of a node, or of those whose node nobody knows.
+    /// The breaker of a node, or of requests whose node is not known.
     fn breaker_of<'a>(&'a self, node: &'a Option<Arc<Node>>) -> &'a Breaker {
         node.as_ref().map_or(&self.breaker, |node| &node.breaker)
     }

@@ -20,7 +20,7 @@ mod tests;
 use std::{collections::HashMap, fmt::Write as _, slice, sync::Arc};
 
 use self::{encode::Part, script_cache::ScriptCache};
-use crate::redis::scripts::script::{Script, filled};
+use crate::redis::scripts::{Script, filled};
 
 /// ScriptCache that have a script of their own at a time. The filter has about twenty.
 pub(crate) const MOST_SHAPES: usize = 64;

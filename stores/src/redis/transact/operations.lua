@@ -107,7 +107,7 @@ if parts == 1 then
   for j = 1, #all, 2 do
     local field = all[j]
     --@ place of part
-    -- Nobody asked for what has a wrong type.
+    -- A part of a wrong type is passed over.
     local length = place and try(kind == 'log:' and 'LLEN' or 'HLEN', base .. place)
     if kind == 'map:' and type(length) == 'number' and looked + length <= STRANGERS then
       local entries = call('HKEYS', base .. place)

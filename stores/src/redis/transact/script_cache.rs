@@ -16,7 +16,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::encode::Part;
-use crate::redis::scripts::script::Script;
+use crate::redis::scripts::Script;
 
 /// How many scripts a store makes for each place that it has for one.
 const SCRIPTS_A_PLACE: usize = 16;

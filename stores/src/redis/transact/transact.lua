@@ -208,8 +208,8 @@ end
 
 -- Step 3: write. -----------------------------------------------------------------------------------
 
--- Whoever uses a bucket registers it: an entry that was lost (evicted, or removed by somebody who took the bucket
--- for dead) would stay lost. Who reads does it each time; who writes, on coming and every few minutes.
+-- Each use of a bucket registers it: an entry that was lost (evicted, or removed by a client that took the bucket
+-- for dead) would stay lost. A reader does it each time; a writer at its first write and every few minutes.
 local registers = exists and renews and (not writes or forgotten)
 writes = writes and not repeated
 if writes or creates then

@@ -2,11 +2,9 @@
 
 #[cfg(test)]
 mod tests;
-mod written;
 
 use std::collections::HashSet;
 
-use self::written::{Names, Place, Written};
 use super::{
     Entry, Expectation, Failure, FailureCode, NewLife, Opening, Operation, PositionMark, StoreCapabilities,
     Transaction, failure,
@@ -246,4 +244,95 @@ pub(crate) fn makes_room(transaction: &Transaction) -> bool {
 /// refused.
 pub(crate) fn writes(operations: &[Operation]) -> bool {
     !operations.iter().all(Operation::is_read)
+}
+
+/// What the transaction writes so far. A second write to one place would depend on the first, and a
+/// store checks everything before its first write.
+#[derive(Default)]
+struct Written<'a> {
+    names: Names<'a>,
+    /// The map of the last entry: the next one is mostly of the same.
+    map: Option<&'a str>,
+    resets: bool,
+}
+
+impl<'a> Written<'a> {
+    fn entry(&mut self, map: &'a str, key: &'a str) -> Result<(), Failure> {
+        if self.map != Some(map) {
+            self.map = Some(map);
+            self.names.insert((Place::Map, map, ""));
+        }
+        let is_reset = self.resets && self.names.has((Place::Reset, map, ""));
+        if is_reset || !self.names.insert((Place::Entry, map, key)) {
+            return Err(twice("key", key));
+        }
+        Ok(())
+    }
+
+    fn whole_map(&mut self, map: &'a str) -> Result<(), Failure> {
+        check_map(map)?;
+        self.resets = true;
+        if !self.names.insert((Place::Reset, map, "")) || self.names.has((Place::Map, map, "")) {
+            return Err(twice("map", map));
+        }
+        Ok(())
+    }
+
+    fn log(&mut self, name: &'a str) -> Result<(), Failure> {
+        check_part("log", name)?;
+        if self.names.insert((Place::Log, name, "")) { Ok(()) } else { Err(twice("log", name)) }
+    }
+
+    fn index(&mut self, name: &'a str) -> Result<(), Failure> {
+        check_part("index", name)?;
+        if self.names.insert((Place::Index, name, "")) { Ok(()) } else { Err(twice("index", name)) }
+    }
+
+    fn lease(&mut self, name: &'a str) -> Result<(), Failure> {
+        check_part("lease", name)?;
+        if self.names.insert((Place::Lease, name, "")) { Ok(()) } else { Err(twice("lease", name)) }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    /// Of a map.
+    Entry,
+    /// One that has entries written.
+    Map,
+    /// A map as a whole.
+    Reset,
+    Log,
+    Index,
+    Lease,
+}
+
+/// What it is, its name and, of an entry, its key.
+type Name<'a> = (Place, &'a str, &'a str);
+
+/// A set of names: a few are searched, and cost no allocation; more are hashed.
+#[derive(Default)]
+struct Names<'a> {
+    few: [Option<Name<'a>>; 6],
+    many: Option<HashSet<Name<'a>>>,
+}
+
+impl<'a> Names<'a> {
+    fn insert(&mut self, name: Name<'a>) -> bool {
+        for place in &mut self.few {
+            match place {
+                None => {
+                    *place = Some(name);
+                    return true;
+                }
+                Some(known) if *known == name => return false,
+                Some(_) => {}
+            }
+        }
+        self.many.get_or_insert_default().insert(name)
+    }
+
+    fn has(&self, name: Name<'_>) -> bool {
+        self.few.contains(&Some(name)) || self.many.as_ref().is_some_and(|many| many.contains(&name))
+    }
 }
