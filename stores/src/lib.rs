@@ -7,7 +7,7 @@
 //! # Adding an operation
 //! No place has a wildcard over operations, so the compiler finds these once the case is in the contract:
 //! 1. `wit/key-value.wit`, and the same in Rust: `contract/operations.rs` and `contract/outcomes.rs`.
-//! 2. `contract/writes.rs`: what it writes. `check.rs`: what is checked before any store is asked. `limits.rs`: what it
+//! 2. `contract/writes.rs`: what it writes. `check/`: what is checked before any store is asked. `limits.rs`: what it
 //!    counts as.
 //! 3. Memory: `bucket/probe.rs` (what could fail, and how much it grows) and `bucket/apply.rs`.
 //! 4. The directory: `directory/rows/operations.rs`.

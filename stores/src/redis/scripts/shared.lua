@@ -1,4 +1,4 @@
--- What several scripts have in common: `--@ NAME` stands for the fragment of that name. Put in by script.rs, as are
+-- What several scripts have in common: `--@ NAME` stands for the fragment of that name. Put in by mod.rs, as are
 -- the numbers whose names are in capitals.
 
 --- fragment only keys

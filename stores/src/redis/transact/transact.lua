@@ -8,7 +8,7 @@
 -- This is the frame. What each operation does in steps 2 and 3 is told by operations.lua, and transact.rs puts the
 -- two together where a line begins with `--@`: for a shape of transactions as straight-line code with its
 -- small numbers in place, for all others as a loop over the arguments. Names in capitals that nothing here
--- declares are numbers, put in by script.rs.
+-- declares are numbers, put in by scripts/mod.rs.
 --
 -- What a transaction can make Redis do at one go is bounded: counts and lengths are looked at before names,
 -- values and records are read, and what all operations read comes out of one `room`. Only what removes and renews a
