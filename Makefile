@@ -1,6 +1,6 @@
 # What a newcomer types. Each target installs what is missing (.ci/setup) and then only calls cargo.
 
-.PHONY: run test test-under-load fuzz bench lint component hosts package setup
+.PHONY: run test test-long test-under-load fuzz bench lint component hosts package setup
 .DEFAULT_GOAL := run
 
 OUTPUT ?= keepline.wasm
@@ -11,10 +11,15 @@ run:
 	@cargo build --package keepline-harness
 	@cargo run --quiet --package keepline-harness -- demo
 
-## Everything there is to check, against the compiled component and a real Redis.
+## All tests, against the compiled component and a real Redis. Many wait for servers and processes more than they compute.
 test:
 	@.ci/setup c wasm redis python
-	cargo test --workspace
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(getconf _NPROCESSORS_ONLN)))} cargo test --workspace
+
+## The same with ROUNDS times the random cases, and fuzzing for SECONDS a target: before an issue is called resolved.
+ROUNDS ?= 10
+test-long: export KEEPLINE_ROUNDS = $(ROUNDS)
+test-long: test fuzz
 
 ## The same, RUNS times, on a machine that is busy and under parents of all kinds: no test may depend on that.
 RUNS ?= 10

@@ -11,4 +11,4 @@ pub mod programs;
 pub mod valid_window;
 pub mod watch;
 
-pub use keepline_stores_tests::{on_every_store, on_stores, proxy, requests, servers, stores};
+pub use keepline_stores_tests::{on_every_store, on_stores, proxy, random, requests, servers, stores, until};

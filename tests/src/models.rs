@@ -13,7 +13,7 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::programs::until;
+use crate::until::until;
 
 /// What becomes of a request.
 #[derive(Clone, Debug)]

@@ -5,14 +5,11 @@ use std::{
     env, fs, io,
     path::{Path, PathBuf},
     process::{Child, Command},
-    thread,
-    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
 
-/// More than anything here takes, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::until::until;
 
 /// A program of this workspace: `("--bin", "keepline")`, or an example of the library. Cargo tells its place only to tests of the
 /// package itself; it is built here, in the profile and the directory of this test, once a process.
@@ -62,18 +59,6 @@ pub fn signal(child: &Child, name: &str) {
 pub fn end(child: &mut Child) -> Option<i32> {
     let status = until("it ends", || child.try_wait().unwrap());
     status.code()
-}
-
-/// What is there in time.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited in vain until {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A number from a file of `/proc/<id>/`; 0 when the process is gone.

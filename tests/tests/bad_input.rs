@@ -18,16 +18,18 @@ use keepline::{
 };
 use keepline_tests::{
     lanes::{Node, plugin},
+    random,
     stores::StoreUnderTest,
 };
 use liar::Liar;
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use serde_json::{Value, value::RawValue};
 
-fn cases(cases: u32) -> ProptestConfig {
+/// Of an ordinary run.
+fn cases(usual: u32) -> ProptestConfig {
     const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/bad_input.txt");
     let failure_persistence = Some(Box::new(FileFailurePersistence::Direct(KEPT)) as _);
-    ProptestConfig { cases, failure_persistence, ..ProptestConfig::default() }
+    ProptestConfig { cases: random::rounds(usual), failure_persistence, ..ProptestConfig::default() }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -215,7 +217,7 @@ async fn play(node: &mut Node, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(cases(1500))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn whatever_clients_and_operators_send_is_answered(options in options(), steps in steps(24)) {
@@ -269,7 +271,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(100))]
+    #![proptest_config(cases(50))]
 
     #[test]
     fn over_redis_too_whatever_comes_is_answered(options in options(), steps in steps(24)) {

@@ -1,13 +1,11 @@
 //! Random traffic on the lanes, calls on sessions and passing time give the same replies and the same stored data on
 //! every store.
-//!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` sets the number of rounds.
 
-use std::{env, fmt::Debug, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
 use fastrand::Rng;
 use keepline::{Passed, Pipe, SessionError, pipe::ProblemCode, sessions::SessionErrorCode as Code};
-use keepline_tests::{lanes::Node, stores::StoreUnderTest};
+use keepline_tests::{lanes::Node, random, stores::StoreUnderTest};
 
 const STEPS: usize = 150;
 const SESSIONS: [&str; 4] = ["a", "b", "c-3", "D_4"];
@@ -216,16 +214,9 @@ fn options(random: &mut Rng) -> String {
     )
 }
 
-fn number_from(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
 #[tokio::test]
 async fn the_same_traffic_comes_to_the_same_on_every_store() {
-    let first = number_from("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
-    let rounds = number_from("KEEPLINE_ROUNDS").unwrap_or(40);
-    for seed in first..first + rounds {
-        println!("KEEPLINE_SEED={seed}");
+    for seed in random::seeds(20) {
         let mut random = Rng::with_seed(seed);
         let options = options(&mut random);
         let mut memory = Side::new(StoreUnderTest::memory(), &options).await;

@@ -1,11 +1,8 @@
 //! Random traffic gives what the original node's rules say (`tests/src/original.rs`), on every store: in the library,
 //! with several pipes, operators' calls and passing time; and through `keepline run`, with refused lines in between and
 //! other processes at work on the same sessions.
-//!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` sets the number of rounds.
 
 use std::{
-    env,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdout, Stdio},
     thread,
@@ -18,21 +15,13 @@ use keepline_tests::{
     lanes::Node,
     original::{Metadata, Model, Rules, Said, Turns, without_timestamp},
     programs::{self, program},
+    random,
     stores::{StoreUnderTest, run},
 };
 use serde_json::json;
 
 const SESSIONS: [&str; 4] = ["a", "b", "c-3", "D_4"];
 const PIPES: usize = 3;
-
-fn number_from(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
-fn seeds(rounds: u64) -> impl Iterator<Item = u64> {
-    let first = number_from("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
-    (first..).take(usize::try_from(number_from("KEEPLINE_ROUNDS").unwrap_or(rounds)).unwrap())
-}
 
 fn pick(random: &mut Rng, choices: &[&str]) -> String {
     choices[random.usize(..choices.len())].to_owned()
@@ -175,8 +164,8 @@ async fn agree(model: &mut Model, sessions: &mut Sessions, store: &StoreUnderTes
 
 // In the library. -----------------------------------------------------------------------------------------
 
-async fn traffic_in_the_library(given: impl Fn() -> StoreUnderTest, rounds: u64) {
-    for seed in seeds(rounds) {
+async fn traffic_in_the_library(given: impl Fn() -> StoreUnderTest, rounds: usize) {
+    for seed in random::seeds(rounds) {
         let mut random = Rng::with_seed(seed);
         let rules = Rules::random(&mut random);
         let when = format!("KEEPLINE_SEED={seed}, with {}", rules.json());
@@ -289,8 +278,8 @@ fn line(lane: &str, text: &str, metadata: &str) -> Vec<u8> {
     format!("{{\"lane\":\"{lane}\",\"text\":{},\"metadata\":{metadata},\"n\":1.50}}", json!(text)).into_bytes()
 }
 
-async fn traffic_through_the_binary(given: impl Fn() -> StoreUnderTest, is_shared: bool, rounds: u64) {
-    for seed in seeds(rounds) {
+async fn traffic_through_the_binary(given: impl Fn() -> StoreUnderTest, is_shared: bool, rounds: usize) {
+    for seed in random::seeds(rounds) {
         let mut random = Rng::with_seed(seed);
         let rules = Rules::random(&mut random);
         let pipes = [1, 1, 4][random.usize(..3)];

@@ -47,6 +47,7 @@ use keepline_local_redis::RedisServer;
 use keepline_tests::{
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message},
     proxy::{Cut, Proxy, Weather},
+    random,
     requests::{
         ALL, append, append_marked, count, create, create_sliding, describe, entry_in, existing, expecting, get,
         get_all, get_all_in, get_all_in_within, get_in, increment, increment_in, lease, log_at, overflow, page,
@@ -54,6 +55,7 @@ use keepline_tests::{
         replace_oldest, reset_log, reset_map, rewrite, room_in, room_within, session, transaction, unused,
     },
     servers,
+    until::until_true,
     watch::{in_own_process, peak_bytes},
 };
 use redis::Connection;
@@ -116,15 +118,6 @@ async fn assert_answers(node: &Node, session: &str, answers: u64) {
     assert_eq!(memory["answer_count"], answers, "{session}");
     let history = node.history(session).await;
     assert_eq!(operations_told(&history), 2 * answers, "{session}: {history:?}");
-}
-
-/// Repeats until it is as wanted, for a bounded time.
-async fn until(what: &str, mut wanted: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + LONG;
-    while !wanted().await {
-        assert!(Instant::now() < end, "it never comes: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// The entry goes on as it came, with a problem of one of these codes.

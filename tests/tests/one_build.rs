@@ -20,19 +20,23 @@ const EVERYTHING: &str = "test --workspace --no-run";
 #[test]
 fn every_selection_of_packages_shares_its_dependencies_with_the_whole_workspace() {
     let whole = Plan::of(EVERYTHING);
-    // What `make`, the tests (`programs::program`) ask for. Not the library or a store alone: they have
-    // fewer features, and whoever works on one of them says `--workspace` to share this build.
+    // What `make` and the tests (`programs::program`) ask for, and the tests of each package that links wasmtime.
     let selections = [
         "build --package keepline-harness",
         "build --workspace",
         "build --workspace --bin keepline",
         "build --workspace --example embed",
+        "test --package keepline --no-run",
+        "test --package keepline-bench --no-run",
+        "test --package keepline-fuzz --no-run",
+        "test --package keepline-harness --no-run",
+        "test --package keepline-tests --no-run",
     ];
     let differences: String = selections.iter().map(|selection| Plan::of(selection).differences_to(&whole)).collect();
     assert!(
         differences.is_empty(),
-        "these are compiled twice, and so is all that depends on them:\n{differences}Let the sets of features agree: \
-         harness/Cargo.toml can ask for what only tests need."
+        "these are compiled twice, and so is all that depends on them:\n{differences}Let tests/features/Cargo.toml \
+         ask for the features that are missing."
     );
 }
 

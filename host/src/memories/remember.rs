@@ -297,10 +297,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Options, Plugin, Sandbox, sessions::MessageQuery, store::MemoryStore};
+    use crate::{Options, plugin, sessions::MessageQuery, store::MemoryStore};
 
     async fn keepline(filter: &str) -> Keepline {
-        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let plugin = plugin::for_tests();
         let options = Options { filter: filter.into(), ..Options::default() };
         Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
     }

@@ -176,7 +176,7 @@ mod tests {
     use std::{collections::BTreeSet, sync::Arc};
 
     use super::*;
-    use crate::{FilterOptions, Keepline, Options, Plugin, Sandbox, store::MemoryStore};
+    use crate::{FilterOptions, Keepline, Options, plugin, store::MemoryStore};
 
     #[test]
     fn given_options_are_written_with_the_switch_that_turns_conversations_on() {
@@ -200,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_bundled_filter_has_these_options_and_no_others() {
-        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let plugin = plugin::for_tests();
         let conversation = Some(ConversationOptions::default());
         let filter = FilterOptions { conversation, ..FilterOptions::default() }.into();
         let options = Options { filter, ..Options::default() };

@@ -1,23 +1,15 @@
-use std::sync::LazyLock;
-
 use super::*;
 use crate::{
-    Keepline, Options, Plugin, Sandbox,
+    Keepline, Options,
     maintenance::{Job, Step},
+    plugin,
     store::MemoryStore,
 };
 
 const ANNA: &str = r#"{"session_id":"anna"}"#;
 
-/// Compiled once for all tests.
-pub(super) fn plugin() -> Plugin {
-    static PLUGIN: LazyLock<Plugin> = LazyLock::new(|| Plugin::bundled(&Sandbox::default()).unwrap());
-    PLUGIN.clone()
-}
-
 async fn keepline(options: Options) -> Keepline {
-    let plugin = plugin();
-    Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
+    Keepline::new(plugin::for_tests(), Arc::new(MemoryStore::default()), options).await.unwrap()
 }
 
 /// What is staged for the turn of the question asked last: whether its question's text is, and what tools did.

@@ -133,3 +133,12 @@ fn forbidden_imports(engine: &Engine, component: &Component) -> Vec<String> {
     let component = component.component_type();
     component.imports(engine).map(|(name, _)| name).filter(|name| !may_import(name)).map(printable_name).collect()
 }
+
+/// The bundled filter in the default sandbox, compiled once for all tests.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends here")]
+pub(crate) fn for_tests() -> Plugin {
+    static PLUGIN: std::sync::LazyLock<Plugin> =
+        std::sync::LazyLock::new(|| Plugin::bundled(&Sandbox::default()).unwrap());
+    PLUGIN.clone()
+}

@@ -201,14 +201,14 @@ mod tests {
         cpu_scheduler::{ComputeSlot, PLACES},
         epoch::{TICK, Ticks},
     };
-    use crate::{contract::filter::Effect, entry::Answer, plugin::Plugin, sandbox::Sandbox, store::Deadline};
+    use crate::{contract::filter::Effect, entry::Answer, plugin, store::Deadline};
 
     fn never() -> CallDeadline {
         CallDeadline::by(Deadline::NEVER)
     }
 
     async fn bundled() -> Instance {
-        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let plugin = plugin::for_tests();
         let mut instance = Instance::new(plugin.program(), HostServices::for_tests(), never()).await.unwrap();
         instance.configure("{}", LogLevel::Warn, never()).await.unwrap().unwrap();
         instance

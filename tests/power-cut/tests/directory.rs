@@ -1,14 +1,10 @@
 //! The store in a directory when the power is cut: what it acknowledged is there, once, and what it did not acknowledge
 //! is there as a whole or not at all.
-//!
-//! `KEEPLINE_SEED` repeats a run, `KEEPLINE_ROUNDS` sets how many stores are recorded for each test (3), with
-//! [`CUTS`] cuts each.
 
 #![cfg(target_os = "linux")]
 
 use std::{
     collections::BTreeSet,
-    env,
     path::Path,
     sync::{
         Arc,
@@ -27,6 +23,7 @@ use keepline_stores::{
     Operation, Outcome, PositionMark, PutOperation, ReadOperation, Receipt, Status, Store, Transaction, Writer,
     names::VALUES,
 };
+use keepline_stores_tests::random;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task;
@@ -35,6 +32,8 @@ const WRITERS: usize = 8;
 const SESSIONS: usize = 3;
 /// Of each writer.
 const ANSWERS: usize = 12;
+/// Recorded for each test of an ordinary run.
+const STORES: usize = 1;
 /// Of each recorded store.
 const CUTS: usize = 20;
 const LOG: &str = "answers";
@@ -235,23 +234,13 @@ async fn survive(left: &Path, promised: &BTreeSet<Answer>, calls: &[Vec<(Answer,
     recording
 }
 
-fn number_from(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|text| text.parse().unwrap())
-}
-
-fn rounds() -> impl Iterator<Item = u64> {
-    let first = number_from("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let count = number_from("KEEPLINE_ROUNDS").unwrap_or(3) as usize;
-    (first..).take(count).inspect(|seed| println!("KEEPLINE_SEED={seed}"))
-}
-
 fn promised(recording: &Recording, moment: usize) -> BTreeSet<Answer> {
     recording.marks(moment).map(Answer::marked).collect()
 }
 
 async fn nothing_acknowledged_is_lost(sync: DirectorySync) {
     let (mut cuts, mut promises) = (0, 0);
-    for seed in rounds() {
+    for seed in random::seeds(STORES) {
         let life = live(sync, Syncs::Kept).await;
         let mut random = Rng::with_seed(seed);
         let directory = TempDir::new().unwrap();
@@ -286,7 +275,7 @@ async fn what_was_acknowledged_under_always_is_there_once() {
 
 #[tokio::test]
 async fn after_a_sync_that_failed_nothing_is_acknowledged_and_nothing_acknowledged_is_lost() {
-    for seed in rounds() {
+    for seed in random::seeds(STORES) {
         let directory = TempDir::new().unwrap();
         let disk = Disk::record(directory.path()).unwrap();
         let calls = [calls(0)];
@@ -320,7 +309,7 @@ async fn after_a_sync_that_failed_nothing_is_acknowledged_and_nothing_acknowledg
 /// Of how many cuts how many lose something that was acknowledged. What is left must be sound, if syncs are kept.
 async fn lossy(sync: DirectorySync, syncs: Syncs) -> (usize, usize) {
     let (mut cuts, mut lossy) = (0, 0);
-    for seed in rounds() {
+    for seed in random::seeds(STORES) {
         let life = live(sync, syncs).await;
         let mut random = Rng::with_seed(seed);
         let directory = TempDir::new().unwrap();

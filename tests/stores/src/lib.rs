@@ -3,8 +3,10 @@
 
 pub mod kit;
 pub mod proxy;
+pub mod random;
 pub mod raw;
 pub mod requests;
 pub mod servers;
 pub mod stores;
+pub mod until;
 pub mod work;

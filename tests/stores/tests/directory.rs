@@ -25,7 +25,7 @@ use keepline_stores::{
     Deadline, DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync, Failure, ManualClock, Opening,
     Operation, Outcome, Receipt, Status, Store as _, Transaction, Writer,
 };
-use keepline_stores_tests::requests::*;
+use keepline_stores_tests::{random, requests::*, until::until_true};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -91,15 +91,4 @@ async fn apply(
 async fn delete(store: &DirectoryStore, bucket: &str) -> Status {
     let deleted = store.delete_bucket(Writer::new().advance(), &session(bucket), None, 0, Deadline::NEVER).await;
     deleted.unwrap().status
-}
-
-/// Waits for a state that a store comes to by itself.
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..6000 {
-        if holds() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("a minute passed, and still not: {what}");
 }

@@ -1,10 +1,8 @@
 //! Processes that share a directory, and are killed in the middle of what they do: what was acknowledged is there, nothing
 //! is there twice, and what is counted, noted and marked in one step agrees.
-//!
-//! `KEEPLINE_KILLS` sets how often, `KEEPLINE_SEED` repeats a run as far as processes let themselves be repeated.
+//! A seed repeats a run as far as processes let themselves be repeated.
 
 use std::{
-    env,
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
     process::{Child, Command, Stdio},
@@ -13,8 +11,13 @@ use std::{
 
 use fastrand::Rng;
 use keepline_stores::{DirectoryOptions, DirectoryStore, DirectorySync};
-use keepline_stores_tests::work::{self, Sent};
+use keepline_stores_tests::{
+    random,
+    work::{self, Sent},
+};
 
+/// Of an ordinary run.
+const KILLS: usize = 100;
 /// Kills in one directory.
 const EACH: usize = 20;
 const WRITERS: &str = "8";
@@ -56,10 +59,7 @@ impl Told {
 
 #[test]
 fn a_process_that_is_killed_loses_nothing_that_it_acknowledged_and_counts_nothing_twice() {
-    let kills = env::var("KEEPLINE_KILLS").map_or(100, |kills| kills.parse::<usize>().unwrap());
-    let seed = env::var("KEEPLINE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("KEEPLINE_SEED={seed} KEEPLINE_KILLS={kills}");
-    let mut rng = Rng::with_seed(seed);
+    let (kills, mut rng) = (random::rounds(KILLS), Rng::with_seed(random::seed()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (mut applied, mut lost, mut acknowledged) = (0, 0, 0);
     for start in (0..kills).step_by(EACH) {

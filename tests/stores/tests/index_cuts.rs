@@ -7,6 +7,7 @@ use futures::future::join_all;
 use keepline_stores::{Deadline, RedisOptions, RedisStore, Status, Store as _, Writer};
 use keepline_stores_tests::{
     proxy::{Cut, Proxy},
+    random,
     requests::*,
     servers,
 };
@@ -18,8 +19,7 @@ const CUTS: u64 = 300;
 async fn hundreds_of_cuts_post_and_unpost_nothing_twice_and_lose_nothing() {
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
-    let seed = std::env::var("KEEPLINE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("KEEPLINE_SEED={seed}");
+    let seed = random::seed();
     let options = RedisOptions { store_timeout: std::time::Duration::from_secs(30), ..servers::options(proxy.port()) };
     let store = RedisStore::new(options).unwrap();
     let direct = RedisStore::new(servers::options(server.port())).unwrap();

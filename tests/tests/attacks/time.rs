@@ -13,7 +13,8 @@ use keepline::{KeeplineError, Plugin, Sandbox, pipe::Effect, plugin::BUNDLED};
 use keepline_tests::{
     confined::{Usage, in_confinement},
     guests::{CoreGuest, HOSTILE},
-    programs::{end, signal, until, until_it_listens},
+    programs::{end, signal, until_it_listens},
+    until::until,
 };
 
 use super::at_work::{AtWork, METADATA, PATIENCE, questions, run, sandbox};

@@ -7,7 +7,10 @@ use std::{
     thread,
 };
 
-use keepline_tests::programs::{self, number, until, until_it_rests};
+use keepline_tests::{
+    programs::{self, number, until_it_rests},
+    until::until,
+};
 
 use super::{answer, context, keepline, question, signal};
 

@@ -15,9 +15,10 @@ use keepline::store::Outcome;
 use keepline_tests::{
     models::{ModelServer, Reply},
     on_stores,
-    programs::{signal, until},
+    programs::signal,
     requests::get_in,
     stores::StoreUnderTest,
+    until::until,
 };
 use serde_json::Value;
 

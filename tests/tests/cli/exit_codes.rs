@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{answer, call, dead_url, question};
+use super::{HASTY, answer, call, dead_url, question};
 
 #[test]
 fn zero_on_success() {
@@ -32,7 +32,7 @@ fn one_if_a_line_is_invalid_or_a_command_fails() {
 fn entries_without_memory_are_counted_and_fail_a_run_that_requires_it() {
     let named = |id: &str| format!("{{\"lane\":\"questions\",\"text\":\"x\",\"metadata\":{{\"session_id\":{id}}}}}\n");
     let redis = format!("redis_url={}", dead_url());
-    let over_redis = ["--profile", "redis", "--set", &redis];
+    let over_redis = ["--profile", "redis", "--set", &redis, HASTY];
     let good = question("a", "x") + &answer("y");
     let odd = good.clone() + &named("\"telegram:42\"") + &named("\"eva@example.org\"") + &named("123");
     let sessionless = "{\"lane\":\"questions\",\"text\":\"x\"}\n";
@@ -66,7 +66,7 @@ fn entries_without_memory_are_counted_and_fail_a_run_that_requires_it() {
 fn one_if_an_entry_fails_by_option() {
     let node = ["--set", "conversation=true", "--set", "memory_mode=node", "--set", "require_node=true"];
     let redis = format!("redis_url={}", dead_url());
-    let store = ["--profile", "redis", "--set", &redis, "--set", "on_store_error=fail"];
+    let store = ["--profile", "redis", "--set", &redis, "--set", "on_store_error=fail", HASTY];
     for (arguments, code) in [(&node[..], "no-node"), (&store, "unavailable")] {
         let ran = call(&[&["run"], arguments].concat(), (question("a", "x") + &answer("y")).as_bytes());
         assert_eq!(ran.code, 1, "{ran:?}");

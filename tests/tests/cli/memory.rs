@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use keepline_tests::programs::until;
+use keepline_tests::until::until;
 
 use super::{answer, keepline, question};
 

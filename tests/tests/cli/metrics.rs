@@ -7,7 +7,7 @@ use std::{
 };
 
 use keepline_local_redis::RedisServer;
-use keepline_tests::programs::until;
+use keepline_tests::until::until;
 use serde_json::{Value, json};
 
 use super::{answer, call, coprocess::Running, dead_url, question};

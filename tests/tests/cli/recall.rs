@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use keepline_tests::programs::{end, signal, until};
+use keepline_tests::{
+    programs::{end, signal},
+    until::until,
+};
 use serde_json::{Value, json};
 
 use super::{PATIENT, Ran, call, keepline, transcripts::Place};

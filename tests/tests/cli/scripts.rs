@@ -50,7 +50,8 @@ fn errors_have_codes() {
 
 #[test]
 fn store_failures_have_the_code_store() {
-    let environment = [("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())];
+    let environment =
+        [("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url()), ("KEEPLINE_STORE_TIMEOUT_MS", "500")];
     for command in ["list", "show a", "get a k", "put a k 1", "delete a", "history a"] {
         let arguments: Vec<&str> = ["session", "--json", "-v"].into_iter().chain(command.split(' ')).collect();
         let ran = call_with(&environment, &arguments);

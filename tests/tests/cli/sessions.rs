@@ -6,7 +6,7 @@ use keepline_local_redis::RedisServer;
 use keepline_tests::servers;
 use serde_json::json;
 
-use super::{PATIENT, Ran, answer, call_with, dead_url, finish, keepline, question};
+use super::{HASTY, PATIENT, Ran, answer, call_with, dead_url, finish, keepline, question};
 
 fn call(redis: &RedisServer, arguments: &[&str]) -> Ran {
     with_store(redis, &[&["session"], arguments].concat(), "")
@@ -217,7 +217,8 @@ fn the_memory_backend_is_noted_not_to_persist() {
 
 #[test]
 fn an_unreachable_redis_is_one_error() {
-    let ran = call_with(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())], &["session", "list"]);
+    let ran =
+        call_with(&[("KEEPLINE_PROFILE", "redis"), ("KEEPLINE_REDIS_URL", &dead_url())], &["session", "list", HASTY]);
     assert_eq!(ran.code, 1);
     assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
 }

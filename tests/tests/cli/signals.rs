@@ -14,7 +14,8 @@ use keepline::plugin::BUNDLED;
 use keepline_local_redis::RedisServer;
 use keepline_tests::{
     guests::HOSTILE,
-    programs::{children, end, is_alive, number, signal, until, until_it_listens, until_it_rests},
+    programs::{children, end, is_alive, number, signal, until_it_listens, until_it_rests},
+    until::until,
 };
 
 use super::{answer, context, keepline, question};

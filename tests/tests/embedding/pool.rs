@@ -11,7 +11,7 @@ use futures::{
 use keepline::{Keepline, OnStoreError, Options, Passed, pipe::Effect, sessions::SessionErrorCode, store::Store};
 use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, plugin, problem_code, problem_message, refused_with, untouched},
-    programs::until,
+    until::until,
     watch::{in_own_process, resident_bytes},
 };
 use tokio::time::timeout;

@@ -11,7 +11,10 @@ use std::{
 
 use keepline::plugin::BUNDLED;
 use keepline_local_redis::RedisServer;
-use keepline_tests::programs::{command, end, program, signal, until};
+use keepline_tests::{
+    programs::{command, end, program, signal},
+    until::until,
+};
 use serde_json::{Value, json};
 
 struct Service {

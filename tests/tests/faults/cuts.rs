@@ -7,8 +7,7 @@ async fn a_thousand_cuts_under_load_lose_no_entry_and_count_no_answer_twice() {
     const CUTS: u64 = 1000;
     let server = servers::start();
     let proxy = Proxy::start(server.port()).await;
-    let seed = std::env::var("KEEPLINE_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    println!("KEEPLINE_TEST_SEED={seed}");
+    let seed = random::seed();
     let cut = node(options(proxy.port())).await;
     proxy.cut_at_random(Some(4), seed);
     let lanes = (0..8).map(|pipe_number| {

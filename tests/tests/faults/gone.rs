@@ -22,7 +22,7 @@ async fn entries_go_on_while_redis_is_dead_and_memory_is_back_when_it_is() {
     // Few lines, however many entries.
     assert!((1..=10).contains(&node.log.of("plugin: keepline.store").len()));
     server.restart().unwrap();
-    until("memory", async || node.say("s1", "after").await.effect == Effect::Stored).await;
+    until_true("memory", async || node.say("s1", "after").await.effect == Effect::Stored).await;
     assert!(node.memory("s1").await.unwrap().contains("\"after\""));
     assert_answers(&node, "s1", 1).await;
 }
@@ -36,7 +36,7 @@ async fn a_redis_that_is_back_is_found_without_an_entry() {
     let mut node = Node::with(&store, "{}", probed).await;
     assert!(node.keepline.health(None).await.is_good());
     server.kill();
-    until("an open circuit", async || {
+    until_true("an open circuit", async || {
         assert_forwarded(&node.say("s1", "lost").await, &["unavailable", "timed-out"]);
         node.keepline.metrics().store.breaker == BreakerState::Open
     })
@@ -44,7 +44,7 @@ async fn a_redis_that_is_back_is_found_without_an_entry() {
     let health = node.keepline.health(None).await;
     assert_eq!((health.is_good(), health.breaker), (false, BreakerState::Open), "{health:?}");
     server.restart().unwrap();
-    until("a closed circuit", async || node.keepline.metrics().store.breaker == BreakerState::Closed).await;
+    until_true("a closed circuit", async || node.keepline.metrics().store.breaker == BreakerState::Closed).await;
     assert_eq!(node.say("s1", "after").await.effect, Effect::Stored);
 }
 
@@ -86,7 +86,7 @@ async fn a_redis_that_is_loading_its_data_is_waited_for() {
     });
     // Dead at first, then loading.
     let mut told = String::new();
-    until("loading", async || {
+    until_true("loading", async || {
         told = hasty.pipe_says("s1").await.problem.map(|problem| problem.message).unwrap_or_default();
         told.contains("loading")
     })
@@ -119,7 +119,7 @@ async fn a_dead_redis_costs_the_hundredth_entry_nothing() {
     }
     assert!(began.elapsed() < timeout, "{:?}", began.elapsed());
     proxy.weather(Weather::Fair);
-    until("memory", async || node.say("s1", "back").await.effect == Effect::Stored).await;
+    until_true("memory", async || node.say("s1", "back").await.effect == Effect::Stored).await;
     for _ in 0..10 {
         assert_eq!(node.say("s1", "back").await.effect, Effect::Stored);
     }

@@ -181,5 +181,5 @@ async fn a_caller_who_wants_errors_gets_the_code_and_the_next_entry_works() {
     let error = node.pipe.answer("lost", &metadata_of("s1")).await.unwrap_err();
     assert_eq!(error.code, ProblemCode::Store(FailureCode::Unavailable));
     server.restart().unwrap();
-    until("memory", async || node.pipe.answer("yes", &metadata_of("s1")).await.is_ok()).await;
+    until_true("memory", async || node.pipe.answer("yes", &metadata_of("s1")).await.is_ok()).await;
 }

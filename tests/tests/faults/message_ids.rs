@@ -72,13 +72,13 @@ async fn a_server_that_dies_at_any_moment_neither_loses_nor_doubles_what_it_ackn
             assert_forwarded(&node.answer("lost", &metadata).await, &["unavailable", "timed-out"]);
             server.restart().unwrap();
         }
-        until("an answer", async || {
+        until_true("an answer", async || {
             let passed = node.answer("x", &metadata).await;
             matches!(passed.effect, Effect::Stored | Effect::Repeated)
         })
         .await;
         server.restart().unwrap();
-        until("the same answer", async || untouched(Effect::Repeated, &node.answer("x", &metadata).await)).await;
+        until_true("the same answer", async || untouched(Effect::Repeated, &node.answer("x", &metadata).await)).await;
         assert_answers(&node, "s1", id + 1).await;
     }
 }

@@ -66,7 +66,7 @@ async fn a_read_only_replica_is_told_as_one_and_works_once_it_is_the_master() {
     let replica = servers::start_with(&["--replicaof", "127.0.0.1", &server.port().to_string()]).unwrap();
     let mut connection = raw(&replica);
     let mut node = node(options(replica.port())).await;
-    until("the replica's copy", async || redis::cmd("DBSIZE").query::<u64>(&mut connection).unwrap() > 0).await;
+    until_true("the replica's copy", async || redis::cmd("DBSIZE").query::<u64>(&mut connection).unwrap() > 0).await;
     let refused = node.say("s1", "lost").await;
     assert_forwarded(&refused, &["read-only"]);
     assert!(problem_message(&refused).contains("read-only replica"));

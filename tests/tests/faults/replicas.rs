@@ -8,7 +8,7 @@ async fn replicated() -> (RedisServer, RedisServer) {
     let port = primary.port().to_string();
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).unwrap();
     let mut connection = raw(&primary);
-    until("a replica", async || {
+    until_true("a replica", async || {
         send(&mut connection, "SET caught up");
         let have_it: u32 = redis::cmd("WAIT").arg(1).arg(100).query(&mut connection).unwrap();
         have_it == 1
@@ -43,7 +43,8 @@ async fn a_try_that_repeats_a_write_waits_for_the_replica_as_the_first_one_does(
     let other = self::store(waiting(primary.port()));
     assert_not_confirmed(&other.transact(&writer, &write, Deadline::NEVER).await.unwrap_err());
     replica.resume().unwrap();
-    until("the replica's confirmation", async || other.transact(&writer, &write, Deadline::NEVER).await.is_ok()).await;
+    until_true("the replica's confirmation", async || other.transact(&writer, &write, Deadline::NEVER).await.is_ok())
+        .await;
     let n = store.transact(&writer, &transaction("b", existing(), [get("n")]), Deadline::NEVER).await.unwrap();
     assert!(format!("{n:?}").contains("\"2\""), "{n:?}");
 }
@@ -68,7 +69,7 @@ async fn a_deletion_is_reported_when_the_replica_has_it_whoever_deleted() {
     // It is not there any more, by a deletion that the replica does not know of.
     assert_not_confirmed(&delete(&later, Writer::new().advance()).await.unwrap_err());
     replica.resume().unwrap();
-    until("the replica's confirmation", async || delete(&later, Writer::new().advance()).await.is_ok()).await;
+    until_true("the replica's confirmation", async || delete(&later, Writer::new().advance()).await.is_ok()).await;
     assert!(!dump(&mut raw(&replica)).iter().any(|(key, _)| key == "rr:memory:b:a"));
 }
 
@@ -87,7 +88,7 @@ async fn an_answer_that_a_pipeline_sends_again_is_not_reported_before_the_replic
         assert_forwarded(&other.keepline.pipe().answer("x", answer).await.unwrap(), &["read-only"]);
     }
     replica.resume().unwrap();
-    until("the replica's confirmation", async || {
+    until_true("the replica's confirmation", async || {
         node.keepline.pipe().answer("x", answer).await.unwrap().effect == Effect::Repeated
     })
     .await;

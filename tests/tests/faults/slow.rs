@@ -24,7 +24,7 @@ async fn during_a_pause_each_entry_goes_on_within_the_time_out() {
     let fast: u32 = join_all(lanes).await.into_iter().sum();
     assert!(fast > 16 * 25, "{fast}");
     server.resume().unwrap();
-    until("memory", async || node.pipe_says("s1").await.effect == Effect::Stored).await;
+    until_true("memory", async || node.pipe_says("s1").await.effect == Effect::Stored).await;
     // Nothing that timed out was applied later.
     assert_answers(&node, "s1", 2).await;
 }
@@ -53,7 +53,7 @@ async fn pipes_that_share_a_dead_connection_wait_no_longer_than_the_time_out() {
         });
         join_all(lanes).await;
         proxy.weather(Weather::Fair);
-        until("memory", async || node.pipe_says("s2").await.effect == Effect::Stored).await;
+        until_true("memory", async || node.pipe_says("s2").await.effect == Effect::Stored).await;
     }
     // What the slow way delivered after the time-out was not applied.
     assert_answers(&node, "s1", 1).await;

@@ -24,7 +24,7 @@ async fn a_server_on_a_slow_link_is_reached_though_connecting_takes_longer_than_
         let began = Instant::now();
         assert_eq!(look(&store, "b", deadline()).await.unwrap_err().code, FailureCode::TimedOut);
         assert!(began.elapsed() < Duration::from_millis(300) + MARGIN, "{:?}", began.elapsed());
-        until("the connection", async || look(&store, "b", deadline()).await.is_ok()).await;
+        until_true("the connection", async || look(&store, "b", deadline()).await.is_ok()).await;
         assert_eq!(proxy.connections() - before, 1, "the next requests wait for the attempt that is under way");
     }
 }
@@ -44,7 +44,7 @@ async fn an_unanswered_attempt_to_connect_is_given_up_and_repeated() {
     assert_eq!(proxy.connections(), 1);
     // What was swallowed is not sent again on loopback: the attempt under way can't succeed any more.
     proxy.weather(Weather::Fair);
-    until("another attempt", async || look(&store, "b", Deadline::NEVER).await.is_ok()).await;
+    until_true("another attempt", async || look(&store, "b", Deadline::NEVER).await.is_ok()).await;
     assert_eq!(proxy.connections(), 2);
 }
 
@@ -124,10 +124,10 @@ async fn a_dead_redis_is_left_alone_and_found_again_where_all_callers_have_littl
     let is_left_alone = async || {
         look(&store, "b", in_ms(40)).await.is_err_and(|failure| failure.message.contains("suspended for a moment"))
     };
-    until("an open circuit", is_left_alone).await;
+    until_true("an open circuit", is_left_alone).await;
     // The connection is dead for good: what went into the hole never comes out.
     proxy.weather(Weather::Fair);
-    until("an answer", async || look(&store, "b", in_ms(40)).await.is_ok()).await;
+    until_true("an answer", async || look(&store, "b", in_ms(40)).await.is_ok()).await;
 }
 
 #[tokio::test]

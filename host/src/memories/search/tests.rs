@@ -4,15 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use super::*;
 use crate::{
-    Options, Plugin, Sandbox,
+    Options,
     embedding::{Embedder, Embedding, EmbeddingError},
     maintenance::{Maintenance, MaintenanceOptions, NoModel},
     memories::{Remember, RememberOutcome},
+    plugin,
     store::MemoryStore,
 };
 
 async fn keepline(filter: &str) -> Keepline {
-    let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+    let plugin = plugin::for_tests();
     let options = Options { filter: filter.into(), ..Options::default() };
     Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap()
 }
@@ -163,7 +164,7 @@ async fn what_is_found_by_its_embedding_is_told_so() {
         let filter = r#"{"conversation": true, "recall": "session", "recall_vectors": true}"#.into();
         let embedder = Some(Arc::new(Animals { answers }) as _);
         let options = Options { filter, embedder, embedding_wait: wait, ..Options::default() };
-        let plugin = Plugin::bundled(&Sandbox::default()).unwrap();
+        let plugin = plugin::for_tests();
         Keepline::new(plugin, store.clone(), options).await.unwrap()
     };
     let prompt = keepline(true, Duration::from_secs(60)).await;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Keepline, Options, logging::Log, pipe::tests::plugin, store::MemoryStore};
+use crate::{Keepline, Options, logging::Log, plugin, store::MemoryStore};
 
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
@@ -24,7 +24,7 @@ impl Stream {
         let told = Arc::new(Told::default());
         let filter = r#"{"conversation":true}"#.into();
         let options = Options { filter, max_entry_bytes: 1000, log: told.clone(), ..Options::default() };
-        let plugin = plugin();
+        let plugin = plugin::for_tests();
         let keepline = Keepline::new(plugin, Arc::new(MemoryStore::default()), options).await.unwrap();
         let mut turns = keepline.open_turns();
         turns.limits = limits.unwrap_or(turns.limits);

@@ -125,7 +125,7 @@ fn empty_pages_and_the_log_are_given_back_on_demand_while_the_store_is_used() {
         apply(&store, "b", create(), [append("l", &records)]).await;
         apply(&store, "b", existing(), [reset_log("l", &["x"])]).await;
         // Fewer than a store gives back by itself.
-        until("the records are erased", || {
+        until_true("the records are erased", async || {
             bench.raw().query_row("SELECT count(*) FROM record", [], |row| row.get::<_, i64>(0)).unwrap() == 1
         })
         .await;

@@ -138,14 +138,14 @@ fn processes_that_start_after_a_jump_share_the_minute_of_those_that_saw_it() {
         // Each is gone before the next one starts. Whoever only asks makes the jump known, too.
         let store = bench.open();
         assert!(is_in_doubt(block_on(send(&store, &look))));
-        block_on(until("the jump is noted", || believed(&bench) == ["believed", "jump", "noticed"]));
+        block_on(until_true("the jump is noted", async || believed(&bench) == ["believed", "jump", "noticed"]));
         drop(store);
         bench.clock.advance(seconds);
     }
     let store = bench.open();
     let status = block_on(send(&store, &look)).unwrap().status;
     assert!(matches!(status, Status::Expired | Status::Absent), "{status:?}");
-    block_on(until("the new time is noted", || believed(&bench) == ["believed"]));
+    block_on(until_true("the new time is noted", async || believed(&bench) == ["believed"]));
     // Nobody doubts it any more.
     let created = block_on(send(&bench.open(), &transaction("c", create_for(HOUR), []))).unwrap();
     assert!(Duration::from_millis(created.now) > bench.options.clock.now() - HOUR);
@@ -160,7 +160,7 @@ fn a_jump_ends_for_all_processes_at_one_time() {
         apply(&one, "b", create_for(HOUR), [put("k", "1")]).await;
         bench.clock.jump_ahead(DAY);
         assert!(is_in_doubt(send(&one, &look).await));
-        until("the jump is noted", || believed(&bench).len() == 3).await;
+        until_true("the jump is noted", async || believed(&bench).len() == 3).await;
         bench.clock.advance(Duration::from_secs(50));
         // It sees only now what the first one saw before.
         assert!(is_in_doubt(send(&other, &look).await));

@@ -2,7 +2,7 @@
 //! within a text, in the database itself, are seen by nobody: SQLite has no checksums there.)
 
 use std::{
-    env, fs,
+    fs,
     io::{BufRead as _, BufReader},
     process::{Command, Stdio},
 };
@@ -75,10 +75,7 @@ fn spoil(file: &Path, rng: &mut Rng) -> String {
 
 #[test]
 fn spoiled_files_are_recovered_to_a_state_that_was_or_refused() {
-    let seed = env::var("KEEPLINE_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
-    let rounds = env::var("KEEPLINE_ROUNDS").map_or(60, |rounds| rounds.parse::<usize>().unwrap());
-    println!("KEEPLINE_SEED={seed} KEEPLINE_ROUNDS={rounds}");
-    let mut rng = Rng::with_seed(seed);
+    let (rounds, mut rng) = (random::rounds(60), Rng::with_seed(random::seed()));
     let (mut refused, mut failed, mut recovered) = (0, 0, 0);
     let files = ["keepline.db", "keepline.db-wal", "keepline.db-shm", "keepline.lock"];
     let mut left = left_behind(&mut rng);

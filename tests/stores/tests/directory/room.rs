@@ -70,12 +70,12 @@ fn what_was_deleted_and_what_expired_goes_back_to_the_disk_by_itself() {
         assert_eq!(delete(&store, "deleted").await, Status::Applied);
         apply(&store, "reset", existing(), [reset_log("l", &["new"]), reset_map("m", &[("k", "new")])]).await;
         bench.clock.advance(2 * HOUR);
-        until("the pages are given back", || pages(&bench, "page_count") < full / 20).await;
+        until_true("the pages are given back", async || pages(&bench, "page_count") < full / 20).await;
         let rest = [count("l"), get_all_in("m")];
         assert_eq!(apply(&store, "reset", existing(), rest).await, [counted(2000, 1), entries(&[("k", "new")])]);
         for table in ["entry", "record", "dead", "part", "lease"] {
             let rows = || bench.raw().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
-            until(table, || rows().is_ok_and(|rows: i64| rows <= 2)).await;
+            until_true(table, async || rows().is_ok_and(|rows: i64| rows <= 2)).await;
         }
     });
     drop(store);
@@ -98,7 +98,7 @@ fn writers_that_can_not_come_back_are_forgotten() {
         };
         assert_eq!(rows(), 1000);
         bench.clock.advance(HOUR);
-        until("no writer is remembered", || rows() == 0).await;
+        until_true("no writer is remembered", async || rows() == 0).await;
     });
 }
 

@@ -1,20 +1,13 @@
 //! Random conversations come out of each store as they went in.
-//!
-//! `KEEPLINE_SEED` repeats a failure, `KEEPLINE_ROUNDS` asks for more rounds.
-
-use std::env;
 
 use fastrand::Rng;
+use keepline_tests::random;
 
 use super::*;
 
 /// Texts that are hard to carry.
 const TEXTS: [&str; 8] =
     ["", "plain", "line\nbreak\r\n", "\u{202e}\u{2028}\u{0}\t", "\"quoted\\\"", "Köln 🚂", "{\"v\":1}", "</s> ]"];
-
-fn number_from(name: &str) -> Option<u64> {
-    env::var(name).ok()?.parse().ok()
-}
 
 fn text(rng: &mut Rng) -> String {
     let text = TEXTS[rng.usize(..TEXTS.len())];
@@ -76,9 +69,7 @@ fn done_if_there(ran: Ran) -> Ran {
 #[test]
 fn random_sessions_are_the_same_in_every_store() {
     let server = RedisServer::start().unwrap();
-    let first = number_from("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
-    for seed in first..first + number_from("KEEPLINE_ROUNDS").unwrap_or(3) {
-        println!("KEEPLINE_SEED={seed}");
+    for seed in random::seeds(1) {
         let mut rng = Rng::with_seed(seed);
         let (place, other, last) = (Place::directory(), Place::redis(&server), Place::directory());
         let mut input = String::new();

@@ -1,0 +1,1 @@
+//! Empty: only the features that its manifest asks for matter.
