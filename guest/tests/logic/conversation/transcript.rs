@@ -285,6 +285,26 @@ fn details_are_stored_with_the_answer() {
 }
 
 #[test]
+fn model_usage_and_metadata_of_an_answers_metadata_are_stored_with_it() {
+    let fake = Fake::new();
+    let filter = filter(&fake, "");
+    let metadata =
+        r#"{"session_id": "s", "model": "m1", "usage": {"input": 7, "share": NaN}, "metadata": {"a": "\ud83d"}}"#;
+    let turn = ask(&filter, "?", &s()).turn;
+    let entry = AnswerEntry { text: "!", metadata, turn: &turn, ..AnswerEntry::default() };
+    assert_eq!(filter.answer(&entry).effect, STORED);
+    let record = &transcript(&fake, "s")[0];
+    assert_eq!(record["model"], json!({"name": "m1", "usage": {"input": 7, "share": null}}));
+    assert_eq!(record["metadata"], json!({"a": "\u{fffd}"}));
+    // What the host hands in as details counts.
+    let turn = ask(&filter, "?", &s()).turn;
+    let details = r#"{"model": {"name": "m2"}}"#;
+    let entry = AnswerEntry { text: "!", metadata, turn: &turn, details, ..AnswerEntry::default() };
+    assert_eq!(filter.answer(&entry).effect, STORED);
+    assert_eq!(transcript(&fake, "s")[1]["model"], json!({"name": "m2"}));
+}
+
+#[test]
 fn unreadable_records_are_left_alone_and_the_entry_goes_on() {
     let fake = Fake::new();
     let filter = filter(&fake, "");

@@ -399,6 +399,34 @@ fn dify_documents_are_imported_and_exported() {
 }
 
 #[test]
+fn dify_documents_as_python_writes_them_are_imported_and_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = folder.path().join("node_memory/app/c1");
+    fs::create_dir_all(&session).unwrap();
+    // Half a surrogate pair, and numbers that JSON has not.
+    let document = r#"{"version": 1, "messages": [
+        {"message_id": "x1", "parent_message_id": null, "role": "user", "content": "Half \ud83d a face?", "files": [],
+         "token_count": NaN, "created_at": "2024-05-01T10:00:00"},
+        {"message_id": "x1", "parent_message_id": null, "role": "assistant", "content": "Yes.", "files": [],
+         "token_count": -Infinity, "created_at": "2024-05-01T10:00:00"}]}"#;
+    fs::write(session.join("llm1.json"), document).unwrap();
+    let place = Place::directory();
+    let path = folder.path().join("node_memory").to_str().unwrap().to_owned();
+    place.run(&["session", "import", &path, "--format", "dify"], b"").ok();
+    let node = ["--app", "app", "--node", "llm1"];
+    let said = ["user: Half \u{fffd} a face?", "assistant: Yes."];
+    assert_eq!(place.said("c1", &node), said);
+    let out = folder.path().join("out");
+    place.run(&["session", "export", "c1", "--format", "dify", "--output", out.to_str().unwrap()], b"").ok();
+    let written = fs::read(out.join("node_memory/app/c1/llm1.json")).unwrap();
+    let document: Value = serde_json::from_slice(&written).unwrap();
+    assert_eq!(document["messages"][0]["content"], "Half \u{fffd} a face?");
+    let again = Place::directory();
+    again.run(&["session", "import", out.to_str().unwrap(), "--format", "dify"], b"").ok();
+    assert_eq!(again.said("c1", &node), said);
+}
+
+#[test]
 fn contradicting_options_are_refused() {
     let place = Place::directory();
     for (arguments, told) in [
