@@ -46,6 +46,15 @@ async fn begin<'a, F: Future + Unpin + 'a>(calls: impl IntoIterator<Item = &'a m
     }
 }
 
+/// The same, until so many of them wait at the gate: one that made way goes on with a later tick.
+async fn begin_until<F: Future + Unpin>(calls: &mut [F], gate: &Gate, at_work: usize) {
+    begin(calls.iter_mut()).await;
+    while gate.at_work() < at_work {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        begin(calls.iter_mut()).await;
+    }
+}
+
 /// A store before which transactions wait until it is opened.
 type Gated = With<Gate>;
 

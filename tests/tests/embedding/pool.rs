@@ -16,7 +16,7 @@ use keepline_tests::{
 };
 use tokio::time::timeout;
 
-use super::{Gate, Gated, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin, begin_until};
 
 /// A host with so many instances, and room for so many to wait, on a store behind a gate.
 async fn host(instances: u32, waiting: usize) -> (Node, Arc<Gated>) {
@@ -43,7 +43,7 @@ fn say(keepline: &Keepline, session: &str) -> LocalBoxFuture<'static, Passed> {
 async fn no_more_calls_are_served_at_one_time_than_there_are_instances() {
     let (node, gate) = host(3, 100).await;
     let mut calls: Vec<_> = (0..10).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
-    begin(&mut calls).await;
+    begin_until(&mut calls, &gate, 3).await;
     assert_eq!((gate.at_work(), gate.most()), (3, 3));
     gate.open();
     let passed = timeout(PATIENCE, join_all(calls)).await.unwrap();
@@ -56,7 +56,7 @@ async fn no_more_calls_are_served_at_one_time_than_there_are_instances() {
 async fn a_call_beyond_the_queue_is_forwarded_unchanged_and_counted() {
     let (node, gate) = host(2, 3).await;
     let mut calls: Vec<_> = (0..5).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
-    begin(&mut calls).await;
+    begin_until(&mut calls, &gate, 2).await;
     for n in 0..20 {
         // At once, while the store answers nobody.
         let passed = say(&node.keepline, &format!("over-{n}")).now_or_never().unwrap();
@@ -110,7 +110,7 @@ async fn calls_are_served_in_order() {
     let (node, gate) = host(2, 100).await;
     let names: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
     let mut calls: Vec<_> = names.iter().map(|name| say(&node.keepline, name)).collect();
-    begin(&mut calls).await;
+    begin_until(&mut calls, &gate, 2).await;
     let mut calls: FuturesUnordered<_> = calls.into_iter().collect();
     for served in 1..=names.len() {
         gate.admit(1);
@@ -178,7 +178,7 @@ fn no_place_is_lost_or_won_whatever_is_dropped() {
         gate.gate.forget_permits(usize::MAX >> 4);
 
         let mut calls: Vec<_> = (0..12).map(|n| say(&node.keepline, &format!("t{n}"))).collect();
-        begin(&mut calls).await;
+        begin_until(&mut calls, &gate, 4).await;
         assert_eq!(gate.at_work(), 4);
         assert_eq!(problem_code(&say(&node.keepline, "over").await), "busy");
         gate.open();
@@ -215,7 +215,7 @@ fn an_instance_takes_some_hundred_kibibytes() {
             assert_eq!(say(&node.keepline, "s").await.effect, Effect::Stored);
             let before = resident_bytes();
             let mut calls: Vec<_> = (0..INSTANCES).map(|n| say(&node.keepline, &format!("s{n}"))).collect();
-            begin(&mut calls).await;
+            begin_until(&mut calls, &gate, 100).await;
             assert_eq!(gate.at_work(), 100);
             let each = ((resident_bytes() - before) / u64::from(INSTANCES)) >> 10;
             println!("{each} KiB an instance");

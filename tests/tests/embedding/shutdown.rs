@@ -7,7 +7,7 @@ use keepline::{OnStoreError, Options, pipe::Effect, sessions::SessionErrorCode, 
 use keepline_tests::lanes::{Node, metadata_of, problem_code, refused_with, untouched};
 use tokio::time::timeout;
 
-use super::{Gate, Gated, PATIENCE, begin};
+use super::{Gate, Gated, PATIENCE, begin_until};
 
 /// Two instances, and a store behind a gate.
 async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
@@ -27,7 +27,7 @@ async fn what_was_accepted_is_finished_and_nothing_new_begins() {
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();
     let metadata = metadata_of("s");
     let mut calls: Vec<_> = pipes.iter_mut().map(|pipe| pipe.answer("x", &metadata).boxed_local()).collect();
-    begin(&mut calls).await;
+    begin_until(&mut calls, &gate, 2).await;
     let mut shutdown = keepline.shutdown(PATIENCE).boxed_local();
     assert!(poll!(&mut shutdown).is_pending());
 
@@ -56,7 +56,7 @@ async fn calls_unfinished_within_the_limit_are_counted() {
     let mut pipes: Vec<_> = (0..5).map(|_| keepline.pipe()).collect();
     let metadata = metadata_of("s");
     let mut calls: Vec<_> = pipes.iter_mut().map(|pipe| pipe.answer("x", &metadata).boxed_local()).collect();
-    begin(&mut calls).await;
+    begin_until(&mut calls, &gate, 2).await;
     assert_eq!(timeout(PATIENCE, keepline.shutdown(Duration::from_millis(20))).await.unwrap(), 5);
     // Those that still waited go on without memory, at once; those at work hang on the store.
     for call in calls.drain(2..) {

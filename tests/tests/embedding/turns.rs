@@ -10,7 +10,7 @@ use keepline_tests::{
     lanes::{KeptLog, Node, metadata_of, problem_code, untouched},
 };
 
-use super::{Gate, Gated, PATIENCE, begin, replacement::loaded};
+use super::{Gate, Gated, PATIENCE, begin, begin_until, replacement::loaded};
 
 /// A host whose pipe has the turn of session "before", and a gate that is closed again.
 async fn host(change: impl FnOnce(&mut Options)) -> (Node, Arc<Gated>) {
@@ -143,7 +143,7 @@ async fn a_call_that_is_dropped_counts_as_nothing_and_leaves_its_place() {
     for _ in 0..10 {
         let mut pipes: Vec<_> = (0..4).map(|_| node.keepline.pipe()).collect();
         let mut calls: Vec<_> = pipes.iter_mut().map(|pipe| pipe.answer("x", &metadata).boxed_local()).collect();
-        begin(&mut calls).await;
+        begin_until(&mut calls, &gate, 2).await;
         assert_eq!(gate.at_work(), 2);
         drop(calls);
         assert_eq!(gate.at_work(), 0);
