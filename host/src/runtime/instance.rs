@@ -241,12 +241,13 @@ mod tests {
     #[tokio::test]
     async fn an_instance_that_rested_for_a_tick_does_not_wait_for_those_that_compute() {
         let mut instance = bundled().await;
-        // As many as may compute at a time do so.
-        let ticks = Ticks::default();
+        // As many as may compute at a time do so, once other tests' instances have made way: at ticks, so these have to pass.
+        let plugin = plugin::for_tests();
+        let ticks = plugin.program().ticks();
         let mut busy = Vec::new();
         for _ in 0..*PLACES {
             let slot = ComputeSlot::default();
-            slot.wait_for_place(&ticks, 0, u64::MAX).await;
+            slot.wait_for_place(ticks, 0, u64::MAX).await;
             busy.push(slot);
         }
         let question = Question { text: "?", metadata: r#"{"session_id":"s"}"#, ..Question::default() };
@@ -260,7 +261,7 @@ mod tests {
                     asked.unwrap();
                     quick += 1;
                 }
-                None => instance = bundled_while(&mut busy, &ticks).await,
+                None => instance = bundled_while(&mut busy, ticks).await,
             }
         }
         // A tick may meet one by chance.
