@@ -31,6 +31,7 @@ fn factor() -> u16 {
     number("KEEPLINE_ROUNDS").map_or(1, |factor| u16::try_from(factor).expect("KEEPLINE_ROUNDS is a small factor"))
 }
 
-fn number(variable: &str) -> Option<u64> {
+/// What a variable asks for, if it is set.
+pub fn number(variable: &str) -> Option<u64> {
     env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }

@@ -14,14 +14,13 @@
 
 use std::{
     collections::VecDeque,
-    env,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use fastrand::Rng;
 use keepline::{sessions::MessageQuery, store::Store};
-use keepline_tests::{lanes::Node, on_every_store, place::store_at, stores::StoreUnderTest};
+use keepline_tests::{lanes::Node, on_every_store, place::store_at, random, stores::StoreUnderTest};
 use serde_json::{Value, json};
 
 use self::{
@@ -143,8 +142,7 @@ struct Play {
 
 impl Play {
     async fn start(store: Arc<dyn Store>, environment: Option<Vec<(&'static str, String)>>) -> Self {
-        let seed = number("KEEPLINE_SEED").unwrap_or_else(|| fastrand::u64(..));
-        println!("KEEPLINE_SEED={seed}");
+        let seed = random::seed();
         let mut rng = Rng::with_seed(seed);
         let setups: Vec<Setup> = (0..MEMBERS)
             .map(|member| setup(member, &mut rng, environment.clone().filter(|_| member >= MEMBERS - PROGRAMS)))
@@ -166,8 +164,7 @@ impl Play {
     }
 
     async fn run(mut self, questions: u64) {
-        let usual = || questions * number("KEEPLINE_ROUNDS").unwrap_or(1);
-        let questions = number("KEEPLINE_QUESTIONS").unwrap_or_else(usual);
+        let questions = random::number("KEEPLINE_QUESTIONS").unwrap_or_else(|| random::rounds(questions));
         while self.asked < questions {
             match self.rng.u32(0..1000) {
                 0..=9 => self.restart().await,
@@ -716,8 +713,4 @@ fn setup(member: usize, rng: &mut Rng, environment: Option<Vec<(&'static str, St
         options["max_session_messages"] = json!(rng.u64(10..80));
     }
     Setup::new(budget, options, environment)
-}
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|text| text.parse().unwrap())
 }
