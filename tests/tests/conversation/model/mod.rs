@@ -38,10 +38,10 @@ on_every_store! {
     random_conversations_come_back_as_the_model_has_them,
 }
 
-/// Of each of five stores.
-const QUESTIONS: u64 = 600;
+/// Of each of five stores: with those of programs, 10,000 in all.
+const QUESTIONS: u64 = 1250;
 /// Of each of three, by programs of their own.
-const QUESTIONS_OF_PROGRAMS: u64 = 600;
+const QUESTIONS_OF_PROGRAMS: u64 = 1250;
 
 async fn random_conversations_come_back_as_the_model_has_them(given: Given) {
     Play::start(given.store.clone(), None).await.run(QUESTIONS).await;
