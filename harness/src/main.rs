@@ -20,11 +20,15 @@ use std::process::ExitCode;
 use app::error;
 use args::{Cli, Command};
 use commands::{
-    completions, component, config, demo, explain, health, inspect, memories, migrate, recall, remember, run, session,
-    stats, store, user,
+    completions, config, demo, explain,
+    memories::{find, remember},
+    plugin::{component, inspect},
+    recall, run, session,
+    store::{self, health, migrate, stats},
+    user,
 };
 
-/// Entries come and go as many small strings, on several threads.
+/// Suits entries, which are many small strings on several threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
         return answered;
     }
     let cli = Cli::read();
-    if cli.command.answers_in_json() {
+    if cli.answers_in_json {
         terminal::use_json();
     }
     terminal::logging::start(cli.global.verbose);
@@ -60,7 +64,7 @@ fn perform(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Explain(arguments) => explain::main(&cli.global, &arguments),
         Command::Recall(arguments) => recall::main(&cli.global, arguments),
         Command::Remember(arguments) => remember::main(&cli.global, &arguments),
-        Command::Memories(arguments) => memories::main(&cli.global, &arguments),
+        Command::Memories(arguments) => find::main(&cli.global, &arguments),
         Command::User(arguments) => user::main(&cli.global, &arguments),
         Command::Stats(arguments) => stats::main(&cli.global, &arguments),
         Command::Store(arguments) => store::main(&cli.global, &arguments),

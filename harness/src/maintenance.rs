@@ -4,9 +4,9 @@ use anyhow::Result;
 use keepline::{Keepline, config::Config, maintenance::Maintenance};
 use tokio::runtime::Runtime;
 
-use crate::{app, session_file::archive};
+use crate::{app, session_file::export::archive};
 
-/// What does its deferred work, on that runtime.
+/// Opens the maintenance of a Keepline, on that runtime.
 pub fn open(keepline: &Keepline, config: &Config, runtime: &Runtime) -> Result<Maintenance> {
     let (model, mut options) = (app::model(config)?, config.maintenance_options());
     options.archive = archive::configured(config)?;

@@ -26,7 +26,6 @@ pub fn config_with(global: &Global, fields: &[(&str, &str)]) -> Result<Config> {
     resolve(sources)
 }
 
-/// The name of the store, for confirming a deletion.
 pub fn store_name(global: &Global) -> Result<StoreName> {
     Ok(quiet_config(global)?.store_name)
 }
@@ -45,7 +44,7 @@ pub fn refuse_replaced_store(global: &Global) -> Result<()> {
     }
 }
 
-/// The target of `keepline migrate`: the configuration with other fields, or one of its own.
+/// The target of `keepline migrate`: the source's configuration with other fields, or that of a file.
 pub fn target_config(global: &Global, arguments: &MigrateArguments) -> Result<Config> {
     let mut sources = match &arguments.to_config {
         Some(path) => Sources::default().with_file(path)?,
@@ -93,7 +92,6 @@ fn directory_fields(
     Ok(chosen.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
-/// The configuration, without printing its warnings.
 pub fn quiet_config(global: &Global) -> Result<Config> {
     Ok(Config::resolve(sources(global)?.with_environment(std::env::vars_os())?)?)
 }
@@ -125,7 +123,6 @@ fn settled(mut config: Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The address of a store on a network.
 pub fn store_place(config: &Config) -> Option<String> {
     config.is_redis().then(|| config.redis_options().place()).flatten()
 }

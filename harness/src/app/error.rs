@@ -1,6 +1,6 @@
 //! Maps errors to exit codes, to codes for scripts, and to one line for people.
 
-use std::{fmt, io, process::ExitCode, sync::OnceLock};
+use std::{io, process::ExitCode, sync::OnceLock};
 
 use keepline::{
     KeeplineError, PluginError,
@@ -9,34 +9,18 @@ use keepline::{
     store::{DirectoryError, Failure, RedisOptionsError},
 };
 
-/// The command line is wrong.
-#[derive(Debug)]
+/// A usage error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
 
-impl fmt::Display for Usage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// An error with a code of its own for scripts.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct Coded {
-    /// For scripts.
     pub code: &'static str,
-    /// For people.
     pub message: String,
 }
-
-impl fmt::Display for Coded {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Coded {}
 
 /// The code of an error for scripts; `--help` of a command with `--json` lists them.
 pub fn error_code(error: &anyhow::Error) -> String {

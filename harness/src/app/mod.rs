@@ -2,6 +2,7 @@
 
 mod config;
 pub mod error;
+pub mod look;
 mod open;
 mod openai;
 pub mod runtime;

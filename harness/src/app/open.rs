@@ -35,7 +35,6 @@ pub fn warn_of_store(store: &Arc<dyn Store>) -> impl Future<Output = ()> + use<>
     }
 }
 
-/// Opens a directory.
 pub type Open = fn(&Path, DirectoryOptions) -> Result<DirectoryStore, DirectoryError>;
 
 /// The configured store, for copying buckets from or to it.
@@ -72,7 +71,6 @@ pub fn plugin(global: &Global, config: &Config) -> Result<Plugin> {
     Ok(plugin)
 }
 
-/// Opens the configured store and a Keepline on it.
 pub async fn keepline(plugin: Plugin, config: &Config) -> Result<Keepline> {
     keepline_on(config.store()?, plugin, config).await
 }
@@ -93,7 +91,7 @@ pub fn options(config: &Config) -> Result<Options> {
     Ok(options)
 }
 
-/// Opens a Keepline on that store.
+/// Opens a Keepline on that store, and warns of fields that have no effect.
 pub async fn keepline_on(store: Arc<dyn Store>, plugin: Plugin, config: &Config) -> Result<Keepline> {
     let options = options(config)?;
     let made = Keepline::new(plugin.clone(), store, options).await;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 
-/// For what is done beside entries, on a thread of its own: they never wait for it.
+/// For work beside entries, on a thread of its own, so that entries never wait for it.
 pub fn background() -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).thread_name("maintenance").enable_all().build().context("can't start the runtime")

@@ -9,7 +9,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::runtime;
 use crate::terminal;
 
-/// A signal that ends a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndSignal {
     Terminate,
@@ -17,7 +16,6 @@ pub enum EndSignal {
 }
 
 impl EndSignal {
-    /// For people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Terminate => "SIGTERM",
@@ -25,7 +23,7 @@ impl EndSignal {
         }
     }
 
-    /// As a shell reports a process that the signal ended.
+    /// The code by which a shell reports the signal.
     pub fn exit_code(self) -> ExitCode {
         ExitCode::from(match self {
             Self::Terminate => 143,

@@ -9,12 +9,11 @@ use std::{sync::Arc, time::Duration};
 use keepline::{
     Deadline,
     config::Config,
-    store::{
-        BucketId, BucketKind, DescribeOperation, Description, ExistingLife, Failure, Opening, Operation, Outcome,
-        Receipt, Store, Transaction, Writer,
-    },
+    store::{BucketKind, Description, Failure, Store, Writer},
 };
 use serde_json::{Map, Value};
+
+use super::look::{describe, described};
 
 /// Sessions that are read: the first ones that the store lists.
 const SESSIONS: u32 = 32;
@@ -36,16 +35,17 @@ impl StoreSettings {
     pub async fn of(store: &Arc<dyn Store>, limit: Duration) -> Result<Option<Self>, Failure> {
         let deadline = Deadline::after(limit);
         let page = store.list_buckets(BucketKind::Session, "", SESSIONS, deadline).await?;
-        let looks: Vec<_> = page.names.into_iter().take(SESSIONS as usize).map(look).collect();
+        let names = page.names.iter().take(SESSIONS as usize);
+        let looks: Vec<_> = names.map(|name| describe(BucketKind::Session, name)).collect();
         if looks.is_empty() {
             return Ok(None);
         }
         let mut found = Self::default();
         // Sessions that can't be read are skipped.
         for receipt in store.transact_each(Writer::new().advance(), &looks, deadline).await.into_iter().flatten() {
-            for description in described(&receipt) {
-                found.conversation |= has_log(description, TRANSCRIPT);
-                found.recall |= is_indexed(description);
+            if let Some(description) = described(receipt) {
+                found.conversation |= has_log(&description, TRANSCRIPT);
+                found.recall |= is_indexed(&description);
             }
         }
         Ok(Some(found))
@@ -90,25 +90,9 @@ fn is_indexed(description: &Description) -> bool {
 
 /// Whether a session has messages but no index of them.
 pub async fn lacks_index(store: &Arc<dyn Store>, session: &str) -> Result<bool, Failure> {
-    let receipt = store.transact(Writer::new().advance(), &look(session.to_owned()), Deadline::NEVER).await?;
-    Ok(described(&receipt).any(|description| has_log(description, TRANSCRIPT) && !is_indexed(description)))
-}
-
-/// Describes the parts of a session, without counting a use.
-fn look(name: String) -> Transaction {
-    Transaction {
-        bucket: BucketId { kind: BucketKind::Session, name },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
-        expectations: Vec::new(),
-        operations: vec![Operation::Describe(DescribeOperation { parts: true })],
-    }
-}
-
-fn described(receipt: &Receipt) -> impl Iterator<Item = &Description> {
-    receipt.outcomes.iter().filter_map(|outcome| match outcome {
-        Outcome::Described(description) => Some(description),
-        _ => None,
-    })
+    let look = describe(BucketKind::Session, session);
+    let receipt = store.transact(Writer::new().advance(), &look, Deadline::NEVER).await?;
+    Ok(described(receipt).is_some_and(|found| has_log(&found, TRANSCRIPT) && !is_indexed(&found)))
 }
 
 /// The configuration, with unset options as the store's sessions suggest. A store that fails suggests nothing; the next call

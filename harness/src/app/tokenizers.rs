@@ -1,6 +1,6 @@
 //! Counts tokens with OpenAI's published vocabularies (byte pair encoding).
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use keepline::{TokenCounter, config::Config};
 use tiktoken_rs::{
@@ -9,8 +9,8 @@ use tiktoken_rs::{
 };
 
 /// The vocabulary for models that are not known to have another one. It is unpacked at first use, which takes a moment.
+#[derive(Debug)]
 struct Vocabulary {
-    name: &'static str,
     load: fn() -> &'static CoreBPE,
 }
 
@@ -36,17 +36,11 @@ fn count(text: &str, vocabulary: &CoreBPE) -> u32 {
     u32::try_from(vocabulary.count_ordinary(text)).unwrap_or(u32::MAX)
 }
 
-impl fmt::Debug for Vocabulary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// The configured counter. `None`: tokens are estimated.
 pub fn configured(config: &Config) -> Option<Arc<dyn TokenCounter>> {
     let counter = match &*config.host.token_counter {
-        "cl100k_base" => Vocabulary { name: "cl100k_base", load: cl100k_base_singleton },
-        "o200k_base" => Vocabulary { name: "o200k_base", load: o200k_base_singleton },
+        "cl100k_base" => Vocabulary { load: cl100k_base_singleton },
+        "o200k_base" => Vocabulary { load: o200k_base_singleton },
         _ => return None,
     };
     Some(Arc::new(counter))

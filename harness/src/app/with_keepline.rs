@@ -12,8 +12,8 @@ use crate::{
     terminal,
 };
 
-/// Serve one command with what is configured. One that changes something is not interrupted without being told so, and only
-/// one that adds something makes a directory: for any other, one without a store is a slip of the finger.
+/// Runs one command over the configured store and plugin. A signal during a command that changes something gives it time to
+/// finish, and is reported. Only a command that adds something creates a missing directory.
 pub fn with_keepline(
     global: &Global,
     access: Access,
@@ -31,11 +31,8 @@ pub fn with_keepline(
     let runtime = runtime::single()?;
     let done: Result<()> = runtime.block_on(async {
         let served = async {
-            let store = if access == Access::Add { config.store()? } else { existing_store(&config)? };
-            let config = match access {
-                Access::Add => config,
-                Access::Read | Access::Change => store_settings::adopted(&config, &store).await,
-            };
+            let store = if access.adds() { config.store()? } else { existing_store(&config)? };
+            let config = if access.adds() { config } else { store_settings::adopted(&config, &store).await };
             let keepline = keepline_on(store.clone(), plugin, &config).await?;
             let began = Instant::now();
             let served = serve(keepline, &config, &runtime).await;
@@ -46,7 +43,7 @@ pub fn with_keepline(
         if access == Access::Read {
             return served.await;
         }
-        // What was sent to the store may be done already: its answer is waited for, and told.
+        // A change that was sent may be done already: its answer is waited for and reported.
         let shutdown = Shutdown::listen(GRACE)?;
         tokio::select! {
             served = served => served,
@@ -56,7 +53,7 @@ pub fn with_keepline(
             }
         }
     });
-    // A model that was asked is not waited for.
+    // Calls to a model are not waited for.
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -9,7 +9,6 @@ use super::{
     parse::{GRACE, Seconds, assignment, pipes, seconds},
 };
 
-/// `keepline run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunArguments {
@@ -39,7 +38,6 @@ pub struct RunArguments {
     pub metrics: Option<SocketAddr>,
 }
 
-/// `keepline migrate`.
 #[derive(Debug, Args)]
 pub struct MigrateArguments {
     /// Set one field of the target, for example --to redis_cluster=true (may be repeated)
@@ -64,21 +62,18 @@ pub struct MigrateArguments {
     pub json: bool,
 }
 
-/// `keepline stats`.
 #[derive(Debug, Args)]
 pub struct StatsArguments {
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
 
-/// `keepline health`.
 #[derive(Debug, Args)]
 pub struct HealthArguments {
     #[arg(long, help = JSON_HELP)]
     pub json: bool,
 }
 
-/// `keepline config`.
 #[derive(Debug, Args)]
 pub struct ConfigArguments {
     #[arg(long, help = JSON_HELP)]
@@ -96,7 +91,6 @@ pub struct ConfigArguments {
     pub scan: bool,
 }
 
-/// `keepline inspect`.
 #[derive(Debug, Args)]
 pub struct InspectArguments {
     /// The component; defaults to that of --plugin, else the bundled one
@@ -106,7 +100,6 @@ pub struct InspectArguments {
     pub json: bool,
 }
 
-/// `keepline component`.
 #[derive(Debug, Args)]
 pub struct ComponentArguments {
     /// Output file, or - for standard output
@@ -114,7 +107,6 @@ pub struct ComponentArguments {
     pub output: PathBuf,
 }
 
-/// `keepline demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
     /// A conversation as JSON lines; defaults to a bundled support-desk conversation

@@ -25,13 +25,20 @@ pub struct WindowArguments {
     /// The question's text
     #[arg(long, default_value = "", hide_default_value = true)]
     pub query: String,
+    #[command(flatten)]
+    pub asked: AskedArguments,
+}
+
+/// How a question would be asked.
+#[derive(Debug, Args)]
+pub struct AskedArguments {
     /// Token budget of the window, instead of the configured one: 64 to 2000000
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(64..=2_000_000))]
     pub budget: Option<u64>,
     /// The id of the message that the question follows, instead of the newest
     #[arg(long, value_name = "ID")]
     pub parent: Option<String>,
-    /// The id of the user who asks
+    /// The id of the user who asks; with recall=user, all of their sessions are searched
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
 }
@@ -253,32 +260,14 @@ impl ConversationCommand {
             }
             Self::Title { title: None, clear: false, .. } => Access::Read,
             Self::Settings { settings, clear: false, .. } if settings.is_empty() => Access::Read,
-            Self::Append(_) | Self::SetMessages { .. } => Access::Add,
-            Self::Title { .. }
-            | Self::Settings { .. }
-            | Self::Edit { .. }
-            | Self::Remove { .. }
-            | Self::ClearMessages { .. } => Access::Change,
-        }
-    }
-
-    /// Whether stored data are gone afterwards.
-    pub fn deletes(&self) -> bool {
-        match self {
-            Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } | Self::SetMessages { .. } => true,
-            Self::Append(_)
-            | Self::Describe { .. }
-            | Self::Messages { .. }
-            | Self::Text { .. }
-            | Self::Grep(_)
-            | Self::Title { .. }
-            | Self::Settings { .. }
-            | Self::Window(_) => false,
+            Self::Title { .. } | Self::Settings { .. } => Access::Change,
+            Self::Edit { .. } | Self::Remove { .. } | Self::ClearMessages { .. } => Access::Delete,
+            Self::Append(_) => Access::Add,
+            Self::SetMessages { .. } => Access::Replace,
         }
     }
 }
 
-/// `keepline explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArguments {
     #[command(flatten)]

@@ -4,7 +4,6 @@ use clap::Args;
 
 use super::{help::JSON_HELP, parse::share};
 
-/// `keepline remember`.
 #[derive(Debug, Args)]
 pub struct RememberArguments {
     #[arg(long, help = JSON_HELP)]
@@ -26,7 +25,6 @@ pub struct RememberArguments {
     pub metadata: Option<String>,
 }
 
-/// `keepline memories`.
 #[derive(Debug, Args)]
 pub struct MemoriesArguments {
     #[arg(long, help = JSON_HELP)]

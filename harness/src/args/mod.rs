@@ -13,7 +13,7 @@ mod user;
 
 use std::{env, ffi::OsString, path::PathBuf, process};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::{
     commands::{
@@ -21,8 +21,8 @@ pub use self::{
         RunArguments, StatsArguments,
     },
     conversation::{
-        AppendArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments, TranscriptArguments,
-        WindowArguments,
+        AppendArguments, AskedArguments, ConversationCommand, ExplainArguments, GrepArguments, SettingsArguments,
+        TranscriptArguments, WindowArguments,
     },
     help::EXIT_CODES,
     memories::{MemoriesArguments, RememberArguments},
@@ -50,34 +50,45 @@ pub const COMPILE_COMMAND: &str = "compile-plugin";
 #[derive(Debug, Parser)]
 #[command(name = "keepline", version, max_term_width = 100, after_help = format!("{KEEPING}\n\n{CONFIGURATION}\n\n{EXIT_CODES}"))]
 pub struct Cli {
-    /// For all commands.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Whether scripts read what the command says.
+    #[arg(skip)]
+    pub answers_in_json: bool,
 }
 
 impl Cli {
-    /// Read the command line; ends the process when it is wrong or asks for help.
+    /// Reads the command line; ends the process when it is wrong or asks for help.
     pub fn read() -> Self {
-        let mut cli = Self::try_parse().unwrap_or_else(|error| {
+        let arguments: Vec<OsString> = env::args_os().collect();
+        Self::parsed(&arguments).unwrap_or_else(|error| {
             // Nothing says for sure that JSON was meant: the command line can't be read.
-            let mut arguments = env::args_os().take_while(|argument| argument != "--");
+            let mut arguments = arguments.iter().take_while(|argument| *argument != "--");
             if !error.use_stderr() || !arguments.any(|argument| argument == "--json") {
                 error.exit();
             }
             terminal::use_json();
             terminal::error_with_code("usage", &first_paragraph(&error.to_string()));
             process::exit(error.exit_code());
-        });
-        // Of an option that is given before and after the command, clap keeps the ones after it only: fine
-        // for one file or profile, but a field that was set must not be lost without a word.
-        if let Ok(leading) = Leading::try_parse() {
-            cli.global.set.splice(0..0, leading.global.set);
-        }
-        cli
+        })
     }
+
+    fn parsed(arguments: &[OsString]) -> clap::error::Result<Self> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let mut cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        cli.answers_in_json = has_json(&matches);
+        cli.global.add_leading_fields(arguments);
+        Ok(cli)
+    }
+}
+
+/// Whether a command, or its subcommand, was given `--json`.
+fn has_json(matches: &ArgMatches) -> bool {
+    let given = matches.try_get_one("json").ok().flatten().copied().unwrap_or_default();
+    given || matches.subcommand().is_some_and(|(_, inner)| has_json(inner))
 }
 
 /// What clap says is wrong, on one line, without the usage that it adds for people.
@@ -103,7 +114,7 @@ enum AnyCommand {
 }
 
 /// Options of all commands.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Global {
     // The environment is not left to clap: it takes an empty variable for an empty value, and the
     // configuration has to know who chose the profile.
@@ -127,15 +138,46 @@ pub struct Global {
     pub verbose: bool,
 }
 
+impl Global {
+    /// The options on a command line that need not be complete.
+    pub fn of_unfinished(arguments: &[OsString]) -> Self {
+        let matches = Cli::command().ignore_errors(true).try_get_matches_from(arguments);
+        let mut global = matches.and_then(|matches| Self::from_arg_matches(&matches)).unwrap_or_default();
+        global.add_leading_fields(arguments);
+        global
+    }
+
+    /// Adds the fields that are set before the command. Of an option that is given before and after it, clap keeps the ones
+    /// after it only: fine for one file or profile, but a field that was set must not be lost without a word.
+    fn add_leading_fields(&mut self, arguments: &[OsString]) {
+        if let Ok(leading) = Leading::try_parse_from(arguments) {
+            self.set.splice(0..0, leading.global.set);
+        }
+    }
+}
+
 /// What a command does to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It leaves everything as it is.
     Read,
-    /// It changes or deletes what is there.
     Change,
-    /// It may be the first to store something.
+    Delete,
+    /// May be the first to store something.
     Add,
+    /// The same, and deletes what was there.
+    Replace,
+}
+
+impl Access {
+    /// Whether it may be the first to store something.
+    pub fn adds(self) -> bool {
+        matches!(self, Self::Add | Self::Replace)
+    }
+
+    /// Whether stored data are gone afterwards.
+    pub fn deletes(self) -> bool {
+        matches!(self, Self::Delete | Self::Replace)
+    }
 }
 
 /// The commands.
@@ -205,35 +247,11 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether scripts read what it says.
-    pub fn answers_in_json(&self) -> bool {
-        match self {
-            Self::Session(arguments) => arguments.json,
-            Self::Explain(arguments) => arguments.json,
-            Self::Recall(arguments) => arguments.json,
-            Self::Remember(arguments) => arguments.json,
-            Self::Memories(arguments) => arguments.json,
-            Self::User(arguments) => arguments.json,
-            Self::Stats(arguments) => arguments.json,
-            Self::Store(arguments) => arguments.json,
-            Self::Migrate(arguments) => arguments.json,
-            Self::Health(arguments) => arguments.json,
-            Self::Config(arguments) => arguments.json,
-            Self::Inspect(arguments) => arguments.json,
-            Self::Run(arguments) => arguments.json,
-            Self::Component(_)
-            | Self::Demo(_)
-            | Self::Bench { .. }
-            | Self::CompilePlugin { .. }
-            | Self::Completions { .. } => false,
-        }
-    }
-
     /// Whether stored data are gone afterwards: of such a command the store must be the one that its user means.
     pub fn deletes(&self) -> bool {
         match self {
-            Self::Session(arguments) => arguments.command.deletes(),
-            Self::User(arguments) => arguments.command.deletes(),
+            Self::Session(arguments) => arguments.command.access().deletes(),
+            Self::User(arguments) => arguments.command.access().deletes(),
             Self::Store(arguments) => matches!(arguments.command, StoreCommand::Repair),
             Self::Migrate(arguments) => arguments.delete,
             Self::Run(_)
@@ -256,8 +274,6 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -4,25 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::help::JSON_HELP;
+use super::{AskedArguments, help::JSON_HELP};
 
-/// `keepline recall`.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct RecallArguments {
     #[arg(long, global = true, help = JSON_HELP)]
     pub json: bool,
-    /// What to do, if it is not to look.
     #[command(subcommand)]
     pub command: Option<RecallCommand>,
     #[command(flatten)]
-    pub look: Option<LookArguments>,
+    pub look: LookArguments,
 }
 
 /// What would be recalled for a question.
 #[derive(Debug, Args)]
 pub struct LookArguments {
-    // Not `TranscriptArguments`: clap can't tell whether a group is there that holds another one.
     /// The session's id; with --user, omit it to ask as a new session of that user
     pub session: Option<String>,
     /// The question's text
@@ -34,15 +31,8 @@ pub struct LookArguments {
     /// The node's app_id, if it has one
     #[arg(long, value_name = "ID", requires = "node")]
     pub app: Option<String>,
-    /// Token budget of the window, instead of the configured one, 64 to 2000000; what the window shows is not recalled
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(64..=2_000_000))]
-    pub budget: Option<u64>,
-    /// The id of the message that the question follows, instead of the newest
-    #[arg(long, value_name = "ID")]
-    pub parent: Option<String>,
-    /// The id of the user who asks; with recall=user, all of their sessions are searched
-    #[arg(long, value_name = "ID")]
-    pub user: Option<String>,
+    #[command(flatten)]
+    pub asked: AskedArguments,
 }
 
 /// What can be done to what is recalled.
@@ -55,7 +45,6 @@ pub enum RecallCommand {
     Evaluate(EvaluateArguments),
 }
 
-/// `keepline recall rebuild`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["sessions", "all"]))]
 pub struct RebuildArguments {
@@ -67,7 +56,6 @@ pub struct RebuildArguments {
     pub all: bool,
 }
 
-/// `keepline recall evaluate`.
 #[derive(Debug, Args)]
 pub struct EvaluateArguments {
     /// File of conversations, one per line

@@ -9,12 +9,10 @@ use super::{
     session_file::{ExportArguments, ImportArguments},
 };
 
-/// `keepline session`.
 #[derive(Debug, Args)]
 pub struct SessionArguments {
     #[arg(long, global = true, help = JSON_HELP)]
     pub json: bool,
-    /// What to do.
     #[command(subcommand)]
     pub command: SessionCommand,
 }
@@ -37,7 +35,6 @@ pub struct PageArguments {
     pub full: bool,
 }
 
-/// `keepline session list`.
 #[derive(Debug, Args)]
 pub struct ListArguments {
     #[command(flatten)]
@@ -173,29 +170,11 @@ impl SessionCommand {
             | Self::Keys { .. }
             | Self::History { .. }
             | Self::Export(_) => Access::Read,
+            Self::Upkeep { .. } => Access::Change,
+            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => Access::Delete,
+            Self::Import(arguments) if arguments.replace && !arguments.dry_run => Access::Replace,
             Self::Create { .. } | Self::Put { .. } | Self::Increment { .. } | Self::Import(_) => Access::Add,
-            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } | Self::Upkeep { .. } => Access::Change,
             Self::Conversation(command) => command.access(),
-        }
-    }
-
-    /// Whether stored data are gone afterwards.
-    pub fn deletes(&self) -> bool {
-        match self {
-            Self::Delete { .. } | Self::ClearAll { .. } | Self::Clear { .. } => true,
-            Self::Import(arguments) => arguments.replace && !arguments.dry_run,
-            Self::List(_)
-            | Self::Show { .. }
-            | Self::Nodes { .. }
-            | Self::Get { .. }
-            | Self::Keys { .. }
-            | Self::History { .. }
-            | Self::Export(_)
-            | Self::Create { .. }
-            | Self::Put { .. }
-            | Self::Upkeep { .. }
-            | Self::Increment { .. } => false,
-            Self::Conversation(command) => command.deletes(),
         }
     }
 }

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::help::{EXPORT_HELP, IMPORT_HELP};
 
-/// `keepline session export`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXPORT_HELP, group = clap::ArgGroup::new("which").required(true).args(["sessions", "all", "user"]))]
 pub struct ExportArguments {
@@ -36,7 +35,6 @@ pub enum ExportFormat {
     Dify,
 }
 
-/// `keepline session import`.
 #[derive(Debug, Args)]
 #[command(after_long_help = IMPORT_HELP, group = clap::ArgGroup::new("source").required(true).args(["file", "from_redis"]))]
 pub struct ImportArguments {

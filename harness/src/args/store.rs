@@ -6,12 +6,10 @@ use clap::{Args, Subcommand};
 
 use super::help::JSON_HELP;
 
-/// `keepline store`.
 #[derive(Debug, Args)]
 pub struct StoreArguments {
     #[arg(long, global = true, help = JSON_HELP)]
     pub json: bool,
-    /// What to do.
     #[command(subcommand)]
     pub command: StoreCommand,
 }

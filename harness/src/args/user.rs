@@ -4,12 +4,10 @@ use clap::{Args, Subcommand};
 
 use super::{Access, help::JSON_HELP, session::PageArguments};
 
-/// `keepline user`.
 #[derive(Debug, Args)]
 pub struct UserArguments {
     #[arg(long, global = true, help = JSON_HELP)]
     pub json: bool,
-    /// What to do.
     #[command(subcommand)]
     pub command: UserCommand,
 }
@@ -108,12 +106,7 @@ impl UserCommand {
             | Self::Sessions { .. }
             | Self::Search { .. } => Access::Read,
             Self::Put { .. } => Access::Add,
-            Self::Remove { .. } | Self::Forget { .. } => Access::Change,
+            Self::Remove { .. } | Self::Forget { .. } => Access::Delete,
         }
-    }
-
-    /// Whether stored data are gone afterwards.
-    pub fn deletes(&self) -> bool {
-        matches!(self, Self::Remove { .. } | Self::Forget { .. })
     }
 }

@@ -4,7 +4,13 @@
 //! [`VARIABLE`]. Sessions and users are those of the store that the command line so far and the environment name. A
 //! completion changes nothing, takes little more than a second, and prints no message.
 
-use std::{env, ffi::OsStr, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
@@ -24,16 +30,14 @@ use crate::{
     terminal,
 };
 
-/// The environment variable by which a shell asks for completions; its value is the shell's name.
+/// Set by a shell that asks for completions, to the shell's name.
 const VARIABLE: &str = "_KEEPLINE_COMPLETE";
 /// Time limit of reading the store.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Sessions or users that are offered.
 const MOST: u32 = 1000;
-/// Bytes of a name that is the hash of an id.
+/// Length of a name that is the hash of an id.
 const HASH: usize = 54;
 
-/// Prints the script for a shell.
 pub fn main(shell: Shell) -> Result<ExitCode> {
     let shells = Shells::builtins();
     let completer = shells.completer(&shell.to_string()).context("there are no completions for this shell")?;
@@ -43,7 +47,7 @@ pub fn main(shell: Shell) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This program as it was called: by its name, or with an absolute path.
+/// The program as it was called: its name, or its absolute path.
 fn program() -> String {
     let called = env::args().next().unwrap_or_default();
     match env::current_exe() {
@@ -66,7 +70,6 @@ pub fn answer() -> Option<ExitCode> {
     }
 }
 
-/// The command line with what can be offered for its values.
 fn command() -> Command {
     with_candidates(Cli::command())
 }
@@ -88,7 +91,7 @@ fn profiles() -> Vec<CompletionCandidate> {
     Profile::ALL.into_iter().map(|profile| CompletionCandidate::new(profile.name())).collect()
 }
 
-/// `FIELD=`, or `FIELD=VALUE` of a field that has a few values.
+/// Completes `FIELD=`, and `FIELD=VALUE` for a field with a few values.
 fn assignments(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let found: Vec<String> = match current.split_once('=') {
@@ -110,9 +113,9 @@ fn assignments(current: &OsStr) -> Vec<CompletionCandidate> {
     fits.map(CompletionCandidate::new).collect()
 }
 
-/// The fields of the configured component; none if it can't be loaded.
+/// The fields of the configured component; empty if it can't be loaded.
 fn filter_fields() -> Vec<String> {
-    let global = global_of(&words());
+    let global = global();
     let fields = || {
         let plugin = app::plugin(&global, &app::quiet_config(&global)?)?;
         Ok::<_, anyhow::Error>(runtime::single()?.block_on(app::filter_fields(&plugin)))
@@ -120,10 +123,10 @@ fn filter_fields() -> Vec<String> {
     fields().unwrap_or_default()
 }
 
-/// The names of sessions or users; none if the store can't be read.
+/// The names of sessions or users; empty if the store can't be read.
 fn buckets(kind: BucketKind) -> Vec<CompletionCandidate> {
     let names = || {
-        let config = app::quiet_config(&global_of(&words()))?;
+        let config = app::quiet_config(&global())?;
         let runtime = runtime::single()?;
         let page = runtime.block_on(async {
             let store: Arc<dyn Store> = app::existing_store(&config)?;
@@ -139,47 +142,33 @@ fn buckets(kind: BucketKind) -> Vec<CompletionCandidate> {
     names.into_iter().filter(|name| !is_hash(name)).map(CompletionCandidate::new).collect()
 }
 
-/// The words of the command line that is completed. Bash takes `--dir=PATH` for three words.
-fn words() -> Vec<String> {
-    let all = env::args_os().skip_while(|word| word != "--").skip(2);
-    joined(all.map(|word| word.to_string_lossy().into_owned()))
+/// The words of the command line that is completed, the program's name included. Bash takes `--dir=PATH` for three
+/// words.
+fn words() -> Vec<OsString> {
+    joined(env::args_os().skip_while(|word| word != "--").skip(1))
 }
 
-fn joined(all: impl Iterator<Item = String>) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+fn joined(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
     let mut is_open = false;
     for word in all {
-        match words.last_mut() {
-            Some(last) if word == "=" || is_open => last.push_str(&word),
-            _ => words.push(word.clone()),
-        }
-        is_open = word == "=";
+        is_open = match words.last_mut() {
+            Some(last) if word == "=" || is_open => {
+                last.push(&word);
+                word == "="
+            }
+            _ => {
+                words.push(word);
+                false
+            }
+        };
     }
     words
 }
 
-/// The options that choose the configuration.
-fn global_of(words: &[String]) -> Global {
-    let mut global = Global { config: None, profile: None, dir: None, set: Vec::new(), plugin: None, verbose: false };
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (&**word, None),
-        };
-        if !["--config", "--profile", "--dir", "--set", "--plugin"].contains(&name) {
-            continue;
-        }
-        let Some(value) = value.or_else(|| words.next().map(String::as_str)) else { break };
-        match name {
-            "--config" => global.config = Some(value.into()),
-            "--profile" => global.profile = Some(value.to_owned()),
-            "--dir" => global.dir = Some(value.into()),
-            "--plugin" => global.plugin = Some(value.into()),
-            _ => global.set.extend(value.split_once('=').map(|(field, text)| (field.to_owned(), text.to_owned()))),
-        }
-    }
-    global
+/// The options on the command line so far, which choose the configuration.
+fn global() -> Global {
+    Global::of_unfinished(&words())
 }
 
 #[cfg(test)]
@@ -188,13 +177,26 @@ mod tests {
 
     #[test]
     fn options_are_read_from_an_unfinished_command_line() {
-        let words =
-            ["session", "show", "--dir", "=", "./mem", "--set", "redis_host", "=", "db", "--profile", "chat", ""];
-        let global = global_of(&joined(words.into_iter().map(str::to_owned)));
+        let global_of =
+            |words: &[&str]| Global::of_unfinished(&joined(["keepline"].iter().chain(words).map(OsString::from)));
+        let global = global_of(&[
+            "session",
+            "show",
+            "--dir",
+            "=",
+            "./mem",
+            "--set",
+            "redis_host",
+            "=",
+            "db",
+            "--profile",
+            "chat",
+            "",
+        ]);
         assert_eq!(global.dir.unwrap().to_str(), Some("./mem"));
         assert_eq!(global.set, [("redis_host".to_owned(), "db".to_owned())]);
         assert_eq!(global.profile.as_deref(), Some("chat"));
-        let global = global_of(&["--set=a=b=c".to_owned(), "--dir".to_owned()]);
+        let global = global_of(&["--set=a=b=c", "--dir"]);
         assert_eq!((global.set, global.dir), (vec![("a".to_owned(), "b=c".to_owned())], None));
     }
 }

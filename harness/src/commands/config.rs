@@ -15,11 +15,11 @@ use crate::{
     terminal,
 };
 
-/// Whom the ACL is for when no user is configured: to restrict the default user could shut out its owner.
+/// The ACL's user when none is configured: restricting the default user could lock its owner out.
 const ACL_USER: &str = "keepline";
 
-/// Run it. The filter is asked for its own fields, so that a wrong one is told here as in a run. The store is left alone:
-/// who only looks makes no directory.
+/// Asks the filter for its own fields, so that a wrong one is an error here as in a run. The store is not touched, and no
+/// directory is created.
 pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let plugin = app::plugin(global, &config)?;
@@ -61,7 +61,7 @@ pub fn main(global: &Global, arguments: &ConfigArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that makes a user of Redis who may do what the configured store does, and nothing else.
+/// The command that creates a Redis user with the least permissions that the configured store needs.
 fn acl_command(config: &Config, to_scan: bool) -> Result<Vec<String>> {
     let options = config.redis_options();
     let user = options.acl_user()?.unwrap_or_else(|| ACL_USER.to_owned());
@@ -70,7 +70,7 @@ fn acl_command(config: &Config, to_scan: bool) -> Result<Vec<String>> {
     Ok(command)
 }
 
-/// Words as redis-cli and a shell both read them.
+/// Quotes words so that redis-cli and a shell read them alike.
 fn quoted(words: &[String]) -> Result<String> {
     let is_plain = |word: &str| word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-+_.:@".contains(&byte));
     let quote = |word: &String| match word {

@@ -35,7 +35,6 @@ const BUNDLED_NAME: &str = "examples/support-chat.jsonl";
 /// Turns that are shown; the output has to fit a screen of 80 columns.
 const MAX_ROWS: usize = 10;
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &DemoArguments) -> Result<ExitCode> {
     let (name, chat) = match &arguments.file {
         None => (BUNDLED_NAME.to_owned(), BUNDLED_CHAT.to_owned()),
@@ -94,7 +93,6 @@ enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// At the beginning of a sentence.
     fn name(&self) -> &'static str {
         match self {
             Self::Directory(_) => "In a directory",
@@ -102,7 +100,7 @@ impl Place<'_> {
         }
     }
 
-    /// The arguments that choose it.
+    /// The configuration fields that choose it.
     fn fields(&self) -> Result<Vec<(String, String)>> {
         let fields = match self {
             Self::Directory(path) => {
@@ -114,7 +112,7 @@ impl Place<'_> {
         Ok(fields.map(|(name, text)| (name.to_owned(), text)).to_vec())
     }
 
-    /// For the times, with keys of its own in Redis, so that the processes later find nothing.
+    /// The store for measuring times. In Redis it has a prefix of its own, so that the processes later find nothing.
     fn store(&self) -> Result<Arc<dyn Store>> {
         let mut set = self.fields()?;
         set.push(("key_prefix".to_owned(), "keepline:demo".to_owned()));
@@ -122,9 +120,8 @@ impl Place<'_> {
     }
 }
 
-/// Prints the story as it happens.
 fn say(line: &str) -> Result<()> {
-    Ok(terminal::print_line(line)?)
+    terminal::print_line(line)
 }
 
 fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> Result<()> {
@@ -143,7 +140,6 @@ fn introduce(plugin_file: Option<&Path>, sandbox: &Sandbox, took: Duration) -> R
     ))
 }
 
-/// A question's memory, and its answers.
 struct Turn {
     session: String,
     question: String,
@@ -199,7 +195,7 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
         if entry.lane == Lane::Questions {
             let told =
                 passed.metadata.as_deref().and_then(context).map_or("-".to_owned(), |context| in_short(&context));
-            let session = entry.session().unwrap_or_else(|| "-".to_owned());
+            let session = session(entry.metadata()).unwrap_or_else(|| "-".to_owned());
             played.turns.push(Turn {
                 session,
                 question: text.into_owned(),
@@ -215,13 +211,16 @@ async fn play(plugin: &Plugin, store: Arc<dyn Store>, lines: &[&str]) -> Result<
     Ok(played)
 }
 
-/// The memory in an entry's metadata.
+fn session(metadata: &str) -> Option<String> {
+    let metadata: Value = serde_json::from_str(metadata).ok()?;
+    Some(metadata.get("session_id")?.as_str()?.to_owned())
+}
+
 fn context(metadata: &str) -> Option<Value> {
     let mut metadata: Value = serde_json::from_str(metadata).ok()?;
     metadata.get_mut("memory_context").map(Value::take).filter(|context| !context.is_null())
 }
 
-/// Summarises a memory.
 fn in_short(context: &Value) -> String {
     let text = |name: &str| context.get(name).map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
     match (text("answer_count"), text("last_answer")) {
@@ -271,7 +270,6 @@ fn tell_turns(name: &str, stores: &[Option<&Played>; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Pads or cuts a text to a width in characters.
 fn fitted(text: &str, width: usize) -> String {
     let text = printable(&text.replace('\n', " "));
     if text.chars().count() <= width {
@@ -295,7 +293,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     let found = passed.iter().find_map(|line| {
         let entry = Entry::parse(line.as_bytes().to_vec()).ok()?;
         (entry.lane == Lane::Questions).then_some(())?;
-        Some((entry.session()?, context(entry.metadata())?))
+        Some((session(entry.metadata())?, context(entry.metadata())?))
     });
     let id = after.child.id();
     match found {
@@ -311,7 +309,7 @@ fn tell_crash(place: &Place<'_>, plugin: Option<&Path>, lines: &[&str]) -> Resul
     }
 }
 
-/// Splits between two turns, as near to the middle as possible.
+/// Splits lines between two turns, at or soon after the middle.
 fn halves<'a>(lines: &'a [&'a str]) -> (&'a [&'a str], &'a [&'a str]) {
     let begins = |line: &&str| {
         Entry::parse(line.as_bytes().to_vec()).is_ok_and(|entry| matches!(entry.lane, Lane::Questions | Lane::Open))
@@ -349,7 +347,7 @@ impl Process {
         Ok(Self { child, output: BufReader::new(output) })
     }
 
-    /// Writes one line and reads one.
+    /// Writes each line and reads one in return.
     fn pass(&mut self, lines: &[&str]) -> Result<Vec<String>> {
         let input = self.child.stdin.as_mut().ok_or_else(|| anyhow!("no input"))?;
         let mut passed = Vec::new();

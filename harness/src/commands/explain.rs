@@ -22,17 +22,15 @@ use crate::{
         transcripts::named,
         window::window,
     },
-    terminal::{self, counted, json_text, print_result},
+    terminal::{self, counted, json_text, print_json},
 };
 
 /// Pages of messages that are read to show the turns' words; the trace names at most 64 turns.
 const MOST_PAGES: usize = 4;
-/// Messages of a page.
 const PAGE: u32 = 1000;
 /// Messages of one turn that are shown.
 const SHOWN: usize = 12;
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let mut sessions = keepline.sessions();
@@ -40,7 +38,7 @@ pub fn main(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
         let metadata: Value = serde_json::from_str(passed.metadata.as_deref().unwrap_or("{}"))?;
         let trace = metadata.get("memory_trace").unwrap_or(&Value::Null);
         if arguments.json {
-            return print_result(true, &as_json(trace, &metadata), "");
+            return print_json(&as_json(trace, &metadata));
         }
         let state = sessions.describe(named(&arguments.window.transcript)).await?;
         let turns = trace.get("turns").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
@@ -61,7 +59,7 @@ pub fn main(global: &Global, arguments: &ExplainArguments) -> Result<ExitCode> {
     })
 }
 
-/// Parts a table from the one above, for people.
+/// Separates a table from the one above, for people.
 fn separate() -> Result<()> {
     if terminal::is_for_people() {
         terminal::print_line("")?;
@@ -69,7 +67,7 @@ fn separate() -> Result<()> {
     Ok(())
 }
 
-/// The trace, and beside it what the question would get.
+/// The trace, with what the question would get.
 fn as_json(trace: &Value, metadata: &Value) -> Value {
     let mut shown = trace.as_object().cloned().unwrap_or_else(Map::new);
     for (name, member) in [
@@ -112,7 +110,7 @@ async fn messages_of_turns(
     Ok(found)
 }
 
-/// Why a question would recall nothing, if it does.
+/// Why a question would recall nothing.
 fn why_nothing_is_recalled(keepline: &Keepline, query: &str) -> &'static str {
     let options: Value = serde_json::from_str(&keepline.filter_options()).unwrap_or_default();
     match options.get("recall").and_then(Value::as_str) {
@@ -122,7 +120,7 @@ fn why_nothing_is_recalled(keepline: &Keepline, query: &str) -> &'static str {
     }
 }
 
-/// What there is to know about the window as a whole.
+/// Facts about the window as a whole; absent ones are left out.
 fn facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &str) -> Vec<[String; 2]> {
     let number = |name: &str| trace.get(name).and_then(Value::as_u64);
     let positive = |name: &str| number(name).filter(|count| *count > 0);
@@ -159,7 +157,6 @@ fn facts(state: &TranscriptState, trace: &Value, metadata: &Value, no_recall: &s
     rows.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
 }
 
-/// Why answers were skipped.
 fn reason(code: &str) -> &str {
     match code {
         "marker" => "one of skip_markers",
@@ -168,7 +165,7 @@ fn reason(code: &str) -> &str {
     }
 }
 
-/// Of a turn in the window all messages, of any other the first one.
+/// The rows of a turn: all messages of one in the window, the first message of any other.
 fn turn_rows(turn: &Value, said_in: &HashMap<String, Vec<Value>>, is_full: bool) -> Vec<[String; 5]> {
     let number = |name: &str| turn.get(name).map(Value::to_string).unwrap_or_default();
     let fate = text_of(turn, "fate");
@@ -197,7 +194,6 @@ fn turn_rows(turn: &Value, said_in: &HashMap<String, Vec<Value>>, is_full: bool)
     rows
 }
 
-/// A turn's fate in a few words.
 fn in_window(fate: &str) -> &str {
     match fate {
         "kept" => "yes",
@@ -207,7 +203,7 @@ fn in_window(fate: &str) -> &str {
     }
 }
 
-/// Says for people what the fates of these turns mean.
+/// Explains the fates of these turns to people.
 fn explain_fates(turns: &[Value]) -> Result<()> {
     if !terminal::is_for_people() {
         return Ok(());
@@ -226,7 +222,7 @@ fn explain_fates(turns: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// What is not plain about a turn's fate, in lines of at most 80 columns.
+/// Fates that need an explanation, in lines of at most 80 columns.
 const MEANINGS: [(&str, &str); 6] = [
     ("cut", "the newest turn alone is over the budget, so its beginning is left out"),
     ("over budget", "with it and all newer turns, the window would exceed its budget"),

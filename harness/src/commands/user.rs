@@ -1,6 +1,6 @@
 //! `keepline user`: values, sessions and messages of one user, and forgetting them.
 
-use std::{process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use keepline::{
@@ -8,7 +8,6 @@ use keepline::{
     memories::{display_title, preview},
     sessions::FoundMessage,
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -24,11 +23,10 @@ use crate::{
     terminal::{
         self, ago, counted,
         json_text::{self, Stored, cell},
-        print_result,
+        object, print_json, print_result,
     },
 };
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
     let json = arguments.json;
     let value = match &arguments.command {
@@ -60,25 +58,25 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
                     );
                 };
                 if json {
-                    return print_result(true, &ShownValue { user, key, value: Stored(&found.value) }, "");
+                    return print_json(&object! { user: user, key: key, value: Stored(&found.value) });
                 }
-                Ok(terminal::print_line(&json_text::printable(&found.value))?)
+                terminal::print_line(&json_text::printable(&found.value))
             }
             UserCommand::List { page, user: None } => list(&keepline, json, page).await,
             UserCommand::Values { user } | UserCommand::List { user: Some(user), .. } => {
                 let found = sessions.user_values(user, None).await?;
                 if json {
-                    let values = found.values.iter().map(|value| (&*value.key, Stored(&value.value))).collect();
-                    return print_result(true, &ShownValues { user, values }, "");
+                    let values = found.values.iter().map(|value| (&*value.key, Stored(&value.value)));
+                    return print_json(&object! { user: user, values: values.collect::<BTreeMap<_, _>>() });
                 }
                 let rows = found.values.iter().map(|value| [value.key.clone(), cell(&value.value)]).collect();
-                Ok(terminal::print_table(["Key", "Value"], rows)?)
+                terminal::print_table(["Key", "Value"], rows)
             }
             UserCommand::Sessions { user, limit, before, full } => {
                 let page = sessions.user_sessions(user, *before, *limit).await?;
                 if json {
-                    let sessions = page.sessions.iter().map(|session| Stored(session)).collect();
-                    return print_result(true, &ShownSessions { user, sessions, older: page.older }, "");
+                    let sessions: Vec<_> = page.sessions.iter().map(|session| Stored(session)).collect();
+                    return print_json(&object! { user: user, sessions: sessions, older: page.older });
                 }
                 let rows = page.sessions.iter().map(|session| session_row(session)).collect();
                 let heading = ["Session", "Title", "Messages", "Begun", "Last", "Newest message"];
@@ -101,10 +99,9 @@ pub fn main(global: &Global, arguments: &UserArguments) -> Result<ExitCode> {
 async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Result<()> {
     let PageArguments { limit, cursor, all, full } = arguments;
     let limit = limit.unwrap_or_else(|| default_limit(json));
-    let (mut cursor, mut pages, mut listed) = (cursor.clone(), Pages::default(), Vec::new());
-    loop {
-        let page = user_page(keepline.store(), &cursor, limit).await?;
-        pages.turn(!page.users.is_empty())?;
+    let (mut pages, mut listed) = (Pages::from(cursor), Vec::new());
+    let cursor = loop {
+        let page = user_page(keepline.store(), pages.cursor(), limit).await?;
         if json {
             pages.keep(page.users.iter().map(|user| &*user.name), "use --cursor in place of --all")?;
             let shown = |user: &UserCounts| {
@@ -120,17 +117,13 @@ async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Res
             let rows = page.users.iter().map(row).collect();
             terminal::print_list(["User", "Sessions", "Nodes", "Values"], rows, *full)?;
         }
-        let repeats = page.cursor == cursor;
-        cursor = page.cursor;
-        if !*all || cursor.is_empty() {
-            break;
+        if !*all || page.cursor.is_empty() {
+            break page.cursor;
         }
-        if repeats {
-            return Err(stuck());
-        }
-    }
+        pages.turn_to(page.cursor, !page.users.is_empty())?;
+    };
     if json {
-        return print_result(true, &json!({"users": listed, "cursor": cursor}), "");
+        return print_json(&json!({"users": listed, "cursor": cursor}));
     }
     if !cursor.is_empty() {
         let cursor = terminal::quoted(&cursor);
@@ -139,28 +132,7 @@ async fn list(keepline: &Keepline, json: bool, arguments: &PageArguments) -> Res
     Ok(())
 }
 
-#[derive(Serialize)]
-struct ShownValue<'a> {
-    user: &'a str,
-    key: &'a str,
-    value: Stored<'a>,
-}
-
-#[derive(Serialize)]
-struct ShownValues<'a> {
-    user: &'a str,
-    values: std::collections::BTreeMap<&'a str, Stored<'a>>,
-}
-
-#[derive(Serialize)]
-struct ShownSessions<'a> {
-    user: &'a str,
-    sessions: Vec<Stored<'a>>,
-    /// Where to go on.
-    older: Option<u64>,
-}
-
-/// Messages that contain all words, in as many calls as it takes: one is bounded in what it looks at.
+/// Finds messages that contain all words, in as many calls as it takes: each call reads a bounded part.
 async fn search(
     sessions: &mut Sessions,
     json: bool,
@@ -186,8 +158,11 @@ async fn search(
         }
     }
     if json {
-        let shown = found.iter().map(ShownFound::of).collect();
-        return print_result(true, &ShownSearch { user, found: shown, next: after.as_deref() }, "");
+        let found = found.iter().map(|found| {
+            let FoundMessage { session, title, position, text, .. } = found;
+            object! { session: session, title: title, position: position, message: Stored(text) }
+        });
+        return print_json(&object! { user: user, found: found.collect::<Vec<_>>(), next: after });
     }
     let rows = found.iter().map(found_row).collect();
     terminal::print_table(["Session", "Title", "Position", "Role", "Text"], rows)?;
@@ -207,29 +182,6 @@ async fn forget(sessions: &mut Sessions, json: bool, user: &str) -> Result<()> {
     print_result(json, &json!({"user": user, "sessions": gone, "nodes": nodes, "remaining": 0}), &told)
 }
 
-#[derive(Serialize)]
-struct ShownSearch<'a> {
-    user: &'a str,
-    found: Vec<ShownFound<'a>>,
-    /// Where to go on.
-    next: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct ShownFound<'a> {
-    session: &'a str,
-    title: Option<&'a str>,
-    position: u64,
-    message: Stored<'a>,
-}
-
-impl<'a> ShownFound<'a> {
-    fn of(found: &'a FoundMessage) -> Self {
-        let (session, title) = (&*found.session, found.title.as_deref());
-        Self { session, title, position: found.position, message: Stored(&found.text) }
-    }
-}
-
 fn found_row(found: &FoundMessage) -> [String; 5] {
     let record: Value = json_text::parsed(&found.text).unwrap_or_default();
     let title = found.title.clone().unwrap_or_default();
@@ -245,7 +197,7 @@ fn session_row(session: &str) -> [String; 6] {
         time.map_or_else(|| "-".into(), |time| ago(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
     };
     let messages = session.get("records").unwrap_or(&Value::Null).to_string();
-    // Whose message it is, is not told.
+    // The preview does not say whose message it is.
     let (title, newest) = (text("title"), text("preview"));
     let (title, newest) = (display_title(Some(&title), Some(&newest)), preview("", &newest));
     [text("session"), title, messages, ago("began_at"), ago("last_at"), newest]

@@ -16,7 +16,6 @@ use tokio::{sync::watch, time::Instant};
 pub const INDEX_TASK: &str = "recall";
 pub const EMBED_TASK: &str = "vectors";
 pub const RESET_TASK: &str = "recall-reset";
-/// Time limit of a step.
 const STEP: Duration = Duration::from_secs(30);
 /// The lease, renewed at each step. If a model takes longer, another process may do the same work, but its result is stored
 /// once.
@@ -30,7 +29,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MAX_STEPS: u32 = 1_000_000;
 const MAX_EMBEDDINGS: u32 = 100_000;
 
-/// The outcome of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
     Done,
@@ -38,7 +36,6 @@ pub enum TaskEnd {
     Gone,
     /// Another process is working on it.
     Busy,
-    /// It was stopped.
     Stopped,
 }
 
@@ -120,7 +117,6 @@ pub async fn run_task_until(
     bail!("{} of {subject} was not finished after {MAX_STEPS} steps", job.task.name)
 }
 
-/// Waits for `stop`.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // The sender outlives this call.
     let _ = stop.wait_for(|is_to_stop| *is_to_stop).await;

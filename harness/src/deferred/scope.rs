@@ -1,4 +1,4 @@
-//! What recall searches, and the subject of the tasks that keep its index.
+//! The scope of recall, and the subject of the tasks that maintain its index.
 
 use anyhow::Result;
 use keepline::{Keepline, maintenance::subject_with_user};
@@ -9,7 +9,7 @@ use crate::{
     terminal,
 };
 
-/// What recall searches.
+/// The messages that recall searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The transcript of the question.

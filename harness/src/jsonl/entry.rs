@@ -10,21 +10,20 @@
 use std::{borrow::Cow, ops::Range};
 
 use keepline::pipe::ToolActivity;
-use keepline_json::{is_content, members};
+use keepline_json::is_content;
 
 use super::members::{Found, activity, decoded};
 
-/// What is allowed, for messages about what is not.
+/// Explains valid lines, for errors about invalid ones.
 pub const ALLOWED: &str = r#"an entry is a JSON object such as {"lane":"questions","text":"…","metadata":{…}}; the lanes are "questions", "answers", "tools" and "open". After an invalid line, answers and tools without a session_id are not stored until the next question"#;
 
-/// Where an entry goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     /// To the model.
     Questions,
     /// Back from it.
     Answers,
-    /// For the next answer: what a tool did.
+    /// Tool calls and results, stored with the next answer.
     Tools,
     /// A new object begins.
     Open,
@@ -34,51 +33,50 @@ pub enum Lane {
 #[derive(Debug)]
 pub struct Entry {
     line: String,
-    /// Where it goes.
     pub lane: Lane,
     text: Option<Range<usize>>,
     metadata: Option<Range<usize>>,
     tool: Option<Box<ToolActivity>>,
 }
 
-/// A line that is none: what is wrong with it, and the line itself.
+/// An invalid line.
 #[derive(Debug)]
 pub struct NoEntry {
-    /// For people.
     pub problem: String,
-    /// As it came.
     pub line: Vec<u8>,
 }
 
 impl Entry {
-    /// Read a line, its ending included.
+    /// Parses a line, its ending included.
     pub fn parse(line: Vec<u8>) -> Result<Self, NoEntry> {
         let line = String::from_utf8(line).map_err(|error| {
             let problem = format!("invalid UTF-8 at byte {}", error.utf8_error().valid_up_to() + 1);
             NoEntry { problem, line: error.into_bytes() }
         })?;
-        let found = Found::in_line(&line);
-        match found.and_then(|found| Ok((found.lane(&line)?, found))) {
-            Ok((Lane::Questions, found)) if !found.superseded.is_empty() => {
+        match Self::members(&line) {
+            Ok((_, found, _)) if !found.superseded.is_empty() => {
                 Self::parse(without(&line, &found.superseded).into_bytes())
             }
-            Ok((lane, found)) => {
-                let tool = match lane {
-                    Lane::Tools => {
-                        activity(found.tool.and_then(|place| line.get(place))).map(|tool| Some(Box::new(tool)))
-                    }
-                    _ => Ok(None),
-                };
-                match tool {
-                    Ok(tool) => Ok(Self { line, lane, text: found.text, metadata: found.metadata, tool }),
-                    Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
-                }
-            }
+            Ok((lane, found, tool)) => Ok(Self { line, lane, text: found.text, metadata: found.metadata, tool }),
             Err(problem) => Err(NoEntry { problem, line: line.into_bytes() }),
         }
     }
 
-    /// The text: a string is itself, null is empty, and any other value is its JSON text as it stands in the line. A string
+    fn members(line: &str) -> Result<(Lane, Found, Option<Box<ToolActivity>>), String> {
+        let mut found = Found::in_line(line)?;
+        let lane = found.lane(line)?;
+        if lane != Lane::Questions {
+            // Only a question loses its superseded metadata.
+            found.superseded.clear();
+        }
+        let tool = match lane {
+            Lane::Tools => Some(Box::new(activity(found.tool.clone().and_then(|place| line.get(place)))?)),
+            _ => None,
+        };
+        Ok((lane, found, tool))
+    }
+
+    /// The text: a string is itself, null is empty, and any other value is its JSON text in the line. A string
     /// that spells an array of content parts gets a blank before it, so that it is not taken for one.
     pub fn text(&self) -> Cow<'_, str> {
         match self.at(self.text.as_ref()) {
@@ -91,17 +89,15 @@ impl Entry {
         }
     }
 
-    /// How long the text is in the line.
+    /// Bytes of the text in the line.
     pub fn text_bytes(&self) -> usize {
         self.text.as_ref().map_or(0, ExactSizeIterator::len)
     }
 
-    /// What a tool did.
     pub fn tool(&self) -> Option<&ToolActivity> {
         self.tool.as_deref()
     }
 
-    /// As [`Self::tool`], to be kept.
     pub fn take_tool(&mut self) -> Option<ToolActivity> {
         self.tool.take().map(|tool| *tool)
     }
@@ -111,31 +107,15 @@ impl Entry {
         self.at(self.metadata.as_ref()).unwrap_or("{}")
     }
 
-    /// The session that the metadata name, if it is a text and not an empty one. Whether it is well-formed is the filter's
-    /// to say.
-    pub fn session(&self) -> Option<String> {
-        let mut session = None;
-        let read = members(self.metadata(), |key, value| {
-            if *decoded(key) == *"session_id" {
-                session = Some(value);
-            }
-        });
-        // What can't be read to its end names no session, to the filter neither.
-        let raw = session.filter(|raw| read.is_some() && raw.starts_with('"'))?;
-        Some(decoded(raw).into_owned()).filter(|name| !name.is_empty())
-    }
-
-    /// Bytes of the line.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// The line as it came, but for metadata that others came after.
+    /// The line as it came, without superseded metadata.
     pub fn unchanged(self) -> Vec<u8> {
         self.line.into_bytes()
     }
 
-    /// The line with other metadata.
     pub fn with_metadata(self, metadata: &str) -> Vec<u8> {
         match &self.metadata {
             Some(place) => {
@@ -169,7 +149,6 @@ impl Entry {
     }
 }
 
-/// The line without those parts of it.
 fn without(line: &str, parts: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(line.len());
     let mut from = 0;
@@ -202,9 +181,8 @@ mod tests {
         let found =
             entry("{\"x\":[1, 2],\"metadata\" : {\"session_id\":\"s\"} ,\"text\":\"hi\",\"lane\":\"answers\"}\r\n");
         assert_eq!((found.lane, &*found.text(), found.metadata()), (Lane::Answers, "hi", r#"{"session_id":"s"}"#));
-        assert_eq!(found.session().as_deref(), Some("s"));
         let found = entry(r#"{"l\u0061ne":"open"}"#);
-        assert_eq!((found.lane, &*found.text(), found.metadata(), found.session()), (Lane::Open, "", "{}", None));
+        assert_eq!((found.lane, &*found.text(), found.metadata()), (Lane::Open, "", "{}"));
     }
 
     #[test]
@@ -232,7 +210,8 @@ mod tests {
     fn the_last_of_members_of_one_name_counts() {
         let line = r#"{"lane":"open","text":"a","lane":"answers","text":"b","metadata":{"session_id":"w"},"metadata":{"session_id":"x","session_id":"y"}}"#;
         let found = entry(line);
-        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Answers, "b", Some("y")));
+        assert_eq!((found.lane, &*found.text()), (Lane::Answers, "b"));
+        assert_eq!(found.metadata(), r#"{"session_id":"x","session_id":"y"}"#);
         // Nothing is ever attached to an answer, nor taken from it.
         assert_eq!(found.unchanged(), line.as_bytes());
     }
@@ -264,7 +243,7 @@ mod tests {
     fn what_common_writers_emit_beside_json_is_part_of_an_entry() {
         let line = "\u{feff}{\"x\":[NaN,{\"y\":-Infinity}],\"lane\":\"questions\",\"text\":Infinity,\"metadata\":{\"session_id\":\"s\",\"score\":NaN}}\r\n";
         let found = entry(line);
-        assert_eq!((found.lane, &*found.text(), found.session().as_deref()), (Lane::Questions, "Infinity", Some("s")));
+        assert_eq!((found.lane, &*found.text()), (Lane::Questions, "Infinity"));
         assert_eq!(found.unchanged(), line.as_bytes());
         let replaced = line.replace("{\"session_id\":\"s\",\"score\":NaN}", "{}");
         assert_eq!(entry(line).with_metadata("{}"), replaced.as_bytes());
@@ -285,16 +264,6 @@ mod tests {
             assert_eq!(entry(&format!("{{\"lane\":\"answers\",\"text\":{raw}}}")).text(), text);
         }
         assert_eq!(entry(r#"{"lane":"answers"}"#).text(), "");
-    }
-
-    #[test]
-    fn what_names_no_session_for_the_filter_names_none_here() {
-        for metadata in
-            ["null", "[]", "\"s\"", "{}", r#"{"session_id":5}"#, r#"{"session_id":""}"#, r#"{"session_id":null}"#]
-        {
-            let line = format!("{{\"lane\":\"answers\",\"metadata\":{metadata}}}");
-            assert_eq!(entry(&line).session(), None, "{metadata}");
-        }
     }
 
     #[test]
@@ -330,7 +299,6 @@ mod tests {
         );
         let found = entry(&line);
         assert_eq!(found.text().len(), deep.len());
-        assert_eq!(found.session().as_deref(), Some("s"));
         assert_eq!(found.unchanged(), line.as_bytes());
     }
 
@@ -353,7 +321,7 @@ mod tests {
             let line = format!("{{\"metadata\":{metadata},\"lane\":{lane},\"text\":{text},\"metadata\":{metadata}}}");
             match Entry::parse(line.clone().into_bytes()) {
                 Ok(entry) => {
-                    let _ = (entry.text().len(), entry.session());
+                    let _ = entry.text().len();
                     let whole = String::from_utf8(entry.with_metadata("{\"new\":1}")).unwrap();
                     prop_assert!(serde_json::from_str::<&serde_json::value::RawValue>(&whole).is_ok());
                 }

@@ -1,4 +1,4 @@
-//! Finds the members of a line that make it an entry, as ranges of bytes, or says why it is none.
+//! Finds the members of a line that make it an entry, as ranges of bytes, or says why the line is invalid.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -8,22 +8,22 @@ use serde_json::value::RawValue;
 
 use super::entry::Lane;
 
-/// What a look through a line finds.
+/// The members of a line that matter, as ranges of bytes.
 #[derive(Default)]
 pub struct Found {
     lane: Option<Range<usize>>,
     pub text: Option<Range<usize>>,
     pub metadata: Option<Range<usize>>,
     pub tool: Option<Range<usize>>,
-    /// Where the latest `metadata` begin with their name, and where the member after them does.
+    /// Start of the name of the latest `metadata`, and of the member after them.
     metadata_name: usize,
     after_metadata: Option<usize>,
-    /// `metadata` that others came after, each with the comma behind.
+    /// Superseded `metadata`, each with the comma after it.
     pub superseded: Vec<Range<usize>>,
 }
 
 impl Found {
-    /// Looks through a line. The error says what is wrong with it.
+    /// Finds the members of a line. The error says what is wrong with it.
     pub fn in_line(line: &str) -> Result<Self, String> {
         let mut found = Self::default();
         match members(line, |key, value| found.member(line, key, value)) {
@@ -68,7 +68,7 @@ impl Found {
     }
 }
 
-/// What a tool did, of the member `tool` as it stands in the line. The error says what is wrong with it.
+/// Parses the member `tool`. The error says what is wrong with it.
 pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
     let raw = raw.ok_or("missing tool")?;
     let mut activity = ToolActivity::default();
@@ -106,7 +106,7 @@ pub fn activity(raw: Option<&str>) -> Result<ToolActivity, String> {
     Ok(activity)
 }
 
-/// Why a line that could not be looked through could not.
+/// Explains why a line could not be parsed.
 fn problem(line: &str) -> String {
     // Some writers begin a file with a byte order mark, and so a line of files that were joined.
     let text = line.strip_prefix('\u{feff}').unwrap_or(line);
@@ -124,7 +124,7 @@ fn problem(line: &str) -> String {
 }
 
 /// The text that a raw JSON string spells. Half a surrogate pair, which Python lets through, becomes one
-/// U+FFFD: the string itself goes on as it is, and what is remembered of it stays readable.
+/// U+FFFD: the line keeps the string, and the remembered text stays readable.
 pub fn decoded(raw: &str) -> Cow<'_, str> {
     json::string(raw).unwrap_or(Cow::Borrowed(raw))
 }

@@ -19,7 +19,7 @@ pub fn json_value(given: &str, is_text: bool) -> Result<String> {
     if is_text {
         return Ok(Value::from(given).to_string());
     }
-    // Returned as it is written: numbers keep their digits.
+    // The text is returned unchanged: numbers keep their digits.
     match serde_json::from_str::<&RawValue>(given) {
         Ok(_) => Ok(given.to_owned()),
         Err(error) => Err(Usage(format!("the value is not valid JSON ({error}); use --text for plain text")).into()),

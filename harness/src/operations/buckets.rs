@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
+use futures::{Stream, stream};
 use indicatif::ProgressBar;
-use keepline::store::{BucketId, BucketKind, BucketPage, Deadline, Status, Store, Writer};
+use keepline::store::{BucketId, BucketKind, Deadline, Status, Store, Writer};
 
 use crate::terminal::{self, counted};
 
 /// The kinds of buckets that belong to sessions, in order of deletion.
 pub const KINDS: [BucketKind; 3] = [BucketKind::Session, BucketKind::Node, BucketKind::User];
 
-/// Numbers of buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub sessions: u64,
@@ -20,7 +20,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts one more.
     pub fn count(&mut self, kind: BucketKind) {
         match kind {
             BucketKind::Session => self.sessions += 1,
@@ -33,12 +32,26 @@ impl Counts {
         self.sessions + self.nodes + self.users
     }
 
-    /// For people.
     pub fn told(&self) -> String {
         let sessions = counted(self.sessions, "session", "sessions");
         let (nodes, users) = (counted(self.nodes, "node", "nodes"), counted(self.users, "user", "users"));
         format!("{sessions}, {nodes}, {users}")
     }
+}
+
+/// Time limit of a page or a bucket.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// Names of a page.
+const PAGE: u32 = 1000;
+
+/// The names of all buckets of a kind, page by page.
+pub fn pages(store: &Arc<dyn Store>, kind: BucketKind) -> impl Stream<Item = Result<Vec<String>>> {
+    stream::try_unfold(Some(String::new()), move |cursor: Option<String>| async move {
+        let Some(cursor) = cursor else { return Ok(None) };
+        let page = store.list_buckets(kind, &cursor, PAGE, Deadline::after(TIMEOUT)).await;
+        let page = page.context("can't list the store")?;
+        Ok(Some((page.names, Some(page.cursor).filter(|cursor| !cursor.is_empty()))))
+    })
 }
 
 /// Progress of a walk through all buckets.
@@ -48,9 +61,6 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Time limit of a page or a bucket.
-    pub const TIMEOUT: Duration = Duration::from_secs(30);
-
     pub fn begin(what: &'static str) -> Self {
         let bar = ProgressBar::new_spinner();
         terminal::write_above(&bar);
@@ -60,12 +70,6 @@ impl Scan {
     pub fn tell(&self, counts: &Counts) {
         self.bar.set_message(format!("{} {}", counts.told(), self.what));
         self.bar.tick();
-    }
-
-    /// A page of names, from a cursor on.
-    pub async fn page(store: &Arc<dyn Store>, kind: BucketKind, cursor: &str) -> Result<BucketPage> {
-        let page = store.list_buckets(kind, cursor, 1000, Deadline::after(Self::TIMEOUT)).await;
-        page.context("can't list the store")
     }
 }
 
@@ -78,7 +82,7 @@ impl Drop for Scan {
 /// Deletes a bucket. False if it did not exist.
 pub async fn delete(store: &Arc<dyn Store>, kind: BucketKind, name: &str) -> Result<bool> {
     let (mut writer, bucket) = (Writer::new(), BucketId { kind, name: name.into() });
-    let deadline = Deadline::after(Scan::TIMEOUT);
+    let deadline = Deadline::after(TIMEOUT);
     let deletion = store.delete_bucket(writer.advance(), &bucket, None, 0, deadline).await;
     Ok(matches!(deletion?.status, Status::Applied | Status::Repeated))
 }

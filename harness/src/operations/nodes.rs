@@ -6,14 +6,12 @@ use anyhow::Result;
 use keepline::{
     Deadline, Keepline,
     sessions::Transcript,
-    store::{
-        BucketId, BucketKind, EntryPage, ExistingLife, Opening, Operation, Outcome, PageOperation, Transaction, Writer,
-    },
+    store::{BucketKind, EntryPage, Operation, Outcome, PageOperation, Writer},
 };
 use serde::Deserialize;
 
-use super::pages::{Pages, stuck};
-use crate::terminal::json_text::parsed;
+use super::pages::Pages;
+use crate::{app::look::look, terminal::json_text::parsed};
 
 /// Time limit of a page.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,10 +52,9 @@ impl Node {
 
 /// The nodes of a session, sorted; without counting a use of it.
 pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Node>> {
-    let (mut nodes, mut pages, mut cursor) = (Vec::new(), Pages::default(), String::new());
-    loop {
-        let Some(page) = page_of_nodes(keepline, session, &cursor).await? else { break };
-        pages.turn(!page.entries.is_empty())?;
+    let (mut nodes, mut pages) = (Vec::new(), Pages::default());
+    while let Some(page) = page_of_nodes(keepline, session, pages.cursor()).await? {
+        let is_new = !page.entries.is_empty();
         pages.keep(page.entries.iter().map(|entry| &*entry.text), "use `keepline session export`")?;
         for entry in page.entries {
             let NodeIds { app_id, node_id } = parsed(&entry.text).unwrap_or_default();
@@ -66,10 +63,7 @@ pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Nod
         if page.cursor.is_empty() {
             break;
         }
-        if page.cursor == cursor {
-            return Err(stuck());
-        }
-        cursor = page.cursor;
+        pages.turn_to(page.cursor, is_new)?;
     }
     nodes.sort_by(|one, other| {
         (&one.app_id, &one.node_id, &one.bucket).cmp(&(&other.app_id, &other.node_id, &other.bucket))
@@ -81,18 +75,14 @@ pub async fn session_nodes(keepline: &Keepline, session: &str) -> Result<Vec<Nod
 /// `None`: there is no such session.
 async fn page_of_nodes(keepline: &Keepline, session: &str, cursor: &str) -> Result<Option<EntryPage>> {
     let Some(name) = keepline.session_ids().bucket_name(session) else { return Ok(None) };
-    let transaction = Transaction {
-        bucket: BucketId { kind: BucketKind::Session, name: name.into_owned() },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
-        expectations: Vec::new(),
-        operations: vec![Operation::Page(PageOperation {
-            map_name: NODES.to_owned(),
-            cursor: cursor.to_owned(),
-            max_entries: PAGE,
-            max_bytes: PAGE_BYTES,
-            keys_only: false,
-        })],
+    let page = PageOperation {
+        map_name: NODES.to_owned(),
+        cursor: cursor.to_owned(),
+        max_entries: PAGE,
+        max_bytes: PAGE_BYTES,
+        keys_only: false,
     };
+    let transaction = look(BucketKind::Session, &name, Operation::Page(page));
     let deadline = Deadline::after(TIMEOUT);
     let receipt = keepline.store().transact(Writer::new().advance(), &transaction, deadline).await?;
     Ok(receipt.outcomes.into_iter().find_map(|outcome| match outcome {

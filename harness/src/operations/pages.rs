@@ -7,11 +7,11 @@ use anyhow::Result;
 
 use crate::{app::error::Coded, terminal};
 
-/// Lines of a list's page that suit a terminal, and of one for programs.
+/// Lines of a page for a terminal, and for programs.
 const SCREEN: u32 = 20;
 const PAGE: u32 = 50;
 
-/// Most bytes of pages and values that are kept before they are shown.
+/// Most bytes of pages and values that are held before they are shown.
 const KEPT: usize = 256 << 20;
 /// Approximate overhead of an item, bytes.
 const ITEM: usize = 64;
@@ -20,15 +20,36 @@ const IDLE: u32 = 10_000;
 /// Pages of one command.
 const MOST: u32 = 1_000_000;
 
-/// The pages so far.
 #[derive(Debug, Default)]
 pub struct Pages {
+    cursor: String,
     had: u32,
     idle: u32,
     bytes: usize,
 }
 
 impl Pages {
+    /// The pages of a list from a cursor on.
+    pub fn from(cursor: &str) -> Self {
+        Self { cursor: cursor.to_owned(), ..Self::default() }
+    }
+
+    pub fn cursor(&self) -> &str {
+        &self.cursor
+    }
+
+    /// Counts a page, and moves on to the cursor that it names.
+    ///
+    /// # Errors
+    /// As [`Self::turn`], and when the cursor is that of the same page.
+    pub fn turn_to(&mut self, cursor: String, is_new: bool) -> Result<()> {
+        if cursor == self.cursor {
+            return Err(stuck());
+        }
+        self.cursor = cursor;
+        self.turn(is_new)
+    }
+
     /// Counts a page.
     ///
     /// # Errors
@@ -60,19 +81,20 @@ impl Pages {
     }
 }
 
-/// The limit of a list's page that none was given for.
+/// The limit of a list's page, unless one is given.
 pub fn default_limit(as_json: bool) -> u32 {
     if !as_json && terminal::is_for_people() { SCREEN } else { PAGE }
 }
 
+/// Checks that the positions of pages fall.
+///
 /// # Errors
-/// When the next position, `older`, is not below the one of this page: it would come again.
+/// When `older`, the position of the next page, is not below `before`, that of this page.
 pub fn falls(older: Option<u64>, before: Option<u64>) -> Result<()> {
     let repeats = older.zip(before).is_some_and(|(older, before)| older >= before);
     if repeats { Err(stuck()) } else { Ok(()) }
 }
 
-/// The error for pages that repeat.
 pub fn stuck() -> anyhow::Error {
     let message = "the plugin makes no progress: its pages repeat".to_owned();
     Coded { code: "plugin", message }.into()

@@ -1,4 +1,4 @@
-//! Shows what a question recalled.
+//! Shows the passages that a question recalled.
 
 use anyhow::Result;
 use keepline::pipe::Vector;
@@ -18,11 +18,10 @@ pub fn has_nothing_to_seek(question: &str, vector: Option<&Vector>) -> bool {
     terms(question).is_empty() && embedding.is_none()
 }
 
-/// Prints passages, in order of time.
 pub fn table(recalled: &Value) -> Result<()> {
     let passages = recalled.get("passages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let rows = passages.iter().map(row).collect();
-    Ok(terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)?)
+    terminal::print_table(["Session", "Position", "Date", "Role", "Score", "Why", "Text"], rows)
 }
 
 fn row(passage: &Value) -> [String; 7] {
@@ -36,7 +35,6 @@ fn row(passage: &Value) -> [String; 7] {
     [session, number("position"), date(passage), role, number("score"), why.join(", "), text_of(passage, "text")]
 }
 
-/// Why a passage was recalled, for people.
 fn reason(code: &str) -> &str {
     match code {
         "terms" => "its words",

@@ -21,16 +21,23 @@ const NEWEST: &str = "00000000-0000-0000-0000-000000000000";
 /// Time limit of corrections, which may delete much from a large memory.
 const CORRECTION: Duration = Duration::from_secs(60);
 
-/// Transcripts that are described at one time.
+/// Transcripts that are read at a time.
 const SIDE_BY_SIDE: usize = 16;
 
 /// Sessions with a long time limit, if the store answers a first call in time: a store that is down is reported at once.
 pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sessions> {
     match keepline.sessions().describe(session.into()).await {
-        Err(error) if error.code == SessionErrorCode::Busy => Err(error.into()),
-        Err(error) if matches!(error.code, SessionErrorCode::Store(code) if code.is_the_store_s()) => Err(error.into()),
+        Err(error) if is_outage(&error) => Err(error.into()),
         // The call itself reports anything else; damaged sessions can be deleted.
         _ => Ok(keepline.sessions().by(Deadline::after(CORRECTION))),
+    }
+}
+
+/// Whether other calls would fail alike.
+fn is_outage(error: &SessionError) -> bool {
+    match error.code {
+        SessionErrorCode::Store(code) => code.is_the_store_s(),
+        code => code == SessionErrorCode::Busy,
     }
 }
 
@@ -42,14 +49,12 @@ pub async fn patient_sessions(keepline: &Keepline, session: &str) -> Result<Sess
 pub async fn states(keepline: &Keepline, transcripts: &[Transcript<'_>]) -> Result<Vec<Option<TranscriptState>>> {
     let look = async |transcript: &Transcript<'_>| match keepline.sessions().describe(*transcript).await {
         Ok(state) => Ok(Some(state)),
-        Err(error) if error.code == SessionErrorCode::Busy => Err(error.into()),
-        Err(error) if matches!(error.code, SessionErrorCode::Store(code) if code.is_the_store_s()) => Err(error.into()),
+        Err(error) if is_outage(&error) => Err(error.into()),
         Err(_) => Ok(None),
     };
     stream::iter(transcripts).map(look).buffered(SIDE_BY_SIDE).try_collect().await
 }
 
-/// The number of messages that a transcript holds.
 pub fn message_count(state: &TranscriptState) -> u64 {
     state.next.saturating_sub(state.oldest)
 }
@@ -95,7 +100,6 @@ pub async fn require_valid_user(sessions: &mut Sessions, user: Option<&str>) -> 
     Ok(())
 }
 
-/// The metadata of an entry of that transcript.
 pub fn entry_metadata(
     transcript: &TranscriptArguments,
     parent: Option<&str>,

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use keepline::{
     Deadline, Sessions,
-    store::{
-        BucketId, BucketKind, DescribeOperation, Description, ExistingLife, Opening, Operation, Outcome, Store,
-        Transaction, Writer,
-    },
+    store::{BucketKind, Description, Store, Transaction, Writer},
 };
 
-use super::{buckets::Scan, pages::Pages};
-use crate::terminal;
+use super::{buckets::TIMEOUT, pages::Pages};
+use crate::{
+    app::look::{describe, described},
+    terminal,
+};
 
-/// Users that are read in one wait.
+/// Users that are read at a time.
 const TOGETHER: usize = 64;
 
 /// Successive calls of `forget` that delete nothing although something is left.
@@ -52,7 +52,7 @@ pub async fn forget_all(sessions: &mut Sessions, user: &str) -> Result<(u64, u64
     }
 }
 
-/// What a user has.
+/// Counts of a user's data.
 pub struct UserCounts {
     /// The name of the user's bucket: a plain id as it is, any other hashed.
     pub name: String,
@@ -62,13 +62,12 @@ pub struct UserCounts {
 }
 
 impl UserCounts {
-    /// Of a forgotten user, only a mark is left.
+    /// False for a forgotten user, of whom only a mark is left.
     fn is_known(&self) -> bool {
         self.sessions > 0 || self.nodes > 0 || self.values > 0
     }
 }
 
-/// Some users.
 pub struct UserPage {
     pub users: Vec<UserCounts>,
     /// For the next page; empty after the last.
@@ -77,39 +76,23 @@ pub struct UserPage {
 
 /// About `limit` users from a cursor on, sorted, in one wait and one for each 64 of them. Forgotten users are left out.
 pub async fn user_page(store: &Arc<dyn Store>, cursor: &str, limit: u32) -> Result<UserPage> {
-    let deadline = Deadline::after(Scan::TIMEOUT);
+    let deadline = Deadline::after(TIMEOUT);
     let page = store.list_buckets(BucketKind::User, cursor, limit, deadline).await?;
     let mut users = Vec::new();
     for names in page.names.chunks(TOGETHER) {
-        let looks: Vec<Transaction> = names.iter().map(|name| look(name)).collect();
+        let looks: Vec<Transaction> = names.iter().map(|name| describe(BucketKind::User, name)).collect();
         let receipts = store.transact_each(Writer::new().advance(), &looks, deadline).await;
         for (name, receipt) in names.iter().zip(receipts) {
-            let outcomes = match receipt {
-                Ok(receipt) => receipt.outcomes,
-                Err(failure) if failure.code.is_the_store_s() => return Err(failure.into()),
-                Err(failure) => {
-                    terminal::warning(&format!("user {name} can't be read: {failure}"));
-                    continue;
+            match receipt {
+                Ok(receipt) => {
+                    users.extend(described(receipt).map(|it| counts(name, &it)).filter(UserCounts::is_known))
                 }
-            };
-            let described = outcomes.into_iter().find_map(|outcome| match outcome {
-                Outcome::Described(description) => Some(description),
-                _ => None,
-            });
-            users.extend(described.map(|it| counts(name, &it)).filter(UserCounts::is_known));
+                Err(failure) if failure.code.is_the_store_s() => return Err(failure.into()),
+                Err(failure) => terminal::warning(&format!("user {name} can't be read: {failure}")),
+            }
         }
     }
     Ok(UserPage { users, cursor: page.cursor })
-}
-
-/// Describes the parts of a user, without counting a use.
-fn look(name: &str) -> Transaction {
-    Transaction {
-        bucket: BucketId { kind: BucketKind::User, name: name.to_owned() },
-        opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
-        expectations: Vec::new(),
-        operations: vec![Operation::Describe(DescribeOperation { parts: true })],
-    }
 }
 
 fn counts(name: &str, description: &Description) -> UserCounts {

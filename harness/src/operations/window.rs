@@ -1,4 +1,4 @@
-//! Asks what a question would get, without storing anything.
+//! Previews the metadata that a question would get, without storing anything.
 
 use anyhow::Result;
 use keepline::{
@@ -11,25 +11,28 @@ use super::{
     recall::has_nothing_to_seek,
     transcripts::{entry_metadata, hint_at_app, named, require_conversations, require_parent, require_valid_user},
 };
-use crate::{app::error::Coded, args::WindowArguments, terminal};
+use crate::{
+    app::error::Coded,
+    args::{AskedArguments, WindowArguments},
+    terminal,
+};
 
-/// What a question would get.
 pub async fn window(keepline: &Keepline, sessions: &mut Sessions, arguments: &WindowArguments) -> Result<Passed> {
     require_conversations(keepline)?;
-    let WindowArguments { transcript, parent, .. } = arguments;
+    let WindowArguments { transcript, asked, .. } = arguments;
     let looked = async {
         // The component reports best what is wrong with a name.
         sessions.describe(named(transcript)).await?;
-        require_parent(sessions, transcript, parent.as_deref()).await
+        require_parent(sessions, transcript, asked.parent.as_deref()).await
     };
     looked.await.map_err(|error| hint_at_app(transcript, error))?;
-    require_valid_user(sessions, arguments.user.as_deref()).await?;
+    require_valid_user(sessions, arguments.asked.user.as_deref()).await?;
     ask(keepline, arguments, vector_of(keepline, &arguments.query).await).await
 }
 
-/// The same in a new session of that user. `None`: the question has nothing to search for.
+/// The same for a new session of that user. `None`: the question has nothing to search for.
 pub async fn preview_in_new_session(keepline: &Keepline, arguments: &WindowArguments) -> Result<Option<Passed>> {
-    require_valid_user(&mut keepline.sessions(), arguments.user.as_deref()).await?;
+    require_valid_user(&mut keepline.sessions(), arguments.asked.user.as_deref()).await?;
     let vector = vector_of(keepline, &arguments.query).await;
     if has_nothing_to_seek(&arguments.query, vector.as_ref()) {
         return Ok(None);
@@ -38,7 +41,7 @@ pub async fn preview_in_new_session(keepline: &Keepline, arguments: &WindowArgum
 }
 
 async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Vector>) -> Result<Passed> {
-    let WindowArguments { transcript, query, budget, parent, user } = arguments;
+    let WindowArguments { transcript, query, asked: AskedArguments { budget, parent, user } } = arguments;
     let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
     let mut switches = Map::new();
     switches.insert("look".to_owned(), true.into());
@@ -62,7 +65,6 @@ async fn ask(keepline: &Keepline, arguments: &WindowArguments, vector: Option<Ve
     }
 }
 
-/// The embedding of a question.
 async fn vector_of(keepline: &Keepline, query: &str) -> Option<Vector> {
     if !keepline.wants_vectors() || query.trim().is_empty() {
         return None;

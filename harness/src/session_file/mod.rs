@@ -3,45 +3,32 @@
 //! | module | does |
 //! |---|---|
 //! | `schema` | defines the lines of an export |
-//! | `export`, `writer` | write sessions of a store as lines |
-//! | `archive` | does the same before turns are removed |
-//! | `import` | imports sessions from a file or a Redis |
-//! | `lines`, `import_session`, `import_report` | read its input, record and report its outcome |
-//! | `stage_export`, `stage_conversations` | check what comes from an export, or from other programs (`importers`), and stage it |
-//! | `staging`, `private_folder` | keep staged sessions in a temporary store that only the user can read |
-//! | `deliver` | copies staged sessions to the target |
+//! | `export` | writes sessions of a store as lines, also before old turns are removed |
+//! | `import` | reads sessions from a file or a Redis, checks and stages them, and reports their outcome |
+//! | `importers` | read the sessions of other programs |
+//! | `staging` | keeps sessions in a temporary store until they are complete, then copies them to the target |
 //! | `replace` | replaces a transcript of a session, in a copy that takes the session's place |
 //!
 //! A session is exported as it was at one moment, and imported whole or not at all. Existing sessions are not overwritten
 //! unless `--replace` says so.
 
-pub mod archive;
-mod deliver;
 pub mod export;
 pub mod import;
-mod import_report;
-mod import_session;
 pub mod importers;
-mod lines;
-mod private_folder;
 pub mod replace;
 mod schema;
-mod stage_conversations;
-mod stage_export;
 mod staging;
-mod writer;
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use anyhow::Result;
 use keepline::{
-    Keepline,
+    Deadline, Keepline, Sessions,
     config::Config,
-    sessions::SessionErrorCode,
+    sessions::{SessionError, SessionErrorCode},
     store::{DirectoryStore, Failure, TransferStore},
 };
 
-use self::import_session::sessions_without_deadline;
 use crate::{
     app::{self, error::Usage},
     deferred::{
@@ -50,8 +37,47 @@ use crate::{
     },
 };
 
-/// The log of messages.
 const TRANSCRIPT: &str = "transcript";
+
+/// Why a session is not exported or imported.
+enum Problem {
+    /// Invalid input, reported with its place.
+    Input(String),
+    /// The session is left out, wherever it comes from.
+    Left(String),
+    /// The command ends.
+    Failed(anyhow::Error),
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self::Input(what)
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        Self::Left(failure.message)
+    }
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        Self::Left(error.message)
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Problem {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
 
 /// The configured store; a usage error if it ends with the process.
 fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn TransferStore>> {
@@ -67,6 +93,11 @@ fn store(config: &Config, command: &str, is_created: bool) -> Result<Arc<dyn Tra
         return app::transfer_store(config, |path, options| DirectoryStore::open(path, options));
     }
     app::transfer_store(config, |path, options| DirectoryStore::open_existing(path, options))
+}
+
+/// Calls without a deadline: no entry waits for them.
+fn sessions_without_deadline(keepline: &Keepline) -> Sessions {
+    keepline.sessions().by(Deadline::NEVER)
 }
 
 /// Whether recall copies messages of a session for the user's other sessions.
@@ -90,8 +121,4 @@ async fn withdraw_copies(keepline: &Keepline, session: &str) -> Result<()> {
         run_task(keepline, &Scope::User.subject(session, Some(&owner))?, RESET_TASK, || ()).await?;
     }
     Ok(())
-}
-
-fn store_error(failure: &Failure) -> anyhow::Error {
-    anyhow::Error::from(failure.clone())
 }

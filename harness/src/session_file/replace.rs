@@ -3,7 +3,7 @@
 //!
 //! The old messages stay until all of the new ones are stored. If values, counts or anything else of the session
 //! changes meanwhile, the replacement is repeated, or fails; messages that arrive meanwhile are replaced too, as in one
-//! transaction. What the component refuses for a set of messages is refused here.
+//! transaction. A set of messages that the component would refuse is refused here.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,8 +20,11 @@ use keepline::{
 use keepline_json::{members, string};
 
 use super::{
-    copies_for_users, deliver::nodes_of, import_session::sessions_without_deadline, stage_conversations::pieces,
-    staging::Staging, store, withdraw_copies,
+    copies_for_users,
+    import::pieces,
+    sessions_without_deadline,
+    staging::{Staging, deliver::nodes_of},
+    store, withdraw_copies,
 };
 use crate::{
     app::{self, error::Coded, runtime},
@@ -137,7 +140,7 @@ impl Replacing<'_> {
         Ok(Some(count))
     }
 
-    /// In the copy.
+    /// Sets the messages in the copy.
     async fn set(&self, staging: &Staging) -> Result<u64> {
         let transcript = named(self.transcript);
         let keepline = app::keepline_on(staging.store.clone(), self.plugin.clone(), self.config).await?;

@@ -14,7 +14,6 @@ use keepline::store::{
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of the form.
 pub const VERSION: u64 = 1;
 /// The map whose entries stand in the header: owner, title, summary.
 pub const ONCE: &str = "session";
@@ -22,7 +21,7 @@ pub const ONCE: &str = "session";
 pub const OWNER: &str = "owner";
 /// The map of a session's nodes, whose texts are the nodes' ids.
 pub const NODES: &str = "nodes";
-/// Derived from the messages by recall, and derived again where missing: two logs, and in [`ONCE`] the progress.
+/// Derived by recall from the messages, and not exported: two logs, and the progress in [`ONCE`].
 const DERIVED_LOGS: [&str; 2] = ["passages", "terms"];
 pub const RECALLED: &str = "recalled";
 /// Metadata that is not exported: of parts, which have their own members in the header; of leases; and of indexes, which are
@@ -46,7 +45,7 @@ pub struct Line<'a> {
     pub expires_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Names of logs, and the positions of their first records; null: the metadata do not tell it, and it is 0.
+    /// Names of logs, with the positions of their first records; null means 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<BTreeMap<String, Option<u64>>>,
     /// Names of maps beside the values.
@@ -96,7 +95,7 @@ pub struct Node<'a> {
     pub node_id: Option<String>,
 }
 
-/// `null` is a value, too.
+/// Reads `null` as a value.
 fn even_null<'de: 'a, 'a, D: Deserializer<'de>>(raw: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(raw).map(Some)
 }
@@ -109,13 +108,13 @@ pub struct Counts {
     pub entries: u64,
 }
 
-/// The text as JSON that can be embedded and read back unchanged.
+/// The text as JSON, if it can be embedded and read back unchanged.
 pub fn embedded(text: &str) -> Option<&RawValue> {
     let raw: &RawValue = serde_json::from_str(text).ok()?;
     (raw.get() == text && !text.contains(['\n', '\r'])).then_some(raw)
 }
 
-/// What a header says of its bucket, as the metadata of a head have it. `Err`: the name of what is not UTF-8.
+/// A header's facts about its bucket, from the metadata of its head.
 pub struct Described {
     pub metadata: BTreeMap<String, String>,
     pub logs: BTreeMap<String, Option<u64>>,
@@ -145,7 +144,7 @@ impl Described {
     }
 }
 
-/// Whether a log is made of the messages, and not exported.
+/// Whether a log is derived from the messages, and not exported.
 pub fn is_derived(log: &str) -> bool {
     DERIVED_LOGS.contains(&log)
 }
@@ -154,7 +153,6 @@ pub fn text(bytes: &[u8], what: &str) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| format!("{what} is not UTF-8; `keepline migrate` copies it"))
 }
 
-/// A parsed line.
 #[derive(Debug)]
 pub enum ExportLine<'a> {
     Header(Header<'a>),
@@ -175,7 +173,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> ExportLine<'a> {
-    /// Parses a line. `Err`: what is wrong with it.
+    /// Parses a line. The error says what is wrong with it.
     pub fn of(line: &'a str) -> Result<Self, String> {
         let read: Line<'a> = serde_json::from_str(line).map_err(|error| {
             // serde_json names a line of the JSON, which is always the first one.
@@ -214,7 +212,6 @@ impl<'a> ExportLine<'a> {
     }
 }
 
-/// The value: JSON, or else a text.
 fn said<'a>(json: Option<&'a RawValue>, text: Option<Cow<'a, str>>) -> Option<Cow<'a, str>> {
     json.map(|raw| raw.get().into()).or(text)
 }

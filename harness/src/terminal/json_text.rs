@@ -9,28 +9,13 @@ use keepline_json::mended;
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
+use super::text::escaped_where;
+
 /// Escapes control characters and invisible characters: the same JSON value. Line feeds stay.
 pub fn printable(json: &str) -> Cow<'_, str> {
-    let is_unsafe = |c: char| !is_printable(c) && c != '\n';
-    if !json.contains(is_unsafe) {
-        return Cow::Borrowed(json);
-    }
-    let mut out = String::with_capacity(json.len() + 8);
-    for c in json.chars() {
-        match c {
-            // JSON has these between tokens only.
-            '\t' | '\r' => out.push(' '),
-            // DEL and everything beyond ASCII occurs in strings only.
-            c if is_unsafe(c) => out.push_str(&escaped(c)),
-            c => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
-
-/// `\\u` and four hex digits; twice beyond U+FFFF.
-pub fn escaped(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    // DEL and everything beyond ASCII occurs in strings only; tabs and returns between tokens only.
+    let escaped = escaped_where(json, |c| !is_printable(c) && !matches!(c, '\n' | '\r' | '\t'));
+    if escaped.contains(['\r', '\t']) { Cow::Owned(escaped.replace(['\r', '\t'], " ")) } else { escaped }
 }
 
 /// Replaces line breaks, which JSON has between tokens only.

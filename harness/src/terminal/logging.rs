@@ -38,7 +38,6 @@ pub fn start(verbose: bool) {
 /// Prefix of the context of a plugin's own messages.
 const PLUGIN: &str = "plugin: ";
 
-/// Prints events.
 struct Messages;
 
 impl<S: Subscriber> Layer<S> for Messages {

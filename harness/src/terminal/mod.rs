@@ -19,11 +19,13 @@ use std::{
     },
 };
 
+use anyhow::Result;
 use indicatif::ProgressBar;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use serde_json::json;
 
+pub(crate) use self::result::object;
 pub use self::{
     progress::progress_bar,
     result::{print_result, print_result_lines},
@@ -34,10 +36,8 @@ pub use self::{
 /// The progress bar above which messages are printed.
 static BAR: OnceLock<ProgressBar> = OnceLock::new();
 
-/// Whether messages are JSON.
 static AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Prints messages as JSON from now on.
 pub fn use_json() {
     AS_JSON.store(true, Ordering::Relaxed);
 }
@@ -48,7 +48,6 @@ pub fn write_above(bar: &ProgressBar) {
     let _ = BAR.set(bar.clone());
 }
 
-/// Prints a line on standard error.
 pub fn say(line: &str) {
     // A closed standard error can't be reported anywhere.
     let write = || _ = writeln!(io::stderr().lock(), "{line}");
@@ -67,7 +66,6 @@ fn has_colour() -> bool {
 /// The code of an error that has none of its own.
 const FAILED: &str = "failed";
 
-/// Prints an error.
 pub fn error(message: &str) {
     error_with_code(FAILED, message);
 }
@@ -82,7 +80,6 @@ pub fn warning(message: &str) {
     print_message("warning", None, |label| label.yellow().bold().to_string(), message);
 }
 
-/// Prints a note.
 pub fn note(message: &str) {
     print_message("note", None, |label| label.cyan().bold().to_string(), message);
 }
@@ -100,37 +97,35 @@ fn print_message(kind: &str, code: Option<&str>, coloured: impl Fn(&str) -> Stri
     say(&format!("{} {message}", if has_colour() { coloured(&label) } else { label }));
 }
 
-/// Writes all bytes to standard output.
-pub fn print(bytes: &[u8]) -> io::Result<()> {
+pub fn print(bytes: &[u8]) -> Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(bytes)?;
-    output.flush()
+    Ok(output.flush()?)
 }
 
-/// Prints a line on standard output.
-pub fn print_line(line: &str) -> io::Result<()> {
+pub fn print_line(line: &str) -> Result<()> {
     print(format!("{line}\n").as_bytes())
 }
 
 /// Prints items on standard output, each escaped to one line.
-pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+pub fn print_lines(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
     let mut output = BufWriter::new(io::stdout().lock());
     for line in lines {
         writeln!(output, "{}", one_line(line.as_ref()))?;
     }
-    output.flush()
+    Ok(output.flush()?)
 }
 
 /// Prints JSON on one line of standard output, with control characters escaped: the same value. It is written as a stream,
 /// since it may be large.
-pub fn print_json(json: &impl Serialize) -> io::Result<()> {
+pub fn print_json(json: &impl Serialize) -> Result<()> {
     let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
     serde_json::to_writer(&mut output, json)?;
     output.end()
 }
 
-/// Prints it indented, for people.
-pub fn print_json_in_lines(json: &impl Serialize) -> io::Result<()> {
+/// Prints indented JSON, for people.
+pub fn print_json_in_lines(json: &impl Serialize) -> Result<()> {
     let mut output = JsonOutput(BufWriter::new(io::stdout().lock()));
     serde_json::to_writer_pretty(&mut output, json)?;
     output.end()
@@ -140,9 +135,9 @@ pub fn print_json_in_lines(json: &impl Serialize) -> io::Result<()> {
 struct JsonOutput<W>(W);
 
 impl<W: Write> JsonOutput<W> {
-    fn end(mut self) -> io::Result<()> {
+    fn end(mut self) -> Result<()> {
         self.0.write_all(b"\n")?;
-        self.0.flush()
+        Ok(self.0.flush()?)
     }
 }
 
@@ -159,7 +154,6 @@ impl<W: Write> Write for JsonOutput<W> {
     }
 }
 
-/// Whether results are read by a person.
 pub fn is_for_people() -> bool {
     io::stdout().is_terminal()
 }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::write_above;
 
-/// Shows how far a command is, on a terminal, in fewer than 80 columns.
+/// Shows progress on a terminal, in fewer than 80 columns.
 pub fn progress_bar(length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {rate}/s  {eta} left") {

@@ -1,14 +1,29 @@
 //! A command's result on standard output, as JSON or as plain lines.
 
+/// A JSON object with these members, in this order. Unlike a `serde_json::Value`, it embeds [`Stored`](super::json_text::Stored)
+/// texts as they are.
+macro_rules! object {
+    ($($name:ident: $value:expr),* $(,)?) => {{
+        #[allow(non_camel_case_types, reason = "a type parameter for each member")]
+        let object = {
+            #[derive(serde::Serialize)]
+            struct Object<$($name),*> { $($name: $name),* }
+            Object { $($name: $value),* }
+        };
+        object
+    }};
+}
+pub(crate) use object;
+
 use anyhow::Result;
 use serde::Serialize;
 
 use super::{print_json, print_line, print_lines, printable};
 
-/// JSON or a plain text; nothing if that is empty.
+/// Prints JSON or a plain text, which is left out if it is empty.
 pub fn print_result(as_json: bool, json: &impl Serialize, plain: &str) -> Result<()> {
     if as_json {
-        return Ok(print_json(json)?);
+        return print_json(json);
     }
     if !plain.is_empty() {
         print_line(&printable(plain))?;
@@ -16,14 +31,14 @@ pub fn print_result(as_json: bool, json: &impl Serialize, plain: &str) -> Result
     Ok(())
 }
 
-/// JSON, or one item a line: line breaks within an item are escaped.
+/// Prints JSON, or one item a line: line breaks within an item are escaped.
 pub fn print_result_lines(
     as_json: bool,
     json: &impl Serialize,
     lines: impl IntoIterator<Item = impl AsRef<str>>,
 ) -> Result<()> {
     if as_json {
-        return Ok(print_json(json)?);
+        return print_json(json);
     }
-    Ok(print_lines(lines)?)
+    print_lines(lines)
 }

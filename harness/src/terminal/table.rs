@@ -5,20 +5,21 @@
 
 use std::io::{self, BufWriter, Write};
 
+use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::{is_for_people, note, one_line, print_line, short};
 
 /// Characters of a cell that people see.
 const CELL: usize = 500;
-/// More of them are no table: rows, and bytes of all cells.
+/// Most rows of a table, and bytes of all cells.
 const ROWS: usize = 2000;
 const BYTES: usize = 256 << 10;
 
 /// The note about cut cells.
 const CUT: &str = "… stands for more: use --json, or send the output to a file or a pipe";
 
-/// What a table does with a row that is wider than the terminal.
+/// The treatment of rows that are wider than the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
     Wrap,
@@ -29,17 +30,17 @@ enum Excess {
 /// Prints rows with a heading: a table for people, tab-separated fields without the heading for programs. A tab or a
 /// new line in a field is escaped for both. Long fields are wrapped for people, and very long ones cut, which a note says.
 /// Without a name for the first column, people see no heading.
-pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -> io::Result<()> {
+pub fn print_table<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>) -> Result<()> {
     print_rows(heading, rows, Excess::Wrap, CUT)
 }
 
 /// Prints rows as [`print_table`] does, but each on one line that fits the terminal, unless `is_full`.
-pub fn print_list<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, is_full: bool) -> io::Result<()> {
+pub fn print_list<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, is_full: bool) -> Result<()> {
     let cut = "… stands for more: use --full, or send the output to a file or a pipe";
     print_rows(heading, rows, if is_full { Excess::Keep } else { Excess::Cut }, cut)
 }
 
-fn print_rows<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, excess: Excess, cut: &str) -> io::Result<()> {
+fn print_rows<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, excess: Excess, cut: &str) -> Result<()> {
     if !is_for_people() {
         return print_fields(&rows);
     }
@@ -65,15 +66,15 @@ fn print_rows<const N: usize>(heading: [&str; N], rows: Vec<[String; N]>, excess
     Ok(())
 }
 
-fn print_fields<const N: usize>(rows: &[[String; N]]) -> io::Result<()> {
+fn print_fields<const N: usize>(rows: &[[String; N]]) -> Result<()> {
     let mut output = BufWriter::new(io::stdout().lock());
     for row in rows {
         writeln!(output, "{}", row.each_ref().map(|cell| one_line(cell)).join("\t"))?;
     }
-    output.flush()
+    Ok(output.flush()?)
 }
 
-/// Each cell on one line and not too long; whether one was.
+/// Puts each cell on one line and cuts long ones. Returns whether any was cut.
 fn for_people<const N: usize>(rows: Vec<[String; N]>) -> (Vec<[String; N]>, bool) {
     let mut is_cut = false;
     let mut shown = |cell: String| {
@@ -87,7 +88,7 @@ fn for_people<const N: usize>(rows: Vec<[String; N]>) -> (Vec<[String; N]>, bool
     (rows, is_cut)
 }
 
-/// `None`: there is too much of it.
+/// Lays out a table. `None`: there is too much for one.
 fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]], excess: Excess) -> Option<Table> {
     let bytes: usize = rows.iter().flatten().map(String::len).sum();
     if rows.len() > ROWS || bytes > BYTES {

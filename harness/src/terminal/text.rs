@@ -1,47 +1,45 @@
 //! Formats texts, quantities and times for people, without control characters.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    borrow::Cow,
+    time::{Duration, SystemTime},
+};
 
 use keepline::logging::is_printable;
 
-use super::json_text;
-
 /// Escapes control characters and invisible characters as in JSON. Line feeds stay.
 pub fn printable(text: &str) -> String {
-    let is_shown = |c: char| is_printable(c) || c == '\n';
-    if text.chars().all(is_shown) {
-        return text.to_owned();
-    }
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            c if is_shown(c) => out.push(c),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c => out.push_str(&json_text::escaped(c)),
-        }
-    }
-    out
+    escaped_where(text, |c| !is_printable(c) && c != '\n').into_owned()
 }
 
 /// Escapes line feeds, too.
 pub fn one_line(text: &str) -> String {
-    printable(text).replace('\n', "\\n")
+    escaped_where(text, |c| !is_printable(c)).into_owned()
 }
 
-/// Escapes all that a program at the other end of a pipe could take for the end of a line.
+/// Escapes all characters that a program may take for the end of a line.
 pub fn without_breaks(text: &str) -> String {
     let is_break = |c| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
-    let mut out = String::with_capacity(text.len());
+    escaped_where(text, is_break).into_owned()
+}
+
+/// Escapes some characters as in JSON.
+pub fn escaped_where(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {
+            c if !is_escaped(c) => out.push(c),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
-            c if is_break(c) => out.push_str(&json_text::escaped(c)),
-            c => out.push(c),
+            '\t' => out.push_str("\\t"),
+            // Two units beyond U+FFFF.
+            c => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// Quotes a plugin's text as one shell argument, to be copied.

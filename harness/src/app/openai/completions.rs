@@ -23,7 +23,6 @@ const THOUGHTS: u32 = 8192;
 const LIMIT: &str = "max_tokens";
 const NEWER_LIMIT: &str = "max_completion_tokens";
 
-/// The configured model.
 pub fn configured(config: &Config) -> Result<Arc<dyn Model>> {
     let host = &config.host;
     if host.model != "openai" {
@@ -67,7 +66,7 @@ impl Model for Completions {
 }
 
 impl Inner {
-    /// One try; of one more, if the limit cuts the model off in its thoughts.
+    /// Makes one try, and another with more tokens if the limit cuts the model off while it thinks.
     fn ask_with_room(&self, need: &CompletionNeed, left: Left) -> Result<String, Failed> {
         let thought = self.thinks.load(Ordering::Relaxed);
         let replied = self.ask(need, thought, left);
@@ -82,7 +81,7 @@ impl Inner {
         }
     }
 
-    /// One try; of two requests, if the server turns out to want the limit by its other name.
+    /// Sends one request, and another if the server wants the limit by its newer name.
     fn ask(&self, need: &CompletionNeed, thinks: bool, left: Left) -> Result<String, Failed> {
         let was_newer = self.is_newer.load(Ordering::Relaxed);
         let replied = self.request(need, thinks, was_newer, left);
@@ -126,7 +125,6 @@ struct Message {
     content: Option<String>,
 }
 
-/// Why there is no answer, if the limit of tokens has ended the response.
 const CUT_OFF: &str = "the model's answer is blank: its thoughts took up max_tokens";
 
 /// The text of the first choice, without what the model thought before.

@@ -12,10 +12,9 @@ use serde_json::json;
 
 use super::{Client, Failed, Left, Settings};
 
-/// The longest reply that is read: 64 embeddings of 4,096 numbers have about half of it.
+/// The longest reply that is read: 64 embeddings of 4,096 numbers take about half of it.
 const MAX_REPLY: u64 = 16 << 20;
 
-/// The configured model for embeddings.
 pub fn configured(config: &Config) -> Result<Option<Arc<dyn Embedder>>> {
     let host = &config.host;
     if host.embedding != "openai" {
@@ -39,7 +38,7 @@ struct Embeddings(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    /// 0: the model's own.
+    /// 0 means the model's own.
     dimensions: u64,
 }
 
@@ -69,13 +68,14 @@ struct Reply {
 
 #[derive(Deserialize)]
 struct Datum {
-    /// Of the text; some servers leave it out and keep the order.
+    /// Index of the text; some servers leave it out and keep the order.
     #[serde(default)]
     index: Option<usize>,
     embedding: Vec<f32>,
 }
 
-/// One for each text, in order. What can't be read may be for one of the texts: servers write `null` or `NaN`.
+/// One embedding for each text, in order. An unreadable reply counts as a refusal, since one text may cause it: servers
+/// write `null` or `NaN`.
 fn embeddings(body: &[u8], count: usize) -> Result<Vec<Vec<f32>>, Failed> {
     const WRONG: &str = "the embedding model's response is not one embedding for each text";
     let reply: Reply = serde_json::from_slice(body).map_err(|_| Failed::refusal(WRONG))?;
@@ -100,7 +100,7 @@ mod tests {
         let read = |body: &[u8]| embeddings(body, 2).map_err(|failed| failed.is_refusal);
         assert_eq!(read(body), Ok(vec![vec![0.1], vec![2.0, 0.5]]));
         assert_eq!(read(br#"{"data":[{"embedding":[1]},{"embedding":[2]}]}"#), Ok(vec![vec![1.0], vec![2.0]]));
-        // Whether it may be for one of the texts.
+        // One of the texts may be the cause.
         for may_be in [
             &b""[..],
             b"{}",

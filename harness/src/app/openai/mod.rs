@@ -19,19 +19,19 @@ use url::{Host, Url};
 
 use crate::{app::error::Usage, terminal};
 
-/// What is told of an error that the server explains.
+/// Characters of the server's explanation of an error.
 const MAX_TOLD: usize = 200;
-/// Between tries, at first and at most.
+/// The first pause between tries, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is configured of a model on a server.
+/// The configuration of a model on a server.
 struct Settings<'a> {
-    /// What the names of its fields begin with: `{field}_url`.
+    /// Prefix of the configuration's fields: `{field}_url`.
     field: &'a str,
-    /// Of what is asked for, below the base URL.
+    /// The path of requests below the base URL.
     path: &'a str,
-    /// For errors.
+    /// Subject of error messages.
     who: &'static str,
     name: &'a str,
     url: &'a str,
@@ -42,7 +42,6 @@ struct Settings<'a> {
     max_reply: u64,
 }
 
-/// A model on a server.
 struct Client {
     agent: Agent,
     url: String,
@@ -54,16 +53,15 @@ struct Client {
     max_reply: u64,
 }
 
-/// When the time for a try is over.
+/// The end of the time for a try.
 type Left = std::time::Instant;
 
-/// Why a try failed.
 struct Failed {
     message: String,
-    /// Whether another try may do better, and not before when.
+    /// Whether another try may succeed, and the shortest pause before it.
     may_pass: bool,
     after: Option<Duration>,
-    /// Whether it may be for what was sent: with something else it may go well.
+    /// Whether other input may succeed.
     is_refusal: bool,
 }
 
@@ -108,7 +106,7 @@ impl Client {
         })
     }
 
-    /// Tries until it goes well, can't, or the time is over.
+    /// Tries until it succeeds, fails for good, or runs out of time.
     async fn patiently<T: Send + 'static>(
         &self,
         ask: impl Fn(Left) -> Result<T, Failed> + Clone + Send + 'static,
@@ -134,7 +132,7 @@ impl Client {
             .await
     }
 
-    /// The body of what is replied to a request.
+    /// Sends a request, and returns the body of the response.
     fn post(&self, body: &Value, end: Left) -> Result<Vec<u8>, Failed> {
         let left = end.saturating_duration_since(Left::now());
         if left.is_zero() {
@@ -189,12 +187,12 @@ fn may_pass(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429)
 }
 
-/// Whether it may be for the body. Whose key is wrong, or who asks in the wrong place, is refused whatever is sent.
+/// Whether the status may be due to the request's body. A wrong key or URL is refused whatever is sent.
 fn is_refusal(status: StatusCode) -> bool {
     status.is_client_error() && !may_pass(status) && !matches!(status.as_u16(), 401 | 403 | 404)
 }
 
-/// Of the base URL, as clients of that API take it.
+/// The URL of a path below a base URL, which is given as clients of that API take it.
 fn completed(field: &str, base: &str, path: &str) -> Result<Url> {
     let wrong = |what: &str| {
         let allowed =
@@ -229,7 +227,6 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// What the server says of an error.
 fn explanation(body: &[u8]) -> Option<String> {
     let reply: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = reply.get("error")?;

@@ -50,11 +50,11 @@ struct Question {
 /// A conversation, for one session or the sessions of a user.
 #[derive(Default)]
 pub struct Sample {
-    /// First messages of its sessions, ascending.
+    /// Index of each session's first message, ascending.
     pub sessions: Vec<usize>,
     /// Messages in the form of `set_messages`.
     pub messages: Vec<String>,
-    /// Size of each: characters that are not white space.
+    /// Characters of each message that are not white space.
     pub sizes: Vec<usize>,
     pub asked: Vec<Asked>,
     /// Evidence that no turn has, and ids that several turns share: each with its line.
@@ -71,7 +71,7 @@ pub struct Asked {
     pub missing: usize,
 }
 
-/// Reads a sample for each conversation of a file, or one of all.
+/// Reads a sample for each conversation of a file, or one for all.
 pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
     let told = || format!("can't read {}", path.display());
     let text = std::fs::read_to_string(path).with_context(told)?;
@@ -95,18 +95,15 @@ pub fn read(path: &Path, is_merged: bool) -> Result<Vec<Sample>> {
 }
 
 impl Sample {
-    /// The number of its sessions.
     pub fn session_count(&self, is_user: bool) -> usize {
         if is_user { self.sessions.len() } else { 1 }
     }
 
-    /// The messages of each session.
     pub fn by_session(&self) -> impl Iterator<Item = &[String]> {
         let ends = self.sessions.iter().skip(1).copied().chain([self.messages.len()]);
         self.sessions.iter().zip(ends).filter_map(|(begin, end)| self.messages.get(*begin..end))
     }
 
-    /// Adds the conversation of a line.
     fn add(&mut self, conversation: Conversation, number: usize) -> Result<()> {
         let mut places: HashMap<String, usize> = HashMap::new();
         // The first speaker is the user.

@@ -34,7 +34,7 @@ use crate::{
         recall::{MEMBER, has_nothing_to_seek},
         users::forget_all,
     },
-    terminal::{self, counted, print_result, progress_bar},
+    terminal::{self, counted, print_json, progress_bar},
 };
 
 /// Messages per call.
@@ -62,7 +62,6 @@ struct Sums {
     times: Vec<Duration>,
 }
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &EvaluateArguments, json: bool) -> Result<ExitCode> {
     let samples = read(&arguments.file, arguments.merge)?;
     doubt(&samples);
@@ -154,7 +153,7 @@ fn interrupted(what: String) -> anyhow::Error {
     Coded { code: "interrupted", message: format!("interrupted: {what}") }.into()
 }
 
-/// The configured options, except for those that are measured.
+/// The configured options, with those that the measurement sets.
 fn filter_options(configured: &str, tokens: u64, arguments: &EvaluateArguments, has_vectors: bool) -> Result<String> {
     let recall = if arguments.user { "user" } else { "session" };
     let mut options: Map<String, Value> = serde_json::from_str(configured)?;
@@ -176,7 +175,6 @@ struct Place {
 }
 
 impl Place {
-    /// The name of one of its sessions.
     fn session(&self, number: usize) -> String {
         if self.is_user { format!("{}-{number}", self.name) } else { self.name.clone() }
     }
@@ -206,7 +204,6 @@ impl Place {
         Ok(())
     }
 
-    /// The name of the user's bucket.
     async fn owner(&self, sessions: &mut Sessions) -> Result<String> {
         Ok(sessions.user_sessions(&self.name, None, 1).await?.user)
     }
@@ -221,7 +218,7 @@ impl Place {
         .to_string()
     }
 
-    /// The message of a passage.
+    /// The index of the message that a passage is from.
     fn place(&self, sample: &Sample, passage: &Value) -> Option<usize> {
         let position = usize::try_from(passage.get("position")?.as_u64()?).ok()?;
         if !self.is_user {
@@ -333,7 +330,7 @@ impl Sums {
         self.at_ten += asked.share(|place| first.contains(place));
     }
 
-    /// A percentile of the times, ms.
+    /// A percentile of the times, in milliseconds.
     fn time(&self, percent: usize) -> f64 {
         let at = (self.times.len() * percent / 100).min(self.times.len().saturating_sub(1));
         milliseconds(self.times.get(at).copied().unwrap_or_default())
@@ -341,7 +338,7 @@ impl Sums {
 }
 
 impl Asked {
-    /// The share of the evidence.
+    /// The share of the evidence that is there.
     fn share(&self, is_there: impl Fn(&usize) -> bool) -> f64 {
         let count = self.evidence.iter().filter(|place| is_there(place)).count();
         ratio(count, self.evidence.len() + self.missing)
@@ -371,7 +368,7 @@ fn tell(samples: &[Sample], sessions: usize, mut all: Vec<Sums>, json: bool) -> 
             "sessions": sessions, "messages": messages, "questions": questions,
             "budgets": all.iter().map(budget).collect::<Vec<_>>(),
         });
-        return print_result(true, &told, "");
+        return print_json(&told);
     }
     let row = |sums: &Sums| {
         [

@@ -19,39 +19,37 @@ use crate::{
         recall::{MEMBER, has_nothing_to_seek, table},
         window::{preview_in_new_session, window},
     },
-    terminal::{self, print_result},
+    terminal::{self, print_json},
 };
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: RecallArguments) -> Result<ExitCode> {
     let json = arguments.json;
     match (arguments.command, arguments.look) {
         (Some(RecallCommand::Rebuild(rebuild)), _) => rebuild::main(global, &rebuild, json),
         (Some(RecallCommand::Evaluate(evaluate)), _) => evaluate::main(global, &evaluate, json),
-        (None, Some(asked)) => look(global, asked, json),
-        (None, None) => Err(Usage("a session and a question are needed: keepline recall SESSION QUERY".into()).into()),
+        (None, asked) => look(global, asked, json),
     }
 }
 
 fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
-    let LookArguments { session, query, node, app, budget, parent, user } = asked;
+    let LookArguments { session, query, node, app, asked } = asked;
     let (session, query) = match (session, query) {
         (Some(session), Some(query)) => (Some(session), query),
-        (Some(query), None) if user.is_some() => (None, query),
+        (Some(query), None) if asked.user.is_some() => (None, query),
         _ => {
             let usage = "a session and a question are needed, or --user and a question: keepline recall SESSION QUERY";
             return Err(Usage(usage.into()).into());
         }
     };
     let is_new = session.is_none();
-    if is_new && (parent.is_some() || node.is_some()) {
+    if is_new && (asked.parent.is_some() || node.is_some()) {
         let usage = "--parent and --node name something of a session: keepline recall SESSION QUERY";
         return Err(Usage(usage.into()).into());
     }
     // A name that no session has.
     let session = session.unwrap_or_else(|| format!("look-{:032x}", fastrand::u128(..)));
     let transcript = TranscriptArguments { session, node, app };
-    let asked = WindowArguments { transcript, query, budget, parent, user };
+    let asked = WindowArguments { transcript, query, asked };
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let scope = require_recall(&keepline)?;
         let passed = match (is_new, scope) {
@@ -65,7 +63,7 @@ fn look(global: &Global, asked: LookArguments, json: bool) -> Result<ExitCode> {
         let metadata: Value = serde_json::from_str(metadata.as_deref().unwrap_or("{}"))?;
         let recalled = metadata.get(MEMBER).unwrap_or(&Value::Null);
         if json {
-            return print_result(true, recalled, "");
+            return print_json(recalled);
         }
         if recalled.is_null() {
             terminal::note("nothing is recalled for this question");

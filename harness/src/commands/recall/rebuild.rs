@@ -4,16 +4,14 @@
 //! there is. An interrupted rebuild can be repeated at once. Sessions that another process keeps working on are
 //! reported and left to the next run.
 
-use std::{process::ExitCode, sync::Arc};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
+use futures::TryStreamExt;
 use keepline::{
     Keepline,
     sessions::SessionErrorCode,
-    store::{
-        BucketId, BucketKind, Deadline, ExistingLife, Opening, Operation, Outcome, PageOperation, Status, Store,
-        Transaction, Writer,
-    },
+    store::{BucketId, BucketKind},
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -25,14 +23,10 @@ use crate::{
         run_task::{EMBED_TASK, INDEX_TASK, RESET_TASK, TaskEnd, run_task_until},
         scope::{Scope, require_recall},
     },
-    operations::buckets::Scan,
+    operations::{buckets::pages, nodes::session_nodes},
     terminal::{counted, print_result, progress_bar},
 };
 
-/// The map of a session's nodes.
-const NODES: &str = "nodes";
-
-/// Runs the command.
 pub fn main(global: &Global, arguments: &RebuildArguments, json: bool) -> Result<ExitCode> {
     // It handles signals itself, to give back its lease.
     with_keepline(global, Access::Read, async |keepline, _, _| {
@@ -112,7 +106,6 @@ async fn rebuild_transcript(
     Ok(TaskEnd::Done)
 }
 
-/// The owner of a session, if it exists and has one.
 async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
     let mut sessions = keepline.sessions();
     let id = sessions.id_of(session).await?;
@@ -123,19 +116,11 @@ async fn owner(keepline: &Keepline, session: &str) -> Result<Option<String>> {
     }
 }
 
-/// All sessions and nodes.
 async fn all(keepline: &Keepline) -> Result<Vec<BucketId>> {
     let mut found = Vec::new();
     for kind in [BucketKind::Session, BucketKind::Node] {
-        let mut cursor = String::new();
-        loop {
-            let page = Scan::page(keepline.store(), kind, &cursor).await?;
-            found.extend(page.names.into_iter().map(|name| BucketId { kind, name }));
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
+        let names = pages(keepline.store(), kind).try_concat().await?;
+        found.extend(names.into_iter().map(|name| BucketId { kind, name }));
     }
     found.sort_unstable();
     found.dedup();
@@ -149,36 +134,9 @@ async fn named(keepline: &Keepline, sessions: &[String]) -> Result<Vec<BucketId>
         // The component reports best what is wrong with an id.
         keepline.sessions().describe((&**id).into()).await?;
         let name = keepline.session_ids().bucket_name(id).unwrap_or_default().into_owned();
-        let session = BucketId { kind: BucketKind::Session, name };
-        found.extend(nodes_of(keepline.store(), &session).await?);
-        found.push(session);
+        let nodes = session_nodes(keepline, id).await?.into_iter();
+        found.extend(nodes.map(|node| BucketId { kind: BucketKind::Node, name: node.bucket }));
+        found.push(BucketId { kind: BucketKind::Session, name });
     }
     Ok(found)
-}
-
-async fn nodes_of(store: &Arc<dyn Store>, session: &BucketId) -> Result<Vec<BucketId>> {
-    let (mut writer, mut nodes, mut cursor) = (Writer::new(), Vec::new(), String::new());
-    loop {
-        let (map_name, max_entries, max_bytes) = (NODES.to_owned(), 1000, 1 << 20);
-        let page = PageOperation { map_name, cursor, max_entries, max_bytes, keys_only: true };
-        let look = Transaction {
-            bucket: session.clone(),
-            opening: Opening::Existing(ExistingLife { incarnation: None, renew: false }),
-            expectations: Vec::new(),
-            operations: vec![Operation::Page(page)],
-        };
-        let receipt = store.transact(writer.advance(), &look, Deadline::after(Scan::TIMEOUT)).await;
-        let receipt = receipt.context("can't read the store")?;
-        let Some(Outcome::Page(page)) =
-            receipt.outcomes.into_iter().next().filter(|_| receipt.status == Status::Applied)
-        else {
-            let message = format!("session '{}' is gone", session.name);
-            return Err(Coded { code: "not-found", message }.into());
-        };
-        nodes.extend(page.entries.into_iter().map(|entry| BucketId { kind: BucketKind::Node, name: entry.key }));
-        cursor = page.cursor;
-        if cursor.is_empty() {
-            return Ok(nodes);
-        }
-    }
 }

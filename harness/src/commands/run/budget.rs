@@ -18,7 +18,6 @@ pub struct Budget {
     first: Arc<First>,
 }
 
-/// The line that is written next.
 #[derive(Default)]
 struct First {
     number: AtomicU64,
@@ -30,7 +29,6 @@ struct First {
 pub struct Share(Option<OwnedSemaphorePermit>);
 
 impl Budget {
-    /// A budget of so many bytes.
     pub fn new(most: usize) -> Self {
         Self { bytes: Arc::new(Semaphore::new(most)), most, first: Arc::default() }
     }
@@ -85,7 +83,6 @@ impl Share {
         Self(permit.split(bytes))
     }
 
-    /// Adds another share.
     pub fn merge(&mut self, other: Self) {
         match (&mut self.0, other.0) {
             (Some(permit), Some(other)) => permit.merge(other),

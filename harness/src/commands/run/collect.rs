@@ -14,32 +14,23 @@ use super::{
 const MAX_CHUNK: usize = 64 * 1024;
 const MAX_DELAY: Duration = Duration::from_millis(5);
 
-/// A line to be written.
 pub struct Ticket {
-    /// The line.
     pub line: Line,
     /// Its length as read.
     pub length: u64,
-    /// Its share of the budget, returned when it is written.
     pub share: Share,
 }
 
 /// A line, or where it will come from.
 pub enum Line {
-    /// It went through no pipe.
+    /// It goes through no pipe.
     Ready(Vec<u8>),
     /// A pipe is processing it.
-    Waiting {
-        /// The number of the line.
-        number: u64,
-        /// Receives the result.
-        waiting: oneshot::Receiver<Done>,
-    },
+    Waiting { number: u64, waiting: oneshot::Receiver<Done> },
 }
 
 /// A line that a pipe has processed.
 pub struct Done {
-    /// As it is written.
     pub line: Vec<u8>,
     /// Share of the budget for its growth.
     pub more: Share,
@@ -91,7 +82,6 @@ pub async fn collect(mut tickets: mpsc::Receiver<Ticket>, sink: Sink, budget: Bu
     }
 }
 
-/// A growing chunk.
 struct Gathering {
     chunk: Chunk,
     since: Instant,

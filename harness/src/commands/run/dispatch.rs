@@ -21,19 +21,13 @@ use super::{
 };
 use crate::jsonl::entry::{Entry, Lane, NoEntry};
 
-/// An entry for a pipe.
 pub struct Job {
-    /// The entry.
     pub entry: Entry,
-    /// Its turn.
     pub turn: Turn,
-    /// The number of its line.
     pub number: u64,
-    /// Receives the resulting line.
     pub done: oneshot::Sender<Done>,
 }
 
-/// Reads lines and routes them.
 pub struct Dispatcher {
     pipes: Vec<mpsc::Sender<Job>>,
     order: mpsc::Sender<Ticket>,
@@ -44,12 +38,11 @@ pub struct Dispatcher {
     refused: Arc<ErrorReport>,
 }
 
-/// Entries that no model sees.
+/// Entries that reach no model.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Tool calls and results.
     pub tools: u64,
-    /// New objects.
+    /// Lines of the lane `open`.
     pub opened: u64,
 }
 

@@ -14,7 +14,6 @@ const FIRST: u64 = 10;
 /// How often the number of the others is reported.
 pub const PERIOD: Duration = Duration::from_secs(10);
 
-/// Problems of one kind.
 pub struct ErrorReport {
     /// Text after their number: `lines were invalid`.
     happened: &'static str,
@@ -32,12 +31,10 @@ struct Counts {
 }
 
 impl ErrorReport {
-    /// No problems so far.
     pub fn new(happened: &'static str, explanation: Option<&'static str>) -> Self {
         Self { happened, explanation, counts: Mutex::default() }
     }
 
-    /// Records a problem.
     pub fn met(&self, number: u64, problem: &str) {
         // Locked while it is printed, so that pipes don't overtake each other.
         let mut counts = self.counts.lock();
@@ -50,14 +47,14 @@ impl ErrorReport {
         }
     }
 
-    /// Prints the number since the last time, unless it is 0.
+    /// Prints the number of problems since the last time, unless it is 0.
     pub fn catch_up(&self) {
         if let Some((held, latest)) = self.counts.lock().held() {
             terminal::error(&format!("{held} more {}; the latest: {latest}", self.happened));
         }
     }
 
-    /// The total, printed unless each one was.
+    /// Returns the total, and prints it unless each problem was printed.
     pub fn end(&self) -> u64 {
         let total = self.counts.lock().total;
         if total > FIRST {
@@ -68,7 +65,7 @@ impl ErrorReport {
 }
 
 impl Counts {
-    /// Counts one more, and returns it if it is to be printed.
+    /// Counts a problem, and returns it if it is to be printed.
     fn met(&mut self, line: String) -> Option<String> {
         self.total += 1;
         if self.total <= FIRST {

@@ -29,7 +29,6 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Its memory, bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Line(bytes) | Self::TooLong(bytes) | Self::More(bytes) => bytes.len(),
@@ -42,18 +41,14 @@ const CHUNK: usize = 64 * 1024;
 /// Batches that may wait: one is processed, one is ready, one is being read.
 const WAITING: usize = 2;
 
-/// State shared with the reading thread.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// Asks the thread to stop.
     pub stop: AtomicBool,
     /// Pieces that were read, those not passed on yet included.
     pub pieces: AtomicU64,
-    /// Their bytes.
     pub bytes: AtomicU64,
     /// Bytes read from the input, those of an unfinished line included.
     pub taken: AtomicU64,
-    /// The input has ended.
     pub is_done: AtomicBool,
 }
 
@@ -85,7 +80,6 @@ pub fn start(input: File, max_line: usize, reading: Arc<Reading>, budget: Budget
     receiver
 }
 
-/// Counts bytes read from the input.
 struct Counted {
     input: File,
     reading: Arc<Reading>,
@@ -118,7 +112,6 @@ fn shared(pieces: Vec<Piece>, budget: &Budget, runtime: &Handle) -> Batch {
     pieces.into_iter().map(&mut shared).collect()
 }
 
-/// Splits the input into lines.
 pub struct Reader<R> {
     input: BufReader<R>,
     max_line: usize,
@@ -128,7 +121,6 @@ pub struct Reader<R> {
 }
 
 impl<R: io::Read> Reader<R> {
-    /// Longer lines are split into pieces.
     pub fn new(input: R, max_line: usize) -> Self {
         Self { input: BufReader::with_capacity(CHUNK, input), max_line, line: Vec::new(), too_long: false }
     }

@@ -71,14 +71,11 @@ use crate::{
 
 /// Entries that may wait for one pipe.
 const WAITING_FOR_A_PIPE: usize = 256;
-/// Entries in flight.
 const UNDER_WAY: usize = 4096;
-/// Bytes of entries in flight.
 const BYTES_UNDER_WAY: usize = 64 << 20;
 /// Time limit for reading the store's settings before the first entry.
 const OTHER_SETTINGS: Duration = Duration::from_millis(100);
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &RunArguments) -> Result<ExitCode> {
     let mut config = app::config(global)?;
     let input = open_input(&arguments.input)?;
@@ -214,17 +211,14 @@ struct Outcome {
     interrupted: Option<EndSignal>,
 }
 
-/// Why reading stops.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     No,
     /// A signal: lines that were read are finished.
     Signal,
-    /// The reader of the output is gone.
     Closed,
 }
 
-/// Deferred work.
 struct Deferred {
     work: Maintenance,
     /// How long the end of the run waits for it.
@@ -337,7 +331,7 @@ async fn run(
     Ok(Outcome { summary, is_complete, interrupted })
 }
 
-/// What an interrupted run has written and left.
+/// Says how much an interrupted run has written and left.
 fn left_by(signal: EndSignal, written: u64, held: u64, unread: u64) -> String {
     let written = terminal::counted(written, "line was", "lines were");
     let mut told = format!("interrupted by {} before all input was processed: {written} written", signal.name());
@@ -360,7 +354,6 @@ async fn report_held_errors(kinds: [Arc<ErrorReport>; 2]) {
     }
 }
 
-/// Passes entries through one pipe.
 async fn serve(
     mut pipe: Pipe,
     mut jobs: mpsc::Receiver<Job>,

@@ -18,17 +18,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::budget::Share;
 
-/// Chunks that may wait.
 const WAITING: usize = 2;
 
-/// Successive pieces of output.
 #[derive(Default)]
 pub struct Chunk {
-    /// Their bytes.
     pub bytes: Vec<u8>,
-    /// Their number.
     pub pieces: u64,
-    /// Their share of the budget, returned when they are written.
     pub share: Share,
 }
 

@@ -23,7 +23,6 @@ impl Times {
     const DIGITS: u8 = 2;
     const LONGEST: Duration = Duration::from_secs(3600);
 
-    /// Records an entry.
     pub fn record(&mut self, time: Duration) {
         if self.histogram.is_none() {
             self.histogram = Histogram::new(Self::DIGITS).ok();
@@ -34,7 +33,6 @@ impl Times {
         }
     }
 
-    /// Adds those of another.
     pub fn add(&mut self, other: &Self) {
         match (&mut self.histogram, &other.histogram) {
             (Some(histogram), Some(other)) => {
@@ -54,23 +52,17 @@ impl Times {
     }
 }
 
-/// Entries of one pipe, or of all.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Questions.
     pub questions: Times,
-    /// Answers.
     pub answers: Times,
-    /// Tool calls and results of all pipes.
     pub tools: u64,
-    /// New objects of all pipes.
     pub opened: u64,
     /// Entries that came out with an error.
     pub errors: u64,
 }
 
 impl Tally {
-    /// Adds the entries of another pipe.
     pub fn add(&mut self, other: &Self) {
         self.questions.add(&other.questions);
         self.answers.add(&other.answers);
@@ -78,18 +70,13 @@ impl Tally {
     }
 }
 
-/// The whole run.
 #[derive(Debug)]
 pub struct Summary {
-    /// Entries of all pipes.
     pub tally: Tally,
-    /// The filter's counters.
     pub counters: Counters,
-    /// Deferred work.
     pub maintenance: MaintenanceCounters,
     /// Whether the plugin is disabled at the end.
     pub is_left_alone: bool,
-    /// Invalid lines.
     pub refused: u64,
     /// Requests sent to the store.
     pub round_trips: u64,
@@ -151,35 +138,24 @@ impl Summary {
         if !fates.is_empty() {
             _ = write!(text, "\n  {:<10} {}", "effects", fates.join(", "));
         }
-        for (name, count) in [("tools", tally.tools), ("opened", tally.opened)] {
-            if count > 0 {
-                _ = write!(text, "\n  {name:<10} {count:>9}");
-            }
-        }
         let deferred = deferred(maintenance);
-        if !deferred.is_empty() {
-            _ = write!(text, "\n  {:<10} {deferred}", "deferred");
-        }
-        if *refused > 0 {
-            _ = write!(text, "\n  {:<10} {refused:>9}   passed unchanged", "invalid");
-        }
-        if tally.errors > 0 {
-            _ = write!(text, "\n  {:<10} {:>9}   passed on with an error member", "errors", tally.errors);
-        }
-        if counters.faults > 0 {
-            _ = write!(text, "\n  {:<10} {:>9}   plugin instances were stopped", "faults", counters.faults);
-        }
-        if counters.left_alone > 0 {
-            let now = if *is_left_alone { ", and still is" } else { "" };
-            _ = write!(
-                text,
-                "\n  {:<10} {:>9}   passed unchanged while the plugin was left alone{now}",
-                "left alone", counters.left_alone
-            );
-        }
-        if counters.denied > 0 {
-            let told = "store calls of the plugin were outside their entry's scope";
-            _ = write!(text, "\n  {:<10} {:>9}   {told}", "denied", counters.denied);
+        let now = if *is_left_alone { ", and still is" } else { "" };
+        let left_alone = format!("   passed unchanged while the plugin was left alone{now}");
+        for (name, count, remark) in [
+            ("tools", tally.tools, ""),
+            ("opened", tally.opened, ""),
+            ("deferred", u64::from(!deferred.is_empty()), &*deferred),
+            ("invalid", *refused, "   passed unchanged"),
+            ("errors", tally.errors, "   passed on with an error member"),
+            ("faults", counters.faults, "   plugin instances were stopped"),
+            ("left alone", counters.left_alone, &left_alone),
+            ("denied", counters.denied, "   store calls of the plugin were outside their entry's scope"),
+        ] {
+            match name {
+                _ if count == 0 => {}
+                "deferred" => _ = write!(text, "\n  {name:<10} {remark}"),
+                _ => _ = write!(text, "\n  {name:<10} {count:>9}{remark}"),
+            }
         }
         _ = write!(text, "\n  {:<10} {round_trips:>9}   round trips", "store");
         if *round_trips > 0 && entries > 0 {
@@ -196,7 +172,6 @@ impl Summary {
 pub struct WithoutMemory([(&'static str, u64); 6]);
 
 impl WithoutMemory {
-    /// From the counters of effects.
     pub fn of(counters: &Counters) -> Self {
         Self([
             ("without a session, or with memory off", counters.passed),
@@ -208,7 +183,6 @@ impl WithoutMemory {
         ])
     }
 
-    /// Whether there are none.
     pub fn is_none(&self) -> bool {
         self.total() == 0
     }
@@ -217,7 +191,7 @@ impl WithoutMemory {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
-    /// Prints a line about them, if there are any, beside the number of all entries.
+    /// Prints a line about them, with the number of all entries, unless there are none.
     pub fn tell(&self, all: u64) {
         let Self([(_, sessionless), ..]) = self;
         match self.line(all) {

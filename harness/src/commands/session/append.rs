@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use keepline::{
-    Keepline, Sessions,
+    Keepline,
     pipe::{Answer, Effect},
     sessions::{SessionError, SessionErrorCode},
 };
@@ -21,14 +21,9 @@ use crate::{
 /// Attempts while others store messages.
 const TRIES: u32 = 8;
 
-/// Stores a question and its answer.
-pub async fn append(
-    keepline: &Keepline,
-    sessions: &mut Sessions,
-    json: bool,
-    arguments: &AppendArguments,
-) -> Result<()> {
+pub async fn append(keepline: &Keepline, json: bool, arguments: &AppendArguments) -> Result<()> {
     require_conversations(keepline)?;
+    let mut sessions = keepline.sessions();
     let AppendArguments { transcript, file: _, question, answer: said, id, parent, user } = arguments;
     if keepline.session_ids().bucket_name(&transcript.session).is_none() {
         let message = "invalid session id: it must be 1 to 128 letters, digits, hyphens and underscores, or with session_ids \
@@ -36,8 +31,8 @@ pub async fn append(
         return Err(Coded { code: "invalid-session", message: message.to_owned() }.into());
     }
     // As in an entry, an empty id means no user.
-    require_valid_user(sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
-    require_parent(sessions, transcript, parent.as_deref()).await?;
+    require_valid_user(&mut sessions, user.as_deref().filter(|user| !user.is_empty())).await?;
+    require_parent(&mut sessions, transcript, parent.as_deref()).await?;
     let mut metadata = entry_metadata(transcript, parent.as_deref(), user.as_deref());
     if let Some(id) = id {
         metadata.insert("message_id".to_owned(), id.as_str().into());

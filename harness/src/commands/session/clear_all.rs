@@ -3,10 +3,10 @@
 //! Buckets are listed and deleted page by page until a pass finds none. An interrupted run can be repeated. Other
 //! prefixes and other data in the same database are not touched.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use anyhow::{Result, bail};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use keepline::store::Store;
 use serde_json::json;
 
@@ -14,25 +14,22 @@ use crate::{
     app,
     args::Global,
     operations::{
-        buckets::{Counts, KINDS, Scan, delete},
+        buckets::{Counts, KINDS, Scan, delete, pages},
         confirm::confirm,
     },
     terminal::print_result,
 };
 
-/// Concurrent deletions.
 const SIDE_BY_SIDE: usize = 16;
 /// Passes over the store: others may write meanwhile.
 const PASSES: usize = 10;
 
-/// Asks for confirmation.
 pub(super) fn confirm_clear_all(global: &Global) -> Result<()> {
     let store = app::store_name(global)?;
     let warning = format!("all sessions, with their nodes and users, would be deleted from {store}");
     confirm(&warning, "\"all\"", "all")
 }
 
-/// Deletes everything.
 pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> {
     let mut deleted = Counts::default();
     let scan = Scan::begin("deleted");
@@ -40,20 +37,15 @@ pub(super) async fn clear_all(store: &Arc<dyn Store>, json: bool) -> Result<()> 
         let before = deleted.total();
         // Users last: their buckets list their sessions, in case this ends halfway.
         for kind in KINDS {
-            let mut cursor = String::new();
-            loop {
-                let page = Scan::page(store, kind, &cursor).await?;
-                let work = stream::iter(page.names.iter().map(|name| delete(store, kind, name)));
+            let mut pages = pin!(pages(store, kind));
+            while let Some(names) = pages.try_next().await? {
+                let work = stream::iter(names.iter().map(|name| delete(store, kind, name)));
                 let mut work = work.buffer_unordered(SIDE_BY_SIDE);
                 while let Some(is_deleted) = work.next().await {
                     if is_deleted? {
                         deleted.count(kind);
                         scan.tell(&deleted);
                     }
-                }
-                cursor = page.cursor;
-                if cursor.is_empty() {
-                    break;
                 }
             }
         }

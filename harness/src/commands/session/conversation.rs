@@ -5,7 +5,6 @@ use keepline::{
     Keepline, Sessions,
     sessions::{Message, MessageQuery},
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{append, grep, settings, show};
@@ -15,37 +14,26 @@ use crate::{
     operations::{
         pages::{Pages, falls},
         records::{said, text_of},
-        transcripts::{hint_at_app, named, patient_sessions},
+        transcripts::{named, patient_sessions},
         window::window,
     },
     terminal::{
         self,
         json_text::{self, Stored, cell},
-        print_result, print_result_lines, short,
+        object, print_json, print_result, print_result_lines, short,
     },
 };
 
-/// Runs a subcommand. `appended`: the messages that `append` adds.
+/// Runs a subcommand. `appended` holds the messages for `append`.
 pub async fn serve(
     keepline: &Keepline,
-    sessions: &mut Sessions,
     json: bool,
     command: &ConversationCommand,
     appended: Option<&[ChatMessage]>,
 ) -> Result<()> {
-    let done = done(keepline, sessions, json, command, appended).await;
-    done.map_err(|error| hint_at_app(command.transcript(), error))
-}
-
-async fn done(
-    keepline: &Keepline,
-    sessions: &mut Sessions,
-    json: bool,
-    command: &ConversationCommand,
-    appended: Option<&[ChatMessage]>,
-) -> Result<()> {
+    let mut sessions = keepline.sessions();
     match command {
-        ConversationCommand::Describe { transcript } => show::describe(sessions, json, transcript).await,
+        ConversationCommand::Describe { transcript } => show::describe(&mut sessions, json, transcript).await,
         ConversationCommand::Messages { transcript, thread, id, role, search, limit, before } => {
             let query = MessageQuery {
                 id: id.as_deref(),
@@ -55,7 +43,7 @@ async fn done(
                 before: *before,
                 limit: *limit,
             };
-            messages(sessions, json, transcript, query).await
+            messages(&mut sessions, json, transcript, query).await
         }
         ConversationCommand::Text { transcript, position, offset, limit } => {
             let found = sessions.content(named(transcript), *position, *offset, *limit).await?;
@@ -70,16 +58,13 @@ async fn done(
                 }
                 return Ok(());
             }
-            let (position, length) = (found.position, found.length);
-            print_result(
-                true,
-                &json!({"session": found.session, "position": position, "text": found.text, "length": length}),
-                "",
-            )
+            print_json(&json!({
+                "session": found.session, "position": found.position, "text": found.text, "length": found.length,
+            }))
         }
         ConversationCommand::Append(arguments) => match appended {
             Some(messages) => append::append_messages(keepline, json, arguments, messages).await,
-            None => append::append(keepline, sessions, json, arguments).await,
+            None => append::append(keepline, json, arguments).await,
         },
         ConversationCommand::Edit { transcript, position, text } => {
             let mut patient = patient_sessions(keepline, &transcript.session).await?;
@@ -107,11 +92,11 @@ async fn done(
             print_result_lines(json, &json!({"session": transcript.session, "title": title}), title)
         }
         ConversationCommand::Settings { transcript, settings, clear } => {
-            settings::settings(sessions, json, transcript, settings, *clear).await
+            settings::settings(&mut sessions, json, transcript, settings, *clear).await
         }
-        ConversationCommand::Grep(arguments) => grep::grep(sessions, json, arguments).await,
+        ConversationCommand::Grep(arguments) => grep::grep(&mut sessions, json, arguments).await,
         ConversationCommand::Window(arguments) => {
-            let passed = window(keepline, sessions, arguments).await?;
+            let passed = window(keepline, &mut sessions, arguments).await?;
             terminal::print_line(&json_text::printable(passed.metadata.as_deref().unwrap_or("{}")))?;
             Ok(())
         }
@@ -143,9 +128,9 @@ async fn messages(
     };
     let found: Vec<&Message> = pages.iter().rev().flatten().collect();
     if json {
-        let shown: Vec<_> =
-            found.iter().map(|message| Shown { position: message.position, message: Stored(&message.text) }).collect();
-        return print_result(true, &ShownPage { session: &transcript.session, messages: shown, older }, "");
+        let messages = found.iter().map(|found| object! { position: found.position, message: Stored(&found.text) });
+        let messages: Vec<_> = messages.collect();
+        return print_json(&object! { session: &transcript.session, messages: messages, older: older });
     }
     if terminal::is_for_people() {
         let rows = found.iter().map(|message| row(message)).collect();
@@ -161,24 +146,9 @@ async fn messages(
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Shown<'a> {
-    position: u64,
-    message: Stored<'a>,
-}
-
-#[derive(Serialize)]
-struct ShownPage<'a> {
-    session: &'a str,
-    messages: Vec<Shown<'a>>,
-    /// The position for the next page.
-    older: Option<u64>,
-}
-
 /// Characters of a message's id that people see: --json has all of them.
 const ID: usize = 11;
 
-/// A message as a row for people.
 fn row(message: &Message) -> [String; 4] {
     let record: Value = json_text::parsed(&message.text).unwrap_or_default();
     let text = |name: &str| text_of(&record, name);

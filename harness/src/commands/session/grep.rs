@@ -13,7 +13,7 @@ use crate::{
         pages::{Pages, stuck},
         transcripts::named,
     },
-    terminal::{self, print_result},
+    terminal::{self, print_json},
 };
 
 /// Shows the lines that contain a text, each once: `NUMBER:` for a match, `NUMBER-` for context.
@@ -38,7 +38,7 @@ pub async fn grep(sessions: &mut Sessions, as_json: bool, arguments: &GrepArgume
     if as_json {
         let lines: Vec<Value> = found.iter().map(shown).collect();
         let told = json!({"session": transcript.session, "position": position, "lines": lines, "next": next});
-        return print_result(true, &told, "");
+        return print_json(&told);
     }
     for line in &found {
         let ContentLine { number, is_match, text, offset, is_cut } = line;

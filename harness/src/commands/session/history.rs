@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use keepline::{Sessions, sessions::HistoryPage};
 use keepline_json::members;
-use serde::Serialize;
 
 use crate::{
     jsonl::members::decoded,
@@ -13,14 +12,12 @@ use crate::{
     terminal::{
         self,
         json_text::{Stored, cell},
-        print_result,
+        object, print_json,
     },
 };
 
-/// The hint for a history that is too large.
 const INSTEAD: &str = "use --limit, and --before for the rest";
 
-/// Shows a page of the history.
 pub(super) async fn history(
     sessions: &mut Sessions,
     json: bool,
@@ -31,8 +28,10 @@ pub(super) async fn history(
     let page = whole_history(sessions, session, before, limit).await?;
     let HistoryPage { session, entries, first, oldest, next, .. } = &page;
     if json {
-        let entries = entries.iter().map(|entry| Stored(entry)).collect();
-        return print_result(true, &ShownHistory { session, entries, first: *first, oldest: *oldest, next: *next }, "");
+        let entries: Vec<_> = entries.iter().map(|entry| Stored(entry)).collect();
+        return print_json(&object! {
+            session: session, entries: entries, first: first, oldest: oldest, next: next
+        });
     }
     if terminal::is_for_people() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -76,16 +75,6 @@ async fn whole_history(sessions: &mut Sessions, session: &str, before: Option<u6
     }
     whole.entries = found.into_iter().rev().flatten().collect();
     Ok(whole)
-}
-
-#[derive(Serialize)]
-struct ShownHistory<'a> {
-    session: &'a str,
-    entries: Vec<Stored<'a>>,
-    /// Positions of the first one, of the oldest in the store, and of the next record.
-    first: u64,
-    oldest: u64,
-    next: u64,
 }
 
 /// A history record as a row: the usual members in columns, the others as JSON.

@@ -12,16 +12,16 @@ use crate::{
     args::{ListArguments, PageArguments},
     operations::{
         nodes::session_nodes,
-        pages::{Pages, default_limit, stuck},
+        pages::{Pages, default_limit},
         transcripts::{message_count, states},
     },
-    terminal::{self, ago, counted, print_result, short},
+    terminal::{self, ago, counted, print_json, short},
 };
 
 /// Sessions after the page that are counted for people, and how many are asked for at a time.
 const MOST_COUNTED: u64 = 10_000;
 const COUNTED_PAGE: u32 = 1000;
-/// Characters of an owner that people see, who may be named by a hash.
+/// Characters of an owner's name, which may be a hash, that people see.
 const OWNER: usize = 11;
 
 /// Lists one page of sessions, or all of them. One that comes or goes meanwhile may be listed twice; each page is sorted.
@@ -30,14 +30,12 @@ pub(super) async fn list(keepline: &Keepline, as_json: bool, arguments: &ListArg
     let is_for_people = !as_json && terminal::is_for_people();
     let limit = limit.unwrap_or_else(|| default_limit(as_json));
     let is_long = arguments.long || is_for_people;
-    let (mut cursor, mut pages) = (cursor.clone(), Pages::default());
+    let mut pages = Pages::from(cursor);
     let (mut sessions, mut details, mut last) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_empty = true;
-    loop {
-        let page = keepline.sessions().list(&cursor, limit).await?;
+    let cursor = loop {
+        let page = keepline.sessions().list(pages.cursor(), limit).await?;
         is_empty &= page.sessions.is_empty();
-        let repeats = page.cursor == cursor;
-        cursor = page.cursor;
         let transcripts: Vec<Transcript<'_>> = page.sessions.iter().map(|session| (&**session).into()).collect();
         let found = if is_long { states(keepline, &transcripts).await? } else { Vec::new() };
         if as_json {
@@ -52,15 +50,12 @@ pub(super) async fn list(keepline: &Keepline, as_json: bool, arguments: &ListArg
         } else if !page.sessions.is_empty() {
             terminal::print_table(["Session"], page.sessions.iter().map(|session| [session.clone()]).collect())?;
         }
-        if !*all || cursor.is_empty() {
-            break;
+        if !*all || page.cursor.is_empty() {
+            break page.cursor;
         }
-        if repeats {
-            return Err(stuck());
-        }
-        pages.turn(!page.sessions.is_empty() && page.sessions != last)?;
+        pages.turn_to(page.cursor, !page.sessions.is_empty() && page.sessions != last)?;
         last = page.sessions;
-    }
+    };
     if as_json {
         let mut listed = Map::new();
         listed.insert("sessions".to_owned(), json!(sessions));
@@ -68,7 +63,7 @@ pub(super) async fn list(keepline: &Keepline, as_json: bool, arguments: &ListArg
         if is_long {
             listed.insert("details".to_owned(), details.into());
         }
-        return print_result(true, &listed, "");
+        return print_json(&listed);
     }
     if is_for_people && arguments.page.cursor.is_empty() && cursor.is_empty() && is_empty {
         terminal::note("there are no sessions");
@@ -81,20 +76,16 @@ pub(super) async fn list(keepline: &Keepline, as_json: bool, arguments: &ListArg
     Ok(())
 }
 
-/// How many sessions follow a page, for people.
+/// Counts the sessions that follow a page, for people.
 async fn further(keepline: &Keepline, cursor: &str) -> Result<String> {
-    let (mut count, mut cursor, mut pages) = (0_u64, cursor.to_owned(), Pages::default());
-    while !cursor.is_empty() {
+    let (mut count, mut pages) = (0_u64, Pages::from(cursor));
+    while !pages.cursor().is_empty() {
         if count >= MOST_COUNTED {
             return Ok(format!("more than {MOST_COUNTED} more sessions"));
         }
-        let page = keepline.sessions().list(&cursor, COUNTED_PAGE).await?;
-        pages.turn(!page.sessions.is_empty())?;
-        if page.cursor == cursor {
-            return Err(stuck());
-        }
+        let page = keepline.sessions().list(pages.cursor(), COUNTED_PAGE).await?;
         count = count.saturating_add(page.sessions.len() as u64);
-        cursor = page.cursor;
+        pages.turn_to(page.cursor, !page.sessions.is_empty())?;
     }
     Ok(counted(count, "more session", "more sessions"))
 }
@@ -110,7 +101,7 @@ fn details_of(name: &str, state: Option<&TranscriptState>) -> Value {
     })
 }
 
-/// A dash stands for what a session does not have.
+/// A session's row; a dash stands for what it does not have.
 fn row(name: &str, state: Option<&TranscriptState>, owner_length: usize) -> [String; 6] {
     let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| "-".to_owned());
     let (title, owner) = (state.and_then(|state| state.title.as_ref()), state.and_then(|state| state.owner.as_ref()));
@@ -118,7 +109,7 @@ fn row(name: &str, state: Option<&TranscriptState>, owner_length: usize) -> [Str
     [name.to_owned(), text(title), short(text(owner), owner_length), messages, last, size]
 }
 
-/// Messages, the time of the newest, and bytes.
+/// Number of messages, age of the newest, and size.
 fn size_cells(state: Option<&TranscriptState>) -> [String; 3] {
     let dash = || "-".to_owned();
     let Some(state) = state.filter(|state| message_count(state) > 0) else { return [dash(), dash(), dash()] };
@@ -126,7 +117,6 @@ fn size_cells(state: Option<&TranscriptState>) -> [String; 3] {
     [message_count(state).to_string(), last, size]
 }
 
-/// Lists the nodes of a session.
 pub(super) async fn nodes(keepline: &Keepline, as_json: bool, session: &str, is_full: bool) -> Result<()> {
     // The component reports best what is wrong with a name.
     keepline.sessions().describe(session.into()).await?;
@@ -148,12 +138,12 @@ pub(super) async fn nodes(keepline: &Keepline, as_json: bool, session: &str, is_
                 })
             })
             .collect();
-        return print_result(true, &json!({"session": session, "nodes": nodes}), "");
+        return print_json(&json!({"session": session, "nodes": nodes}));
     }
     let rows = nodes.map(|(node, state)| {
         let [messages, last, size] = size_cells(state.as_ref());
         let (app, name) = (node.app_id.unwrap_or_else(|| "-".to_owned()), node.node_id.unwrap_or(node.bucket));
         [name, app, messages, last, size]
     });
-    Ok(terminal::print_list(["Node", "App", "Messages", "Last used", "Size"], rows.collect(), is_full)?)
+    terminal::print_list(["Node", "App", "Messages", "Last used", "Size"], rows.collect(), is_full)
 }

@@ -25,14 +25,13 @@ use crate::{
 const MOST_AT_ONCE: usize = 10_000;
 const MOST_BYTES_AT_ONCE: usize = 16 << 20;
 
-/// Replaces all messages by those of a file.
 pub fn main(global: &Global, transcript: &TranscriptArguments, file: &Path, json: bool) -> Result<ExitCode> {
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
     let messages: Vec<String> = chat_messages::read(file)?.iter().map(ChatMessage::numbered).collect();
     let bytes: usize = messages.iter().map(String::len).sum();
     let is_large = Cell::new(messages.len() > MOST_AT_ONCE || bytes > MOST_BYTES_AT_ONCE);
     if !is_large.get() {
-        let done = with_keepline(global, Access::Add, async |keepline, _, _| {
+        let done = with_keepline(global, Access::Replace, async |keepline, _, _| {
             let done = at_once(&keepline, json, transcript, &messages, &is_large).await;
             done.map_err(|error| hint_at_app(transcript, error))
         })?;

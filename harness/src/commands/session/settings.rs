@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     args::{SettingsArguments, TranscriptArguments},
     operations::transcripts::named,
-    terminal::{self, print_result},
+    terminal::{self, print_json},
 };
 
 /// Changes settings, and shows the result.
@@ -33,9 +33,9 @@ pub async fn settings(
         wanted
     };
     if as_json {
-        return print_result(true, &json!({"session": transcript.session, "settings": shown(&set)}), "");
+        return print_json(&json!({"session": transcript.session, "settings": shown(&set)}));
     }
-    Ok(terminal::print_table(["", "Value"], rows(set))?)
+    terminal::print_table(["", "Value"], rows(set))
 }
 
 /// By the names of the options that they override; null if unset.
@@ -46,7 +46,6 @@ pub fn shown(settings: &TranscriptSettings) -> Value {
     })
 }
 
-/// The settings that are set, for people.
 pub fn rows(settings: TranscriptSettings) -> Vec<[String; 2]> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let told = [

@@ -8,21 +8,20 @@ use keepline::{
     Keepline, Sessions,
     sessions::{SessionError, SessionErrorCode},
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::settings;
 use crate::{
     args::TranscriptArguments,
     operations::{
-        nodes::session_nodes,
+        nodes::{Node, session_nodes},
         pages::Pages,
         transcripts::{message_count, named},
     },
     terminal::{
         self, ago, counted,
         json_text::{Stored, cell},
-        print_result, short,
+        object, print_json, short,
     },
 };
 
@@ -34,14 +33,10 @@ const MOST_NODES: usize = 20;
 const MOST_KEYS: usize = 10_000;
 
 /// Shows it, which counts as a use of the session, but not of a node.
-pub(super) async fn show(
-    keepline: &Keepline,
-    sessions: &mut Sessions,
-    json: bool,
-    transcript: &TranscriptArguments,
-) -> Result<()> {
+pub(super) async fn show(keepline: &Keepline, json: bool, transcript: &TranscriptArguments) -> Result<()> {
+    let mut sessions = keepline.sessions();
     if transcript.node.is_some() {
-        return describe(sessions, json, transcript).await;
+        return describe(&mut sessions, json, transcript).await;
     }
     let session = &*transcript.session;
     let state = sessions.resume(session).await?;
@@ -68,32 +63,29 @@ pub(super) async fn show(
     }
     let messages = message_count(&transcript);
     if json {
-        let shown = ShownSession {
+        let named = |node: &Node| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket});
+        return print_json(&object! {
             session: &state.session,
             incarnation: &state.incarnation,
-            owner: transcript.owner.as_deref(),
-            title: transcript.title.as_deref(),
-            summary: transcript.summary.as_deref(),
+            owner: transcript.owner,
+            title: transcript.title,
+            summary: &transcript.summary,
             settings: settings::shown(&transcript.settings),
             created_at_ms: transcript.created_at,
             last_at_ms: transcript.last_at,
             expires_in_ms: state.expires_in,
-            messages,
+            messages: messages,
             tokens: transcript.weight,
             bytes: transcript.bytes,
             summary_to: transcript.summary.is_some().then_some(transcript.summary_to),
             oldest: transcript.oldest,
             next: transcript.next,
-            nodes: nodes
-                .iter()
-                .map(|node| json!({"node": node.node_id, "app": node.app_id, "bucket": node.bucket}))
-                .collect(),
+            nodes: nodes.iter().map(named).collect::<Vec<_>>(),
             key_count: state.key_count,
             history_length: state.history_length,
-            values: values.iter().map(|(key, value)| (key.as_str(), Stored(value))).collect(),
+            values: values.iter().map(|(key, value)| (key, Stored(value))).collect::<BTreeMap<_, _>>(),
             unreadable: &unreadable,
-        };
-        return print_result(true, &shown, "");
+        });
     }
     let expiry = state.expires_in.map_or("never".to_owned(), |left| terminal::rough(Duration::from_millis(left)));
     let mut rows = vec![["session".to_owned(), state.session]];
@@ -130,7 +122,6 @@ pub(super) async fn show(
     Ok(())
 }
 
-/// Shows the facts about one transcript: the session's own, or a node's.
 pub(super) async fn describe(sessions: &mut Sessions, json: bool, transcript: &TranscriptArguments) -> Result<()> {
     let state = sessions.describe(named(transcript)).await?;
     if json {
@@ -141,7 +132,7 @@ pub(super) async fn describe(sessions: &mut Sessions, json: bool, transcript: &T
             "weight": state.weight, "bytes": state.bytes, "expires_in_ms": state.expires_in,
             "settings": settings::shown(&state.settings),
         });
-        return print_result(true, &shown, "");
+        return print_json(&shown);
     }
     let optional = |text: Option<String>| text.unwrap_or_else(|| "-".into());
     let records = message_count(&state).to_string();
@@ -155,31 +146,5 @@ pub(super) async fn describe(sessions: &mut Sessions, json: bool, transcript: &T
         ["summary".to_owned(), optional(state.summary)],
     ];
     rows.extend(settings::rows(state.settings));
-    Ok(terminal::print_table(["", "Value"], rows)?)
-}
-
-#[derive(Serialize)]
-struct ShownSession<'a> {
-    session: &'a str,
-    incarnation: &'a str,
-    owner: Option<&'a str>,
-    title: Option<&'a str>,
-    summary: Option<&'a str>,
-    settings: Value,
-    created_at_ms: Option<u64>,
-    last_at_ms: Option<u64>,
-    expires_in_ms: Option<u64>,
-    messages: u64,
-    tokens: u64,
-    bytes: u64,
-    /// The position up to which the summary goes.
-    summary_to: Option<u64>,
-    oldest: u64,
-    next: u64,
-    nodes: Vec<Value>,
-    key_count: u64,
-    history_length: u64,
-    values: BTreeMap<&'a str, Stored<'a>>,
-    /// Keys whose values can't be shown.
-    unreadable: &'a [String],
+    terminal::print_table(["", "Value"], rows)
 }

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Conversation, set};
 
-/// Who a model's message is for, if it is for the user.
+/// The recipient of a model's message to the user.
 const EVERYBODY: &str = "all";
 
-/// Of one element of the array. The first one is the branch that was open last.
+/// Reads one element of the array. The branch that was open last comes first.
 pub fn read(document: &Map<String, Value>, name: &str) -> Result<Vec<Conversation>, String> {
     let nodes = document.get("mapping").and_then(Value::as_object).ok_or("it has no mapping")?;
     let tree = Tree::of(nodes, document.get("current_node").and_then(Value::as_str));
@@ -47,11 +47,11 @@ struct Node<'a> {
 struct Tree<'a> {
     nodes: HashMap<&'a str, Node<'a>>,
     roots: Vec<&'a str>,
-    /// The way to the message that was open last.
+    /// The path to the message that was open last.
     current: HashSet<&'a str>,
 }
 
-/// What is handed down from a message to those that follow it.
+/// Facts that a message passes on to those that follow it.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     parent: Option<&'a str>,
@@ -101,7 +101,7 @@ impl<'a> Tree<'a> {
         tree
     }
 
-    /// The nodes from which conversations begin: children of what holds nothing yet.
+    /// The nodes at which conversations begin: the first ones with a message on each path.
     fn beginnings(&self) -> Vec<&'a str> {
         let (mut found, mut stack) = (Vec::new(), self.roots.iter().rev().copied().collect::<Vec<_>>());
         while let Some(id) = stack.pop() {
@@ -194,7 +194,7 @@ fn add<'a>(
     Before { parent: Some(id), call }
 }
 
-/// A text, or parts. `Err`: why it is left out.
+/// A text, or parts. The error says why the content is left out.
 fn content(content: &Value) -> Result<Value, String> {
     let kind = content.get("content_type").and_then(Value::as_str).unwrap_or("text");
     let text = |name: &str| content.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());

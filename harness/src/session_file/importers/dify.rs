@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::{Conversation, Item, Stored, message, seconds, set};
 use crate::terminal::json_text;
 
-/// What a document says that no message came before.
+/// The parent id of a first message.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
@@ -121,7 +121,7 @@ fn of_turn(conversation: &mut Conversation, run: &str, turn: &Value) {
     }
 }
 
-/// Longer documents are not read.
+/// Bytes of the longest document that is read.
 const DOCUMENT_MAX: u64 = 64 << 20;
 
 /// The paths of documents below a directory, sorted, and of what is not read: links, which may lead anywhere, and what is
@@ -147,7 +147,7 @@ pub fn documents(directory: &Path) -> io::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     Ok((documents, skipped))
 }
 
-/// A document, named by its whole path.
+/// Reads a document, named by its whole path.
 pub fn document(path: &Path) -> io::Result<Item> {
     let whole = fs::canonicalize(path)?;
     let metadata = fs::metadata(&whole)?;
@@ -182,7 +182,7 @@ struct Kept {
     files: Option<Value>,
 }
 
-/// A node's transcript as a document. What tools did has no place in one.
+/// A node's transcript as a document, without tool calls and results, for which it has no form.
 #[derive(Default)]
 pub struct Document {
     messages: Vec<Value>,
@@ -190,7 +190,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// The next record of the transcript.
     pub fn add(&mut self, record: &str) {
         let Ok(kept) = json_text::parsed::<Kept>(record) else { return };
         let Kept { id, parent, role, kind: None, content: Value::String(content), at, weight, tokens, files } = kept
@@ -216,7 +215,6 @@ impl Document {
         self.messages.last().and_then(|message| message.get("message_id")?.as_str().map(str::to_owned))
     }
 
-    /// Writes it below a directory, under its name.
     pub fn write(self, directory: &Path, session: &str, app: Option<&str>, node: &str) -> io::Result<()> {
         let app = app.unwrap_or("default");
         if [app, session, node]

@@ -18,70 +18,69 @@ use serde_json::{Map, Value, json};
 
 pub use redis_keys::{Item, Stored};
 
-use crate::terminal::json_text;
+use crate::{args::ImportFormat, terminal::json_text};
 
-/// A program whose sessions can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    LangChain,
-    NeuroLink,
-    RocketRide,
-    Dify,
-    ChatGpt,
-    ShareGpt,
-    OpenAi,
-}
-
-impl Program {
-    /// What its keys begin with, unless it was told otherwise.
+impl ImportFormat {
+    /// The default prefix of the program's keys.
     pub fn prefix(self) -> &'static str {
         match self {
-            Self::LangChain => "message_store:",
-            Self::NeuroLink => "neurolink:conversation:",
-            Self::RocketRide => "rr:memory",
+            Self::Langchain => "message_store:",
+            Self::Neurolink => "neurolink:conversation:",
+            Self::Rocketride => "rr:memory",
             Self::Dify => "node_memory/",
-            Self::ChatGpt | Self::ShareGpt | Self::OpenAi => "",
+            Self::Auto | Self::Keepline | Self::Chatgpt | Self::Sharegpt | Self::Openai => "",
         }
     }
 
-    /// What a key of its holds. None: no conversation, but something that belongs to one. `Err`: why it is left out.
+    /// Whether the program keeps sessions in Redis.
+    pub fn has_keys(self) -> bool {
+        matches!(self, Self::Langchain | Self::Neurolink | Self::Rocketride)
+    }
+
+    /// Whether the program exports files of conversations.
+    pub fn has_files(self) -> bool {
+        matches!(self, Self::Chatgpt | Self::Sharegpt | Self::Openai)
+    }
+
+    /// Reads the conversation under a key. `None`: the key only accompanies conversations. The error says why it is left
+    /// out.
     pub fn read(self, item: &Item, prefix: &str) -> Result<Option<Conversation>, String> {
         let conversation = match self {
-            Self::LangChain => langchain::read(item, prefix)?,
-            Self::NeuroLink => neurolink::read(item, prefix)?,
+            Self::Langchain => langchain::read(item, prefix)?,
+            Self::Neurolink => neurolink::read(item)?,
             Self::Dify => dify::read(item)?,
-            Self::RocketRide | Self::ChatGpt | Self::ShareGpt | Self::OpenAi => None,
+            _ => None,
         };
         Ok(conversation.map(Conversation::tidied))
     }
 }
 
-/// Which program wrote a line, as far as it shows.
-pub fn written_by(line: &str) -> Option<Program> {
+/// Detects the program that wrote a line.
+pub fn written_by(line: &str) -> Option<ImportFormat> {
     let line: Map<String, Value> = json_text::parsed(line).ok()?;
     let key = line.get("key").and_then(Value::as_str).unwrap_or_default();
     let value = line.get("value").unwrap_or(&Value::Null);
     let document = value.as_str().and_then(|text| json_text::parsed::<Value>(text).ok());
     let has = |name: &str| line.contains_key(name) || document.as_ref().is_some_and(|value| value.get(name).is_some());
     if key.contains("node_memory/") || (has("version") && (has("turns") || has("messages"))) {
-        return Some(Program::Dify);
+        return Some(ImportFormat::Dify);
     }
     if key.starts_with("rr:memory") {
-        return Some(Program::RocketRide);
+        return Some(ImportFormat::Rocketride);
     }
     if has("sessionId") && has("messages") {
-        return Some(Program::NeuroLink);
+        return Some(ImportFormat::Neurolink);
     }
-    if key.starts_with(Program::LangChain.prefix()) || (has("session_id") && has("data")) {
-        return Some(Program::LangChain);
+    if key.starts_with(ImportFormat::Langchain.prefix()) || (has("session_id") && has("data")) {
+        return Some(ImportFormat::Langchain);
     }
     let is = |name: &str, is_such: fn(&Value) -> bool| line.get(name).is_some_and(is_such);
     if is("mapping", Value::is_object) {
-        Some(Program::ChatGpt)
+        Some(ImportFormat::Chatgpt)
     } else if is("conversations", Value::is_array) || (is("from", Value::is_string) && line.contains_key("value")) {
-        Some(Program::ShareGpt)
+        Some(ImportFormat::Sharegpt)
     } else if is("messages", Value::is_array) || is("role", Value::is_string) || is("message", has_role) {
-        Some(Program::OpenAi)
+        Some(ImportFormat::Openai)
     } else {
         None
     }
@@ -95,7 +94,7 @@ fn has_role(message: &Value) -> bool {
 /// elements of its array or its lines, with their numbers; where those are messages, they are one conversation. With each,
 /// where it comes from; `Err`: why it is left out.
 pub fn conversations(
-    program: Program,
+    format: ImportFormat,
     items: &[(u64, &str)],
     file: &str,
 ) -> Vec<(String, Result<Vec<Conversation>, String>)> {
@@ -106,12 +105,12 @@ pub fn conversations(
         !["messages", "conversations", "mapping"].iter().any(|name| document.contains_key(*name))
     };
     let first = items.first().and_then(|(_, text)| parsed(text).ok());
-    if first.as_ref().is_some_and(is_message) && program != Program::ChatGpt {
+    if first.as_ref().is_some_and(is_message) && format != ImportFormat::Chatgpt {
         let rows: Vec<(u64, Value)> =
             items.iter().map(|(number, text)| (*number, parsed(text).map_or(Value::Null, Value::Object))).collect();
         let rows = rows.iter().map(|(number, row)| (usize::try_from(number - 1).unwrap_or(usize::MAX), row));
-        let mut conversation = match program {
-            Program::ShareGpt => sharegpt::of_rows(rows),
+        let mut conversation = match format {
+            ImportFormat::Sharegpt => sharegpt::of_rows(rows),
             _ => openai::of_rows(rows),
         };
         file.clone_into(&mut conversation.session);
@@ -123,9 +122,9 @@ pub fn conversations(
             document.get(name).and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
         });
         let name = named.unwrap_or_else(|| if items.len() == 1 { file.to_owned() } else { format!("{file}-{number}") });
-        let mut found = match program {
-            Program::ChatGpt => chatgpt::read(&document, &name)?,
-            Program::ShareGpt => vec![sharegpt::read(&document)?],
+        let mut found = match format {
+            ImportFormat::Chatgpt => chatgpt::read(&document, &name)?,
+            ImportFormat::Sharegpt => vec![sharegpt::read(&document)?],
             _ => vec![openai::read(&document)?],
         };
         for conversation in found.iter_mut().filter(|conversation| conversation.session.is_empty()) {
@@ -146,18 +145,17 @@ pub struct Conversation {
     pub title: Option<String>,
     /// As `set-messages` takes them.
     pub messages: Vec<Value>,
-    /// What is left out, and why.
+    /// Left-out parts, with the reasons.
     pub left_out: Vec<String>,
 }
 
 impl Conversation {
-    /// The next message, and its place in what the other program has stored, from 0.
+    /// Adds a message, with its place in the other program's data, from 0.
     pub fn push(&mut self, number: usize, mut message: Value) {
         set(&mut message, "line", (number + 1).into());
         self.messages.push(message);
     }
 
-    /// A message that was left out.
     pub fn leave_out(&mut self, number: usize, why: &str) {
         self.left_out.push(format!("message {}: {why}", number.saturating_add(1)));
     }
@@ -235,7 +233,7 @@ fn results_of(message: &Value) -> Vec<String> {
     results
 }
 
-/// A message with a text, or with an array of parts. Nothing is said in it: none.
+/// A message with a text or an array of parts. `None`: it is blank.
 fn message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
     let is_blank = match content {
         Value::String(text) => text.trim().is_empty(),
@@ -245,7 +243,7 @@ fn message(role: &str, content: &Value, id: Option<&Value>) -> Option<Value> {
     (!is_blank).then(|| json!({"role": role, "content": content, "id": id.and_then(Value::as_str)}))
 }
 
-/// A member of a message.
+/// Sets a member of a message.
 fn set(message: &mut Value, name: &str, value: Value) {
     if let Some(members) = message.as_object_mut() {
         members.insert(name.to_owned(), value);

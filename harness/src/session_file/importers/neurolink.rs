@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use super::{Conversation, Item, Stored, message, seconds, set};
 use crate::terminal::json_text;
 
-/// Its names for no user and for no title.
+/// Its values for no user and for no title.
 const NOBODY: &str = "randomUser";
 const UNTITLED: &str = "New Conversation";
 /// The longest metadata of a message.
 const METADATA_MAX: usize = 64 << 10;
-/// What it stores of an answer that was cut off.
+/// Its text for an answer that was cut off.
 const INTERRUPTED: &str = "[generation was interrupted]";
 
-pub fn read(item: &Item, _prefix: &str) -> Result<Option<Conversation>, String> {
+pub fn read(item: &Item) -> Result<Option<Conversation>, String> {
     let Stored::Text(text) = &item.value else {
         // The sets of users' sessions.
         return if matches!(item.value, Stored::Other(_)) { Ok(None) } else { Err(bad("is not a string")) };

@@ -4,7 +4,6 @@ use serde_json::{Map, Value};
 
 use super::Conversation;
 
-/// A document that holds messages.
 pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
     let rows = document.get("messages").and_then(Value::as_array).ok_or("it has no messages")?;
     let mut conversation = of_rows((0..).zip(rows));
@@ -14,7 +13,7 @@ pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
     Ok(conversation)
 }
 
-/// Messages, and their places in the file. What of them is not stored, the component says.
+/// Reads messages, with their places in the file. The component reports what of them is not stored.
 pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversation {
     let mut conversation = Conversation::default();
     for (number, row) in rows {

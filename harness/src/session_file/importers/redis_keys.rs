@@ -8,29 +8,27 @@ use keepline::store::{RedisOptions, RedisStore};
 use redis::{AsyncCommands, aio::MultiplexedConnection};
 use serde_json::{Map, Value};
 
-/// Keys that are asked for at a time.
+/// Keys that are read at a time.
 const PAGE: usize = 1000;
 
-/// A key, and what is under it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     pub key: String,
     pub value: Stored,
 }
 
-/// What is stored under a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stored {
     Text(String),
     List(Vec<String>),
     /// Messages that are stored one by one; the key is their session.
     Documents(Vec<Value>),
-    /// Something else, which is not read: its type.
+    /// Anything else, which is not read: its type.
     Other(String),
 }
 
 impl Item {
-    /// Of a line of a dump.
+    /// Parses a line of a dump.
     pub fn of(line: &str) -> Result<Self, String> {
         let document: Map<String, Value> =
             crate::terminal::json_text::parsed(line).map_err(|error| format!("it is not a JSON object: {error}"))?;
@@ -49,7 +47,6 @@ impl Item {
     }
 }
 
-/// A Redis of another program.
 pub struct Server {
     connection: MultiplexedConnection,
     pattern: String,
@@ -70,7 +67,7 @@ impl Server {
         Ok(Self { connection, pattern, cursor: Some(0) })
     }
 
-    /// Some keys; one may come twice. None: there are no more.
+    /// The next keys; one may come twice. `None` after the last.
     pub async fn keys(&mut self) -> Result<Option<Vec<Vec<u8>>>> {
         let Some(cursor) = self.cursor else { return Ok(None) };
         let mut scan = redis::cmd("SCAN");
@@ -81,7 +78,7 @@ impl Server {
         Ok(Some(keys))
     }
 
-    /// What is under a key. `Err` inside: why it can't be read.
+    /// Reads a key. The inner error says why it can't be read.
     pub async fn item(&mut self, key: String) -> Result<Result<Item, String>> {
         let failed = || format!("can't read {key}");
         let kind: String = redis::cmd("TYPE").arg(&key).query_async(&mut self.connection).await.with_context(failed)?;

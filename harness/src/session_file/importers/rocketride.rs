@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::{Item, Stored};
 
-/// A session, as far as its keys have come.
+/// A session, from the keys read so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
-    /// The fields of its metadata; none: they have not come.
+    /// The fields of its metadata, once read.
     pub metadata: Option<BTreeMap<String, String>>,
     pub values: BTreeMap<String, String>,
     pub history: Vec<String>,
 }
 
 impl Session {
-    /// When it ends, milliseconds since 1970: its time runs from its creation. None: never.
+    /// Milliseconds since 1970; `None`: never. Its time runs from its creation.
     pub fn expires_at(&self) -> Option<u64> {
         let seconds = |name: &str| self.metadata.as_ref()?.get(name)?.parse::<f64>().ok();
         let (created, lives) = (seconds("created_at")?, seconds("ttl_seconds").filter(|lives| *lives > 0.0)?);
@@ -28,7 +28,7 @@ impl Session {
     }
 }
 
-/// Adds a key to the sessions. `Err`: why it is none of theirs.
+/// Adds a key to its session. The error says why it belongs to none.
 pub fn add(sessions: &mut BTreeMap<String, Session>, item: Item, prefix: &str) -> Result<(), String> {
     let rest = item.key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(':'));
     if rest == Some("__sessions__") {

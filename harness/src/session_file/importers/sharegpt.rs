@@ -5,13 +5,12 @@ use serde_json::{Map, Value, json};
 use super::{Conversation, message, set};
 use crate::terminal::json_text;
 
-/// Rows of a conversation, or the document that holds them.
 pub fn read(document: &Map<String, Value>) -> Result<Conversation, String> {
     let rows = document.get("conversations").and_then(Value::as_array).ok_or("it has no conversations")?;
     Ok(of_rows((0..).zip(rows)))
 }
 
-/// Rows, and their places in the file.
+/// Reads rows, with their places in the file.
 pub fn of_rows<'a>(rows: impl Iterator<Item = (usize, &'a Value)>) -> Conversation {
     let mut conversation = Conversation::default();
     let mut called = String::new();

@@ -19,7 +19,6 @@ use prometheus_client::{
 
 const BREAKER_STATES: [BreakerState; 3] = [BreakerState::Closed, BreakerState::HalfOpen, BreakerState::Open];
 
-/// All metrics at this moment.
 pub fn text(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -> Result<String, fmt::Error> {
     let moment = Moment {
         metrics: keepline.metrics(),
@@ -34,7 +33,6 @@ pub fn text(keepline: &Keepline, deferred: MaintenanceCounters, backend: &str) -
     Ok(told)
 }
 
-/// The counters at one moment.
 #[derive(Debug)]
 struct Moment {
     metrics: Metrics,
@@ -120,7 +118,6 @@ fn as_u64(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Writes families of metrics.
 struct Families<'a>(DescriptorEncoder<'a>);
 
 impl Families<'_> {

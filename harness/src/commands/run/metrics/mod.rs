@@ -25,13 +25,11 @@ use xitca_web::{
 
 use crate::{app::error::Usage, operations::health as store_health, terminal};
 
-/// The content type by which Prometheus recognises the format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Methods that are answered; the server omits the body for HEAD.
 const READS: [Method; 2] = [Method::GET, Method::HEAD];
 
-/// The source of a scrape.
 #[derive(Clone)]
 struct Source {
     keepline: Keepline,

@@ -17,32 +17,26 @@ use crate::{
     app::{self, error, runtime},
     args::{Global, HealthArguments},
     operations::health::{milliseconds, problem_json},
-    terminal::{self, short_time},
+    terminal::{self, print_result, short_time},
 };
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &HealthArguments) -> Result<ExitCode> {
     let config = app::config(global)?;
     let found = check_store(&config)?;
-    if arguments.json {
-        terminal::print_json(&found.json(&config))?;
-    } else {
-        terminal::print_line(&terminal::printable(&found.text(&config)))?;
-    }
+    print_result(arguments.json, &found.json(&config), &found.text(&config))?;
     Ok(if found.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found.
 struct HealthReport {
     problem: Option<Failure>,
-    /// How long the first look took, with connecting.
+    /// Time of the first check, connecting included.
     connect: Option<Duration>,
-    /// How long the second one took. None: there was no second one.
+    /// Time of the second check, if there was one.
     round_trip: Option<Duration>,
     breaker: &'static str,
 }
 
-/// Two looks: the first one connects, the second one is what an entry waits for.
+/// Checks twice: the first connects, the second takes what an entry waits for.
 fn check_store(config: &Config) -> Result<HealthReport> {
     let store = match app::existing_store(config) {
         Ok(store) => store,

@@ -6,25 +6,23 @@ use std::{
 };
 
 use anyhow::Result;
-use keepline::{
-    Deadline, Keepline, Sessions,
-    sessions::{SessionError, Transcript},
-    store::{Failure, TransferStore},
-};
+use keepline::{Keepline, Plugin, config::Config, sessions::Transcript, store::TransferStore};
 
-use super::{
-    copies_for_users,
-    deliver::{Delivered, Delivery, Staged},
-    import_report::ImportReport,
-    withdraw_copies,
+use super::report::ImportReport;
+use crate::{
+    args::ImportArguments,
+    session_file::{
+        Problem, copies_for_users, sessions_without_deadline,
+        staging::deliver::{Delivered, Delivery, Staged},
+        withdraw_copies,
+    },
 };
-use crate::args::ImportArguments;
 
 /// The names and owners that the command line gives to other programs' sessions.
 #[derive(Debug, Default)]
 pub struct Ids {
     renamed: HashMap<String, (String, bool)>,
-    /// Of sessions that name no user.
+    /// The owner of sessions that name none.
     pub user: Option<String>,
 }
 
@@ -34,7 +32,6 @@ impl Ids {
         Self { renamed, user: arguments.user.clone() }
     }
 
-    /// The session's id here.
     pub fn renamed(&mut self, id: String) -> String {
         match self.renamed.get_mut(&id) {
             Some((new, is_used)) => {
@@ -45,7 +42,7 @@ impl Ids {
         }
     }
 
-    /// Renamed sessions that were not imported.
+    /// Sessions to rename that were not imported, sorted.
     pub fn unused(&self) -> Vec<String> {
         let unused = self.renamed.iter().filter(|(_, (_, is_used))| !is_used);
         let mut unused: Vec<String> = unused.map(|(old, _)| old.clone()).collect();
@@ -54,11 +51,13 @@ impl Ids {
     }
 }
 
-/// A run of an import.
 pub struct Import {
     pub delivery: Delivery,
     /// On the target; `None` if that does not exist yet.
     keepline: Option<Keepline>,
+    /// For the staging store, which conversations of other programs are written to by the component.
+    pub plugin: Plugin,
+    pub config: Config,
     pub ids: Ids,
     /// Sessions, and nodes that come by themselves, of this run.
     came: HashMap<String, Source>,
@@ -83,61 +82,20 @@ pub struct ImportedSession {
     pub nodes: Vec<(Option<String>, String)>,
 }
 
-/// The reason why a session is left out.
-pub enum ImportError {
-    /// The input is invalid.
-    Input(String),
-    /// It can't be imported, independent of its place in the input.
-    Left(String),
-    Store(Failure),
-    Session(SessionError),
-    /// The import ends.
-    Failed(anyhow::Error),
-}
-
-impl From<String> for ImportError {
-    fn from(what: String) -> Self {
-        Self::Input(what)
-    }
-}
-
-impl From<Failure> for ImportError {
-    fn from(failure: Failure) -> Self {
-        Self::Store(failure)
-    }
-}
-
-impl From<SessionError> for ImportError {
-    fn from(error: SessionError) -> Self {
-        Self::Session(error)
-    }
-}
-
-impl From<anyhow::Error> for ImportError {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 impl Import {
-    pub fn new(delivery: Delivery, keepline: Option<Keepline>, ids: Ids) -> Self {
-        Self { delivery, keepline, ids, came: HashMap::new(), tally: ImportReport::default() }
+    pub fn new(delivery: Delivery, keepline: Option<Keepline>, plugin: Plugin, config: Config, ids: Ids) -> Self {
+        Self { delivery, keepline, plugin, config, ids, came: HashMap::new(), tally: ImportReport::default() }
     }
 
     /// Records where a session or a node comes from. True if an identical one came before; an error if a different one did.
-    pub fn comes_again(
-        &mut self,
-        id: String,
-        place: String,
-        contents: Option<Vec<String>>,
-    ) -> Result<bool, ImportError> {
+    pub fn comes_again(&mut self, id: String, place: String, contents: Option<Vec<String>>) -> Result<bool, Problem> {
         match self.came.entry(id) {
             Entry::Vacant(first) => {
                 first.insert(Source { place, contents });
                 Ok(false)
             }
             Entry::Occupied(first) if contents.is_some() && first.get().contents == contents => Ok(true),
-            Entry::Occupied(first) => Err(ImportError::Left(format!(
+            Entry::Occupied(first) => Err(Problem::Left(format!(
                 "it comes twice, from {} and from {place}; the second is left out, since it would replace the first",
                 first.get().place
             ))),
@@ -145,7 +103,7 @@ impl Import {
     }
 
     /// Delivers a staged session to the target, and registers it with its owner.
-    pub async fn deliver(&mut self, staged: &Staged, about: &ImportedSession) -> Result<(), ImportError> {
+    pub async fn deliver(&mut self, staged: &Staged, about: &ImportedSession) -> Result<(), Problem> {
         let from: Arc<dyn TransferStore> = self.delivery.staging.store.clone();
         self.withdraw(&from, staged).await?;
         let delivered = self.delivery.deliver(staged).await?;
@@ -153,23 +111,22 @@ impl Import {
     }
 
     /// Removes what recall has copied of a session that is about to be replaced.
-    pub async fn withdraw(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), ImportError> {
+    pub async fn withdraw(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Problem> {
         let replaces = self.delivery.replaces && !self.delivery.is_dry_run && !staged.is_shell;
         let Some(keepline) = self.keepline.as_ref().filter(|_| replaces) else { return Ok(()) };
         if !copies_for_users(keepline)? || self.delivery.foresee(from, staged).await? != Delivered::Imported {
             return Ok(());
         }
         let done = withdraw_copies(keepline, &staged.session.name).await;
-        done.map_err(|error| ImportError::Left(format!("{error:#}")))
+        done.map_err(|error| Problem::Left(format!("{error:#}")))
     }
 
-    /// Records the outcome of a session.
     pub async fn delivered(
         &mut self,
         staged: &Staged,
         about: &ImportedSession,
         delivered: Delivered,
-    ) -> Result<(), ImportError> {
+    ) -> Result<(), Problem> {
         let name = &staged.session.name;
         let outcome = match delivered {
             Delivered::Imported => {
@@ -185,20 +142,20 @@ impl Import {
             Delivered::Expired => "expired",
         };
         if self.delivery.is_dry_run {
-            let (messages, nodes) = (about.messages.to_string(), staged.nodes.len().to_string());
-            self.tally.rows.push([name.clone(), messages, nodes, outcome.to_owned()]);
+            self.tally.rows.push((name.clone(), about.messages, staged.nodes.len(), outcome));
         }
         match delivered {
             Delivered::Exists => {
-                Err(ImportError::Left("there is one with other contents; use --replace to replace it".to_owned()))
+                Err(Problem::Left("there is one with other contents; use --replace to replace it".to_owned()))
             }
-            Delivered::Expired => Err(ImportError::Left("it has expired".to_owned())),
+            Delivered::Expired => Err(Problem::Left("it has expired".to_owned())),
             Delivered::Imported | Delivered::AlreadyThere => self.register(name, about, staged.is_shell).await,
         }
     }
 
-    /// Also for identical sessions: an interrupted import may have stopped before this.
-    async fn register(&self, session: &str, about: &ImportedSession, is_shell: bool) -> Result<(), ImportError> {
+    /// Registers a session with its owner, also if it was there already: an interrupted import may have stopped before
+    /// this.
+    async fn register(&self, session: &str, about: &ImportedSession, is_shell: bool) -> Result<(), Problem> {
         let Some(keepline) = self.keepline.as_ref().filter(|_| !self.delivery.is_dry_run) else { return Ok(()) };
         let mut sessions = sessions_without_deadline(keepline);
         let id = sessions.id_of(session).await?;
@@ -215,20 +172,13 @@ impl Import {
     }
 
     /// Records a session that is left out. `Err` ends the import.
-    pub fn leave_out(&mut self, session: &str, place: &str, wrong: ImportError) -> Result<()> {
-        let why = match wrong {
-            ImportError::Left(what) => what,
-            ImportError::Input(what) => format!("{place}: {what}"),
-            ImportError::Store(failure) => failure.message,
-            ImportError::Session(error) => error.message,
-            ImportError::Failed(error) => return Err(error),
+    pub fn leave_out(&mut self, session: &str, place: &str, problem: Problem) -> Result<()> {
+        let why = match problem {
+            Problem::Left(what) => what,
+            Problem::Input(what) => format!("{place}: {what}"),
+            Problem::Failed(error) => return Err(error),
         };
         self.tally.left.push((session.to_owned(), why));
         Ok(())
     }
-}
-
-/// Calls without a deadline: no entry waits for them.
-pub fn sessions_without_deadline(keepline: &Keepline) -> Sessions {
-    keepline.sessions().by(Deadline::NEVER)
 }

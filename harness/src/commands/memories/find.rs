@@ -8,7 +8,6 @@ use keepline::{
     memories::{FoundMemory, Memories, MemorySearch, Method, display_title, format_for_prompt, preview},
     sessions::{SessionError, SessionErrorCode},
 };
-use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -17,10 +16,9 @@ use crate::{
         with_keepline,
     },
     args::{Access, Global, MemoriesArguments},
-    terminal::{self, json_text::Stored, print_result},
+    terminal::{self, json_text::Stored, object, print_json, print_result},
 };
 
-/// `keepline memories`.
 pub fn main(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let MemoriesArguments { user, query, session, limit, threshold, keyword, prompt, max_chars, json } = arguments;
@@ -32,14 +30,14 @@ pub fn main(global: &Global, arguments: &MemoriesArguments) -> Result<ExitCode> 
             is_not_anothers(&keepline, user, session).await?;
         }
         if *json {
-            return print_result(true, &Shown::of(user, &memories), "");
+            return print_memories(user, &memories);
         }
         if *prompt {
             let text = format_for_prompt(&memories.found, *max_chars);
             return print_result(false, &json!(null), &text);
         }
         let rows = memories.found.iter().map(row).collect();
-        Ok(terminal::print_table(["Similarity", "Session", "Title", "Position", "User", "Assistant"], rows)?)
+        terminal::print_table(["Similarity", "Session", "Title", "Position", "User", "Assistant"], rows)
     })
 }
 
@@ -53,7 +51,7 @@ async fn is_not_anothers(keepline: &Keepline, user: &str, session: &str) -> Resu
         Err(error) => return Err(error.into()),
     };
     let Some(owner) = owner else { return Ok(()) };
-    // The owner is told by the name of their bucket.
+    // The owner is given by the name of their bucket.
     if sessions.user_sessions(user, None, 1).await?.user == owner {
         return Ok(());
     }
@@ -61,7 +59,7 @@ async fn is_not_anothers(keepline: &Keepline, user: &str, session: &str) -> Resu
     Err(Coded { code: "not-found", message }.into())
 }
 
-/// What this configuration can't do is a mistake of its user's.
+/// A search that the configuration does not support is a usage error.
 fn refused(error: SessionError) -> anyhow::Error {
     match error.code {
         SessionErrorCode::InvalidValue => Usage(error.message).into(),
@@ -77,34 +75,12 @@ fn row(memory: &FoundMemory) -> [String; 6] {
     [similarity, memory.session.clone(), title, memory.position.to_string(), question, answer]
 }
 
-#[derive(Serialize)]
-struct Shown<'a> {
-    user: &'a str,
-    query: &'a str,
-    method: &'static str,
-    memories: Vec<ShownMemory<'a>>,
-}
-
-#[derive(Serialize)]
-struct ShownMemory<'a> {
-    id: Option<&'a str>,
-    session: &'a str,
-    title: Option<&'a str>,
-    position: u64,
-    user_message: &'a str,
-    ai_response: &'a str,
-    combined_text: &'a str,
-    similarity: Option<f64>,
-    created_at: Option<f64>,
-    metadata: Option<Stored<'a>>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(user: &'a str, memories: &'a Memories) -> Self {
-        let shown = |memory: &'a FoundMemory| ShownMemory {
-            id: memory.id.as_deref(),
+fn print_memories(user: &str, memories: &Memories) -> Result<()> {
+    let found = memories.found.iter().map(|memory| {
+        object! {
+            id: &memory.id,
             session: &memory.session,
-            title: memory.title.as_deref(),
+            title: &memory.title,
             position: memory.position,
             user_message: &memory.user_message,
             ai_response: &memory.ai_response,
@@ -112,8 +88,8 @@ impl<'a> Shown<'a> {
             similarity: memory.similarity,
             created_at: memory.created_at,
             metadata: memory.metadata.as_deref().map(Stored),
-        };
-        let method = memories.method.name();
-        Self { user, query: &memories.query, method, memories: memories.found.iter().map(shown).collect() }
-    }
+        }
+    });
+    let (method, found) = (memories.method.name(), found.collect::<Vec<_>>());
+    print_json(&object! { user: user, query: &memories.query, method: method, memories: found })
 }

@@ -22,7 +22,7 @@ use crate::{
     terminal::{self, progress_bar},
 };
 
-/// Buckets that are copied side by side.
+/// Buckets that are copied at a time.
 const SIDE_BY_SIDE: usize = 16;
 
 pub fn main(global: &Global, arguments: &MigrateArguments) -> Result<ExitCode> {
@@ -58,24 +58,22 @@ fn same(what: &str) -> Usage {
     ))
 }
 
-/// As far as names tell.
+/// Compares stores by their names, which may differ for the same store.
 fn same_place(one: &RedisOptions, other: &RedisOptions) -> bool {
     let url = |options: &RedisOptions| options.url.as_ref().map(|url| url.expose().to_owned());
     (url(one), &one.host, one.port, one.database, one.cluster, &one.nodes, &one.key_prefix)
         == (url(other), &other.host, other.port, other.database, other.cluster, &other.nodes, &other.key_prefix)
 }
 
-/// The buckets to carry.
 struct Found {
     buckets: Vec<BucketId>,
-    /// Of those, the ones that the source's list does not have; none: it was not looked for them.
+    /// Those among them that the source's list lacks; `None` without `--scan`.
     unlisted: Option<u64>,
 }
 
-/// What became of the buckets.
 #[derive(Default)]
 struct Tally {
-    /// Whether there are others than sessions among them.
+    /// Whether there are buckets other than sessions.
     of_other_kinds: bool,
     unlisted: Option<u64>,
     copied: u64,
@@ -83,7 +81,7 @@ struct Tally {
     already_there: u64,
     gone: u64,
     deleted: u64,
-    /// With why, for people.
+    /// With the reason.
     left: Vec<(BucketId, String)>,
 }
 
@@ -126,16 +124,20 @@ async fn migrate(transfer: &Transfer, places: [Option<String>; 2], arguments: &M
             };
             bar.inc(1);
             match outcome {
-                Ok(Carried { bytes, expires_at, outcome, is_deleted }) => {
-                    match outcome {
-                        Outcome::Copied => tally.copied += 1,
-                        Outcome::AlreadyThere => tally.already_there += 1,
-                        Outcome::Gone => tally.gone += 1,
-                    }
-                    tally.bytes += bytes;
+                Ok((transferred, is_deleted)) => {
                     tally.deleted += u64::from(is_deleted);
-                    if !matches!(outcome, Outcome::Gone) {
-                        done.insert(bucket, expires_at);
+                    match transferred {
+                        Transferred::Copied { bytes, expires_at } => {
+                            tally.copied += 1;
+                            tally.bytes += bytes;
+                            done.insert(bucket, expires_at);
+                        }
+                        // A moved one was compared by the run that moved it.
+                        Transferred::AlreadyThere { expires_at } | Transferred::Moved { expires_at } => {
+                            tally.already_there += 1;
+                            done.insert(bucket, expires_at);
+                        }
+                        _ => tally.gone += 1,
                     }
                 }
                 Err(why) => tally.left.push((bucket.clone(), why)),
@@ -159,7 +161,7 @@ impl Tally {
     }
 }
 
-/// Each bucket whose contents were compared must be in the target's list, too, unless its time is over.
+/// Checks that each compared bucket is in the target's list, unless it has expired.
 async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, tally: &mut Tally) -> Result<()> {
     let there = listed(&*transfer.to).await.map_err(|failure| store_error(&failure));
     for there in there.context("can't list the sessions of the target")? {
@@ -176,36 +178,18 @@ async fn count(transfer: &Transfer, mut done: HashMap<&BucketId, Option<u64>>, t
     Ok(())
 }
 
-/// What became of a bucket.
-struct Carried {
-    outcome: Outcome,
-    bytes: u64,
-    expires_at: Option<u64>,
-    is_deleted: bool,
-}
-
-enum Outcome {
-    Copied,
-    AlreadyThere,
-    Gone,
-}
-
 const DELETED: &str = "it was deleted from the source after it had been copied; its copy is in the target: delete it there, \
                        too, if it is not wanted";
 
-async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<Carried, String> {
+/// Copies a bucket. Returns how it went, unless it is left, and whether the source's was deleted. The error is the reason
+/// why the bucket is left.
+async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<(Transferred, bool), String> {
     let failed = |failure: Failure| failure.message;
-    let (outcome, bytes, expires_at) = match transfer.bucket(bucket).await.map_err(failed)? {
-        Transferred::Copied { bytes, expires_at } => (Outcome::Copied, bytes, expires_at),
-        Transferred::AlreadyThere { expires_at } => (Outcome::AlreadyThere, 0, expires_at),
-        // Another run has moved it, and has compared it before.
-        Transferred::Moved { expires_at } => {
-            return Ok(Carried { outcome: Outcome::AlreadyThere, bytes: 0, expires_at, is_deleted: false });
-        }
+    let transferred = transfer.bucket(bucket).await.map_err(failed)?;
+    match &transferred {
+        Transferred::Copied { .. } | Transferred::AlreadyThere { .. } => {}
+        Transferred::Moved { .. } | Transferred::Gone => return Ok((transferred, false)),
         Transferred::Deleted => return Err(DELETED.into()),
-        Transferred::Gone => {
-            return Ok(Carried { outcome: Outcome::Gone, bytes: 0, expires_at: None, is_deleted: false });
-        }
         Transferred::Conflict => {
             return Err("the target has one of that name with different contents; use --overwrite to replace it".into());
         }
@@ -213,25 +197,22 @@ async fn carry(transfer: &Transfer, bucket: &BucketId, delete: bool) -> Result<C
             return Err("it kept changing while it was copied; stop the pipes and run again with --overwrite".into());
         }
         other => return Err(format!("unexpected outcome: {other:?}")),
-    };
-    let mut is_deleted = false;
-    if delete {
-        is_deleted = match transfer.remove(bucket).await.map_err(failed)? {
-            Removed::Done => true,
-            Removed::Moved | Removed::Gone => false,
-            Removed::Deleted => return Err(DELETED.into()),
-            Removed::Differs => {
-                return Err("it changed after it was compared and was not deleted; stop the pipes and run again \
-                            with --overwrite"
-                    .into());
-            }
-            _ => return Err("it is missing from the target's session list, so it was not deleted".into()),
-        };
     }
-    Ok(Carried { outcome, bytes, expires_at, is_deleted })
+    if !delete {
+        return Ok((transferred, false));
+    }
+    match transfer.remove(bucket).await.map_err(failed)? {
+        Removed::Done => Ok((transferred, true)),
+        Removed::Moved | Removed::Gone => Ok((transferred, false)),
+        Removed::Deleted => Err(DELETED.into()),
+        Removed::Differs => Err("it changed after it was compared and was not deleted; stop the pipes and run again \
+                                 with --overwrite"
+            .into()),
+        _ => Err("it is missing from the target's session list, so it was not deleted".into()),
+    }
 }
 
-/// What the source's list names, and on request also what it does not.
+/// The buckets that the source's list names and, with `scan`, those that it lacks.
 async fn find(source: &dyn TransferStore, scan: bool) -> Result<Found> {
     let listed = listed(source).await.map_err(|failure| store_error(&failure));
     let listed = listed.context("can't list the sessions of the source")?;
@@ -260,7 +241,7 @@ fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
         terminal::error(&format!("{} {}: {why}", bucket.kind.name(), bucket.name));
     }
     if as_json {
-        // A session is told as {"session": …, "why": …}, any other bucket by its kind.
+        // A session is {"session": …, "why": …}; any other bucket is named by its kind.
         let told = |(bucket, why): &(BucketId, String)| json!({bucket.kind.name(): bucket.name, "why": why});
         let left: Vec<_> = tally.left.iter().map(told).collect();
         let all = json!({
@@ -272,7 +253,7 @@ fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
             "unlisted": tally.unlisted,
             "left": left,
         });
-        return Ok(terminal::print_json(&all)?);
+        return terminal::print_json(&all);
     }
     let Tally { copied, already_there, gone, deleted, unlisted, left, .. } = tally;
     let mut line = format!("{copied} {} copied ({})", tally.noun(*copied), HumanBytes(tally.bytes));
@@ -296,5 +277,5 @@ fn print_outcome(tally: &Tally, as_json: bool) -> Result<()> {
         (0, _, None) => "; all that the source lists is in the target, with the same contents",
         (0, _, Some(_)) => "; all that the source holds is in the target, with the same contents",
     });
-    Ok(terminal::print_line(&line)?)
+    terminal::print_line(&line)
 }

@@ -11,12 +11,16 @@ use keepline::store::{
 };
 
 use super::{
-    TRANSCRIPT,
-    deliver::{Delivered, Staged},
-    import_session::{Import, ImportError, ImportedSession},
     lines::Lines,
+    session::{Import, ImportedSession},
+};
+use crate::session_file::{
+    Problem, TRANSCRIPT,
     schema::{Counts, ExportLine, Header, NODES, ONCE, OWNER},
-    staging::StagedBucket,
+    staging::{
+        StagedBucket,
+        deliver::{Delivered, Staged},
+    },
 };
 
 /// A session that is being read.
@@ -24,15 +28,15 @@ struct Coming {
     session: StagedBucket,
     /// The line where it begins.
     line: u64,
-    /// The one whose lines come now.
+    /// The node whose lines are being read.
     node: Option<StagedBucket>,
     nodes: Vec<BucketId>,
-    /// Those that the session names.
+    /// Nodes that the session names.
     named: BTreeSet<String>,
     about: ImportedSession,
 }
 
-/// Sessions of an export.
+/// Imports the sessions of an export.
 pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
     let mut coming: Option<Coming> = None;
     // Until the next session: what belongs to one that was left out.
@@ -66,7 +70,7 @@ pub async fn lines(import: &mut Import, mut lines: Lines) -> Result<()> {
     Ok(())
 }
 
-async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: ExportLine<'_>) -> Result<(), ImportError> {
+async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: ExportLine<'_>) -> Result<(), Problem> {
     let Some(current) = coming else {
         let ExportLine::Header(header) = read else {
             return Err("it belongs to no session: a header comes first".to_owned().into());
@@ -78,7 +82,7 @@ async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: Expor
         ExportLine::Header(header) => match &header.node {
             None => {
                 let unfinished = current.session.bucket.name.clone();
-                // It is told of the one that has no end, and the new one goes on.
+                // The session without an end is reported, and the new one is read.
                 *coming = None;
                 let begun = begin(import, header).await?;
                 *coming = Some(begun);
@@ -112,7 +116,7 @@ async fn read_line(import: &mut Import, coming: &mut Option<Coming>, read: Expor
     }
 }
 
-async fn begin(import: &mut Import, header: Header<'_>) -> Result<Coming, ImportError> {
+async fn begin(import: &mut Import, header: Header<'_>) -> Result<Coming, Problem> {
     if header.node.is_some() {
         return Err("it is the header of a node, which belongs between its session's header and end".to_owned().into());
     }
@@ -122,7 +126,7 @@ async fn begin(import: &mut Import, header: Header<'_>) -> Result<Coming, Import
     Ok(Coming { session, line: 0, node: None, nodes: Vec::new(), named: BTreeSet::new(), about })
 }
 
-async fn begin_node(import: &mut Import, current: &mut Coming, header: Header<'_>) -> Result<(), ImportError> {
+async fn begin_node(import: &mut Import, current: &mut Coming, header: Header<'_>) -> Result<(), Problem> {
     let Some(node) = &header.node else { return Ok(()) };
     if header.session != current.session.bucket.name || !current.named.contains(&*node.bucket) {
         let session = &current.session.bucket.name;
@@ -147,8 +151,8 @@ async fn arriving(import: &Import, kind: BucketKind, name: &str, header: &Header
 }
 
 impl Coming {
-    /// A value, record or entry of the session, or of the node whose lines come now.
-    async fn add(&mut self, read: ExportLine<'_>) -> Result<(), ImportError> {
+    /// Adds a value, record or entry to the session, or to the node that is being read.
+    async fn add(&mut self, read: ExportLine<'_>) -> Result<(), Problem> {
         let (is_node, to) = match &mut self.node {
             Some(node) => (true, node),
             None => (false, &mut self.session),
@@ -186,9 +190,9 @@ impl Coming {
     }
 }
 
-/// A bucket whose lines are complete.
-async fn end(arriving: StagedBucket, name: &str, told: Counts) -> Result<(), ImportError> {
-    let (own, came) = (arriving.bucket.name.clone(), arriving.counts());
+/// Completes a bucket, after its name and counts are checked.
+async fn end(arriving: StagedBucket, name: &str, told: Counts) -> Result<(), Problem> {
+    let (own, came) = (arriving.bucket.name.clone(), arriving.counts);
     if name != own {
         return Err(format!("it ends {name:?}, but {own} should end here").into());
     }

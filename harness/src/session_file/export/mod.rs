@@ -1,8 +1,11 @@
 //! `keepline session export`: writes sessions as they are stored, as JSON lines, or nodes as Dify documents.
 //!
-//! What is written of a session was all there at one moment: it is read into a temporary file, which is used only if
+//! A session is written as it was at one moment: it is read into a temporary file, which is used only if
 //! the session is unchanged afterwards. Memory does not grow with a session. A session that keeps changing is left out
 //! and reported.
+
+pub mod archive;
+mod writer;
 
 use std::{
     io::{self, BufRead, BufReader, BufWriter, Seek, Write},
@@ -11,39 +14,39 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use indicatif::ProgressBar;
-use keepline::SessionIds;
-use keepline::store::{
-    BucketId, BucketKind, Failure, TransferStore,
-    names::is_bucket,
-    transfer::{Weighed, listed},
+use keepline::{
+    SessionIds, Sessions,
+    store::{
+        BucketId, BucketKind, Failure, TransferStore,
+        names::is_bucket,
+        transfer::{Weighed, listed},
+    },
 };
 use serde_json::json;
 use tempfile::{NamedTempFile, SpooledTempFile};
 
+use self::writer::{Lines, end, lines};
 use super::{
-    TRANSCRIPT,
+    Problem, TRANSCRIPT,
     importers::dify::Document,
     schema::{ExportLine, Header, Node},
-    store, store_error,
-    writer::{Lines, Stop, end, lines},
+    store,
 };
 use crate::{
     app::{self, error::Usage, runtime},
     args::{ExportArguments, ExportFormat, Global},
     operations::pages::{Pages, falls},
-    terminal::{self, counted, progress_bar},
+    terminal::{self, counted, print_result, progress_bar},
 };
 
-/// Attempts for a session that changes while it is read.
+/// Attempts to read a session that changes.
 const TRIES: u32 = 3;
-/// Why such a session is left out.
 const KEPT_CHANGING: &str = "it kept changing while it was being read";
-/// Larger sessions are spooled to a file, bytes.
+/// Bytes of a session beyond which it is spooled to a file.
 const IN_MEMORY: usize = 4 << 20;
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<ExitCode> {
     if arguments.format == ExportFormat::Dify && arguments.output.is_none() {
         let message = "--format dify writes a file for each node: use --output to name a directory for them";
@@ -52,7 +55,7 @@ pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<
     let config = app::config(global)?;
     let store = store(&config, "export", false)?;
     runtime::single()?.block_on(async {
-        store.check().await.map_err(|failure| store_error(&failure)).context("the store can't be used")?;
+        store.check().await.context("the store can't be used")?;
         let names = match &arguments.user {
             Some(user) => {
                 let plugin = app::plugin(global, &config)?;
@@ -78,16 +81,15 @@ pub fn main(global: &Global, arguments: &ExportArguments, json: bool) -> Result<
 pub async fn to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) -> Result<()> {
     let mut export = Export { store, bar: None, tally: ExportReport::default() };
     let mut spooled = SpooledTempFile::new(IN_MEMORY);
-    let read = match subject.split_once('/') {
-        Some(("session", name)) => export.session(name, false, &mut spooled).await,
-        Some(("node", name)) => export.node(name, &mut spooled).await,
-        _ => return Err(anyhow!("{subject} is neither a session nor a node")),
+    let (kind, name) = match subject.split_once('/') {
+        Some(("session", name)) => (BucketKind::Session, name),
+        Some(("node", name)) => (BucketKind::Node, name),
+        _ => bail!("{subject} is neither a session nor a node"),
     };
-    match read {
-        Ok(_) => {}
-        Err(Stop::Left(why)) => return Err(anyhow!(why)),
-        Err(Stop::Failed(error)) => return Err(error),
-    }
+    export.read(kind, name, false, &mut spooled).await.map_err(|problem| match problem {
+        Problem::Input(why) | Problem::Left(why) => anyhow!(why),
+        Problem::Failed(error) => error,
+    })?;
     spooled.rewind()?;
     let told = || format!("can't write {}", path.display());
     let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("."))).with_context(told)?;
@@ -98,12 +100,12 @@ pub async fn to_file(store: Arc<dyn TransferStore>, subject: &str, path: &Path) 
 }
 
 async fn all_sessions(store: &dyn TransferStore) -> Result<Vec<String>> {
-    let listed = listed(store).await.map_err(|failure| store_error(&failure)).context("can't list the sessions")?;
+    let listed = listed(store).await.context("can't list the sessions")?;
     Ok(listed.into_iter().filter(|bucket| bucket.kind == BucketKind::Session).map(|bucket| bucket.name).collect())
 }
 
 /// All existing sessions of a user, sorted.
-async fn sessions_of(sessions: &mut keepline::Sessions, user: &str) -> Result<Vec<String>> {
+async fn sessions_of(sessions: &mut Sessions, user: &str) -> Result<Vec<String>> {
     let (mut names, mut before, mut pages) = (Vec::new(), None, Pages::default());
     loop {
         let page = sessions.user_sessions(user, before, 100).await?;
@@ -123,12 +125,11 @@ async fn sessions_of(sessions: &mut keepline::Sessions, user: &str) -> Result<Ve
     }
 }
 
-/// The destination of an export.
 enum Output {
     Standard,
     /// A temporary file, renamed when it is complete.
     File(BufWriter<NamedTempFile>),
-    /// For Dify's documents.
+    /// Dify's documents.
     Directory(PathBuf),
 }
 
@@ -164,7 +165,7 @@ impl Export {
         self.bar = (names.len() > 1).then(|| progress_bar(names.len() as u64));
         let mut spooled = SpooledTempFile::new(IN_MEMORY);
         for name in names {
-            match self.session(name, names.len() == 1, &mut spooled).await {
+            match self.read(BucketKind::Session, name, names.len() == 1, &mut spooled).await {
                 Ok(done) => {
                     spooled.rewind()?;
                     self.pass_on(&mut spooled, output)?;
@@ -172,13 +173,13 @@ impl Export {
                     self.tally.nodes += done.nodes;
                     self.tally.records += done.records;
                 }
-                Err(Stop::Left(mut why)) => {
+                Err(Problem::Input(mut why) | Problem::Left(mut why)) => {
                     if why == KEPT_CHANGING {
                         why.push_str("; stop its pipes and run the command again");
                     }
                     self.tally.left.push((name.clone(), why));
                 }
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(Problem::Failed(error)) => return Err(error),
             }
             if let Some(bar) = self.bar.as_ref().filter(|_| names.len() > 1) {
                 bar.inc(1);
@@ -203,30 +204,38 @@ impl Export {
         Ok(())
     }
 
-    /// Reads a session and its nodes, as they were at one moment.
-    async fn session(&mut self, name: &str, is_alone: bool, out: &mut SpooledTempFile) -> Result<Done, Stop> {
+    /// Reads a session with its nodes, or a node by itself, as they were at one moment. The session of a node by itself is
+    /// not known: the node's bucket stands for it.
+    async fn read(
+        &mut self,
+        kind: BucketKind,
+        name: &str,
+        is_alone: bool,
+        out: &mut SpooledTempFile,
+    ) -> Result<Done, Problem> {
         if !is_bucket(name) {
-            return Err(Stop::Left(
+            return Err(Problem::Left(
                 "this can't be a session's id; allowed are 1 to 128 letters, digits, hyphens and underscores, or with \
                  session_ids \"hash\", any text of at most 1,024 bytes"
                     .into(),
             ));
         }
-        let session = BucketId { kind: BucketKind::Session, name: name.to_owned() };
+        let whole = BucketId { kind, name: name.to_owned() };
+        let own = (kind == BucketKind::Node).then(|| Node { bucket: name.into(), ..Node::default() });
         for _ in 0..TRIES {
             out.set_len(0)?;
             out.rewind()?;
             let mut out = BufWriter::new(&mut *out);
-            let mut seen = vec![(session.clone(), self.digest(&session).await?)];
-            let Some(head) = self.store.head(&session).await? else {
-                return Err(Stop::Left("there is no such session".to_owned()));
+            let mut seen = vec![(whole.clone(), self.digest(&whole).await?)];
+            let Some(head) = self.store.head(&whole).await? else {
+                return Err(Problem::Left(format!("there is no such {}", kind.name())));
             };
             if is_alone {
                 self.bar = Some(progress_bar(lines(&head)));
             }
             let lines = Lines { store: &*self.store, bar: self.bar.as_ref().filter(|_| is_alone) };
-            let (counts, nodes) = lines.bucket(&session, &head, name, None, &mut out).await?;
-            let mut done = Done { nodes: 0, records: counts.records };
+            let (counts, nodes) = lines.bucket(&whole, &head, name, own.clone(), &mut out).await?;
+            let mut done = Done { nodes: u64::from(own.is_some()), records: counts.records };
             for (node, ids) in nodes {
                 let bucket = BucketId { kind: BucketKind::Node, name: node };
                 seen.push((bucket.clone(), self.digest(&bucket).await?));
@@ -248,34 +257,10 @@ impl Export {
                 return Ok(done);
             }
         }
-        Err(Stop::Left(KEPT_CHANGING.to_owned()))
+        Err(Problem::Left(KEPT_CHANGING.to_owned()))
     }
 
-    /// Reads a node by itself. Its session is not known and gets the bucket's name.
-    async fn node(&mut self, name: &str, out: &mut SpooledTempFile) -> Result<Done, Stop> {
-        let bucket = BucketId { kind: BucketKind::Node, name: name.to_owned() };
-        for _ in 0..TRIES {
-            out.set_len(0)?;
-            out.rewind()?;
-            let mut out = BufWriter::new(&mut *out);
-            let before = self.digest(&bucket).await?;
-            let Some(head) = self.store.head(&bucket).await? else {
-                return Err(Stop::Left("there is no such node".to_owned()));
-            };
-            let lines = Lines { store: &*self.store, bar: None };
-            let node = Node { bucket: name.into(), ..Node::default() };
-            let (counts, _) = lines.bucket(&bucket, &head, name, Some(node), &mut out).await?;
-            let done = Done { nodes: 1, records: counts.records };
-            end(name, counts, &mut out)?;
-            out.flush()?;
-            if self.digest(&bucket).await? == before {
-                return Ok(done);
-            }
-        }
-        Err(Stop::Left(KEPT_CHANGING.to_owned()))
-    }
-
-    /// What a bucket comes to; none: it is not there.
+    /// The digest of a bucket's contents. `None`: it does not exist.
     async fn digest(&self, bucket: &BucketId) -> Result<Option<String>, Failure> {
         Ok(match self.store.weigh(bucket).await? {
             Weighed::There(weight) => Some(weight.digest),
@@ -295,16 +280,12 @@ impl Export {
                 file.as_file().sync_all().context("can't write the export")?;
                 file.persist(path).with_context(|| format!("can't write {}", path.display()))?;
             }
-            if as_json {
-                let left: Vec<_> = left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
-                let told = json!({"sessions": sessions, "nodes": nodes, "records": records, "left": left});
-                terminal::print_json(&told)?;
-            } else {
-                let sessions = counted(sessions, "session", "sessions");
-                let records = counted(records, "record", "records");
-                let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node", "nodes")) } else { String::new() };
-                terminal::print_line(&format!("{}: {sessions}{nodes}, {records}", path.display()))?;
-            }
+            let told: Vec<_> = left.iter().map(|(session, why)| json!({"session": session, "why": why})).collect();
+            let told = json!({"sessions": sessions, "nodes": nodes, "records": records, "left": told});
+            let sessions = counted(sessions, "session", "sessions");
+            let records = counted(records, "record", "records");
+            let nodes = if nodes > 0 { format!(", {}", counted(nodes, "node", "nodes")) } else { String::new() };
+            print_result(as_json, &told, &format!("{}: {sessions}{nodes}, {records}", path.display()))?;
         }
         Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -316,7 +297,7 @@ struct Done {
     records: u64,
 }
 
-/// The nodes of a session that was read, as documents below a directory.
+/// Writes the nodes of a session as documents below a directory.
 fn documents(spooled: &mut SpooledTempFile, directory: &Path) -> Result<()> {
     let mut current: Option<(Node<'static>, String, Document)> = None;
     for line in BufReader::new(spooled).lines() {

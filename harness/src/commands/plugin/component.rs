@@ -7,7 +7,6 @@ use keepline::plugin::BUNDLED;
 
 use crate::{app::error::Usage, args::ComponentArguments, terminal};
 
-/// Runs the command.
 pub fn main(arguments: &ComponentArguments) -> Result<ExitCode> {
     let path = &arguments.output;
     if path == "-" {

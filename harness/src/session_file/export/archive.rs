@@ -11,7 +11,8 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use keepline::{config::Config, maintenance, store::TransferStore};
 
-use super::{export, store};
+use super::to_file;
+use crate::session_file::store;
 
 /// Files in a directory: `session-NAME.MILLISECONDS.jsonl`, as `keepline session export` writes them.
 struct Archive {
@@ -37,7 +38,7 @@ impl maintenance::Archive for Archive {
     async fn keep(&self, subject: &str) -> Result<(), String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
         let file = self.directory.join(format!("{}.{now}.jsonl", subject.replace('/', "-")));
-        export::to_file(self.store.clone(), subject, &file).await.map_err(|error| format!("not archived: {error:#}"))
+        to_file(self.store.clone(), subject, &file).await.map_err(|error| format!("not archived: {error:#}"))
     }
 }
 

@@ -12,10 +12,10 @@ use crate::{
     terminal,
 };
 
-/// The world that this host lends itself to; the contract's, in `wit/world.wit`.
+/// The world that this host provides, of `wit/world.wit`.
 const WORLD: &str = "keepline:memory/memory-filter@0.2.0";
 
-/// Run it. A component that would not be loaded ends with the exit code of that.
+/// A component that would not be loaded ends with the exit code of a plugin error.
 pub fn main(global: &Global, arguments: &InspectArguments) -> Result<ExitCode> {
     let sandbox = app::sandbox(&app::config(global)?)?;
     let file = arguments.file.clone().or_else(|| app::plugin_file(global));
@@ -48,7 +48,7 @@ fn print_json(name: &str, found: &Inspection) -> Result<()> {
         "loads": found.refusal.is_none(),
         "refusal": found.refusal,
     });
-    Ok(terminal::print_json_in_lines(&all)?)
+    terminal::print_json_in_lines(&all)
 }
 
 fn limit_json(measured: &Measured) -> Value {
@@ -86,5 +86,5 @@ fn print_text(name: &str, found: &Inspection) -> Result<()> {
             if measured.is_near_limit() { format!("{} (near)", measured.limit) } else { measured.limit.to_string() };
         [measured.measure.name().to_owned(), measured.found.to_string(), limit, measured.measure.option().to_owned()]
     });
-    Ok(terminal::print_table(["Contents", "Found", "Limit", "Option"], rows.collect())?)
+    terminal::print_table(["Contents", "Found", "Limit", "Option"], rows.collect())
 }

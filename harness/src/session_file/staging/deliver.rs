@@ -10,7 +10,8 @@ use keepline::store::{
     BucketId, BucketKind, Deadline, Failure, Transfer, TransferStore, Transferred, Writer, transfer::Weighed,
 };
 
-use super::{schema::NODES, staging::Staging};
+use super::Staging;
+use crate::session_file::schema::NODES;
 
 /// A complete session in the staging store.
 pub struct Staged {
@@ -20,7 +21,6 @@ pub struct Staged {
     pub is_shell: bool,
 }
 
-/// The outcome, or that of a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered {
     Imported,
@@ -28,11 +28,9 @@ pub enum Delivered {
     AlreadyThere,
     /// A different session of that name exists and was left alone.
     Exists,
-    /// It has expired.
     Expired,
 }
 
-/// Delivers sessions to the target.
 pub struct Delivery {
     /// `None`: the directory does not exist, and a dry run does not create it.
     pub target: Option<Arc<dyn TransferStore>>,
@@ -42,7 +40,6 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Whether the target has a session of that name.
     pub async fn is_there(&self, session: &BucketId) -> Result<bool, Failure> {
         match &self.target {
             Some(target) => Ok(target.head(session).await?.is_some()),
@@ -50,7 +47,7 @@ impl Delivery {
         }
     }
 
-    /// Copies from the staging store, and clears that.
+    /// Copies a session from the staging store, and removes it there.
     pub async fn deliver(&self, staged: &Staged) -> Result<Delivered, Failure> {
         let from: Arc<dyn TransferStore> = self.staging.store.clone();
         let delivered = self.deliver_from(&from, staged).await;
@@ -58,7 +55,7 @@ impl Delivery {
         delivered
     }
 
-    /// Removes it from the staging store.
+    /// Removes a session from the staging store.
     pub async fn discard(&self, staged: &Staged) -> Result<(), Failure> {
         for bucket in staged.nodes.iter().chain([&staged.session]) {
             self.staging.remove(bucket).await?;
@@ -85,7 +82,6 @@ impl Delivery {
         }
     }
 
-    /// The outcome that a delivery would have.
     pub async fn foresee(&self, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<Delivered, Failure> {
         let Weighed::There(weight) = from.weigh(&staged.session).await? else {
             return Ok(Delivered::Expired);
@@ -153,7 +149,6 @@ fn delivered_by(transferred: Transferred) -> Delivered {
     }
 }
 
-/// The nodes that a session names.
 pub async fn nodes_of(store: &dyn TransferStore, session: &BucketId) -> Result<BTreeSet<BucketId>, Failure> {
     let maps = store.head(session).await?.map(|head| head.maps).unwrap_or_default();
     let keys = maps.into_iter().filter(|(map, _)| map == NODES.as_bytes()).flat_map(|(_, keys)| keys);

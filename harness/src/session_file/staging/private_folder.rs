@@ -10,17 +10,18 @@ use std::{
 
 /// Prefix of the folders' names; other files beside them are never removed.
 const PREFIX: &str = "import-";
-/// In each of them: locked as long as its process lives. And beside them: locked while one is made or removed.
+/// Name of the lock files: in each folder, held while its process lives; beside the folders, held while one is created
+/// or removed.
 const LOCK: &str = "lock";
 
-/// A folder that goes with its process.
+/// A folder that is removed with its process.
 pub struct PrivateFolder {
     path: PathBuf,
     _lock: File,
 }
 
 impl PrivateFolder {
-    /// One in the first of these places in which that is possible; without any, among the system's temporary files.
+    /// Creates a folder in the first place where that is possible, or else among the system's temporary files.
     pub fn make(places: &[PathBuf]) -> io::Result<Self> {
         for place in places {
             if let Ok(folder) = Self::make_in(place) {

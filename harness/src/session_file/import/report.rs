@@ -7,17 +7,16 @@ use serde_json::json;
 
 use crate::terminal::{self, counted};
 
-/// Left-out parts of one session that are shown to people.
+/// Left-out parts of a session that are shown to people.
 const SHOWN: usize = 10;
 
-/// The outcome of an import.
 #[derive(Default)]
 pub struct ImportReport {
     pub imported: u64,
     pub messages: u64,
     pub already_there: u64,
     /// Of a dry run: session, messages, nodes, outcome.
-    pub rows: Vec<[String; 4]>,
+    pub rows: Vec<(String, u64, usize, &'static str)>,
     /// Parts of sessions that have no place here.
     pub skipped: Vec<(String, String)>,
     /// Sessions that were left out, with the reason.
@@ -35,25 +34,25 @@ impl ImportReport {
         }
         let Self { imported, messages, already_there, rows, skipped, left } = self;
         if as_json {
-            let row = |[session, messages, nodes, outcome]: &[String; 4]| {
-                let number = |text: &String| text.parse::<u64>().unwrap_or(0);
-                json!({"session": session, "messages": number(messages), "nodes": number(nodes), "outcome": outcome})
-            };
+            let row = |(session, messages, nodes, outcome): &(String, u64, usize, &str)| json!({"session": session, "messages": messages, "nodes": nodes, "outcome": outcome});
             let told = |list: &[(String, String)], what: &str| {
                 list.iter().map(|(session, why)| json!({"session": session, what: why})).collect::<Vec<_>>()
             };
-            let (skipped, left) = (told(skipped, "what"), told(left, "why"));
-            let mut told = json!({
-                "imported": imported, "messages": messages, "already_there": already_there, "skipped": skipped, "left": left,
-                "dry_run": is_dry_run,
+            let mut all = json!({
+                "imported": imported, "messages": messages, "already_there": already_there,
+                "skipped": told(skipped, "what"), "left": told(left, "why"), "dry_run": is_dry_run,
             });
-            if let Some(told) = told.as_object_mut().filter(|_| is_dry_run) {
-                told.insert("sessions".to_owned(), rows.iter().map(row).collect());
+            if let Some(all) = all.as_object_mut().filter(|_| is_dry_run) {
+                all.insert("sessions".to_owned(), rows.iter().map(row).collect());
             }
-            terminal::print_json(&told)?;
+            terminal::print_json(&all)?;
         } else {
             if is_dry_run {
-                terminal::print_table(["Session", "Messages", "Nodes", "Outcome"], rows.clone())?;
+                let row = |(session, messages, nodes, outcome): &(String, u64, usize, &str)| {
+                    [session.clone(), messages.to_string(), nodes.to_string(), (*outcome).to_owned()]
+                };
+                let rows = rows.iter().map(row).collect();
+                terminal::print_table(["Session", "Messages", "Nodes", "Outcome"], rows)?;
             }
             let what = if is_dry_run { "would be imported" } else { "imported" };
             let sessions = counted(*imported, "session", "sessions");

@@ -1,13 +1,13 @@
 //! `keepline stats`: counts what the store holds.
 //!
-//! Each bucket is read once, without counting as a use of it. What comes or goes meanwhile may be missed or counted
+//! Each bucket is read once, without counting as a use of it. Data that come or go meanwhile may be missed or counted
 //! twice. A session that can't be read is named and counted as one session, without its contents. Skipped and failed
 //! entries are not the store's business: `keepline run` counts them.
 
-use std::process::ExitCode;
+use std::{pin::pin, process::ExitCode};
 
 use anyhow::Result;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::HumanBytes;
 use keepline::{
     Keepline,
@@ -19,16 +19,16 @@ use serde_json::json;
 use crate::{
     app::with_keepline,
     args::{Access, Global, StatsArguments},
-    operations::buckets::{Counts, KINDS, Scan},
-    terminal::{self, print_result},
+    operations::buckets::{Counts, KINDS, Scan, pages},
+    terminal::{self, print_json},
 };
 
-/// Sessions that are looked at at one time.
+/// Sessions that are read at a time.
 const SIDE_BY_SIDE: usize = 16;
-/// Sessions that can't be read of which each is told.
+/// Unreadable sessions that are reported one by one.
 const TOLD: u64 = 10;
 
-/// What sessions hold together.
+/// Sums over all sessions.
 #[derive(Default)]
 struct Totals {
     owned: u64,
@@ -36,7 +36,7 @@ struct Totals {
     messages: u64,
     tokens: u64,
     bytes: u64,
-    /// Sessions of which nothing of this can be told.
+    /// Sessions that can't be read.
     unreadable: u64,
 }
 
@@ -59,7 +59,6 @@ impl Totals {
     }
 }
 
-/// Runs the command.
 pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
     with_keepline(global, Access::Read, async |keepline, _, _| {
         let (counts, totals) = scan(&keepline).await?;
@@ -70,7 +69,7 @@ pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
                 "sessions": sessions, "owned": owned, "nodes": nodes, "users": users, "answers": answers,
                 "messages": messages, "tokens": tokens, "bytes": bytes, "unreadable": unreadable,
             });
-            return print_result(true, &all, "");
+            return print_json(&all);
         }
         let mut rows = vec![
             ("sessions", sessions.to_string()),
@@ -86,11 +85,11 @@ pub fn main(global: &Global, arguments: &StatsArguments) -> Result<ExitCode> {
             rows.push(("sessions that can't be read", unreadable.to_string()));
         }
         let rows = rows.into_iter().map(|(name, value)| [name.to_owned(), value]).collect();
-        Ok(terminal::print_table(["", "Count"], rows)?)
+        terminal::print_table(["", "Count"], rows)
     })
 }
 
-/// Whether it is about what is stored of a session, and so no other call would meet it.
+/// Whether the error is about the stored data of one session, so that other calls don't meet it.
 fn is_broken(error: &SessionError) -> bool {
     use FailureCode::{CounterOverflow, NotACounter, TooLarge, WrongType};
     match error.code {
@@ -103,12 +102,11 @@ async fn scan(keepline: &Keepline) -> Result<(Counts, Totals)> {
     let (mut counts, mut totals) = (Counts::default(), Totals::default());
     let scan = Scan::begin("counted");
     for kind in KINDS {
-        let mut cursor = String::new();
-        loop {
-            let page = Scan::page(keepline.store(), kind, &cursor).await?;
+        let mut pages = pin!(pages(keepline.store(), kind));
+        while let Some(names) = pages.try_next().await? {
             if kind == BucketKind::Session {
                 let look = async |name: String| (keepline.sessions().describe((&*name).into()).await, name);
-                let mut work = stream::iter(page.names).map(look).buffer_unordered(SIDE_BY_SIDE);
+                let mut work = stream::iter(names).map(look).buffer_unordered(SIDE_BY_SIDE);
                 while let Some((looked, name)) = work.next().await {
                     match looked {
                         Ok(state) => totals.add(&state),
@@ -124,12 +122,8 @@ async fn scan(keepline: &Keepline) -> Result<(Counts, Totals)> {
                     scan.tell(&counts);
                 }
             } else {
-                page.names.iter().for_each(|_| counts.count(kind));
+                names.iter().for_each(|_| counts.count(kind));
                 scan.tell(&counts);
-            }
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
             }
         }
     }

@@ -14,9 +14,8 @@ use keepline_json::{is_value, members};
 
 use crate::terminal::progress_bar;
 
-/// The byte order mark.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// The longest line: a text of 8 MiB, of which each byte is spelt by its number.
+/// The longest line: a text of 8 MiB, of which each byte takes eight.
 const LINE_BYTES: usize = 64 << 20;
 /// The longest document that is not lines.
 const DOCUMENT_BYTES: usize = 1 << 30;
@@ -26,7 +25,6 @@ pub struct Lines {
     from: Box<dyn BufRead>,
     /// Number of the last line.
     pub number: u64,
-    /// The last line is to be returned again.
     is_held: bool,
     line: Vec<u8>,
     bar: Option<ProgressBar>,
@@ -49,7 +47,7 @@ impl Lines {
         self.is_held = true;
     }
 
-    /// Whether the next line is one of an export.
+    /// Whether the next line is one of an export; true at the end.
     pub fn is_own(&mut self) -> Result<bool> {
         let is_own = match self.next()? {
             None => return Ok(true),
@@ -91,7 +89,7 @@ impl Lines {
         Ok(None)
     }
 
-    /// The next line that is not blank. `Err` inside: why it can't be read.
+    /// The next line that is not blank. The inner error says why it can't be read.
     pub fn next(&mut self) -> Result<Option<Result<&str, String>>> {
         while !std::mem::take(&mut self.is_held) {
             self.line.clear();

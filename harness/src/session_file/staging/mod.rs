@@ -4,25 +4,30 @@
 //! session may be large: inside the target's directory, or in the user's cache, readable by the user only. What a
 //! killed process leaves there is removed by the next import.
 
-use std::{env, path::PathBuf, sync::Arc};
+pub mod deliver;
+mod private_folder;
+
+use std::{collections::HashMap, env, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
-use keepline::config::Config;
-use keepline::store::{
-    BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
-    TransferStore, Writer,
-    names::VALUES,
-    transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken},
+use keepline::{
+    config::Config,
+    store::{
+        BucketId, BucketKind, Deadline, DirectoryOptions, DirectoryStore, DirectorySync, Failure, FailureCode, Store,
+        TransferStore, Writer,
+        names::VALUES,
+        transfer::{Head, Incoming, Keyed, Piece, Replaces, Taken},
+    },
 };
 
-use super::{private_folder::PrivateFolder, schema::Counts};
+use self::private_folder::PrivateFolder;
+use super::schema::Counts;
 use crate::app;
 
 /// Approximate size of a piece of a staged bucket.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECE_COUNT: usize = 500;
 
-/// The staging store.
 pub struct Staging {
     pub store: Arc<DirectoryStore>,
     _folder: PrivateFolder,
@@ -56,15 +61,14 @@ fn places(config: &Config) -> Vec<PathBuf> {
     store.into_iter().chain(cache.map(|cache| cache.join("keepline").join("staging"))).collect()
 }
 
-/// A bucket that is being staged.
 pub struct StagedBucket {
     store: Arc<DirectoryStore>,
     pub bucket: BucketId,
     head: Head,
     id: String,
-    counts: Counts,
+    pub counts: Counts,
     /// Number of records of each log.
-    lengths: Vec<(String, u64)>,
+    lengths: HashMap<String, u64>,
     held: Held,
     bytes: usize,
 }
@@ -84,7 +88,7 @@ impl StagedBucket {
             head,
             id: format!("{:016x}", fastrand::u64(..)),
             counts: Counts::default(),
-            lengths: Vec::new(),
+            lengths: HashMap::new(),
             held: Held::Nothing,
             bytes: 0,
         };
@@ -100,12 +104,10 @@ impl StagedBucket {
         }
     }
 
-    /// Whether the header names the map.
     pub fn has_map(&self, map: &str) -> bool {
         self.head.maps.iter().any(|(name, _)| name == map.as_bytes())
     }
 
-    /// Adds an entry of a map, or a value.
     pub async fn entry(&mut self, map: &str, key: &str, text: &str) -> Result<(), Failure> {
         *(if map == VALUES { &mut self.counts.values } else { &mut self.counts.entries }) += 1;
         if !matches!(&self.held, Held::Entries { map: held, .. } if held == map) {
@@ -125,25 +127,18 @@ impl StagedBucket {
         self.head.logs.iter().find(|(name, _)| name == log.as_bytes())?;
         let field = self.head.fields.iter().find(|(name, _)| name.strip_prefix(b"log:") == Some(log.as_bytes()));
         let first = field.and_then(|(_, first)| std::str::from_utf8(first).ok()?.parse::<u64>().ok()).unwrap_or(0);
-        Some(first + self.length(log))
+        Some(first + self.lengths.get(log).copied().unwrap_or_default())
     }
 
-    fn length(&self, log: &str) -> u64 {
-        self.lengths.iter().find(|(name, _)| name == log).map_or(0, |(_, length)| *length)
-    }
-
-    /// Adds a record of a log.
     pub async fn record(&mut self, log: &str, text: &str) -> Result<(), Failure> {
         self.counts.records += 1;
         if !matches!(&self.held, Held::Records { log: held, .. } if held == log) {
             self.flush().await?;
         }
         self.bytes += text.len();
-        let before = self.length(log);
-        match self.lengths.iter_mut().find(|(name, _)| name == log) {
-            Some((_, length)) => *length += 1,
-            None => self.lengths.push((log.to_owned(), 1)),
-        }
+        let length = self.lengths.entry(log.to_owned()).or_default();
+        let before = *length;
+        *length += 1;
         let record = text.as_bytes().to_vec();
         match &mut self.held {
             Held::Records { records, .. } => records.push(record),
@@ -173,11 +168,6 @@ impl StagedBucket {
                 self.send(Piece::Records { log: log.as_bytes(), before, records: &records }).await
             }
         }
-    }
-
-    /// Counts so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
     }
 
     /// Completes the bucket. Returns the number of entries and values, which is smaller than the count if a key came twice.

@@ -22,10 +22,9 @@ use crate::{
     args::{Access, Global, RememberArguments},
     jsonl::chat_messages::{self, ChatMessage},
     maintenance,
-    terminal::{self, print_result},
+    terminal::{self, print_json},
 };
 
-/// `keepline remember`.
 pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> {
     let metadata = metadata(arguments)?;
     // Read before signal handlers are installed: a signal ends a process that waits for standard input.
@@ -56,9 +55,9 @@ pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> 
             RememberOutcome::Skipped(skip) => {
                 let (code, reason) = (skip.code(), skip.to_string());
                 if arguments.json {
-                    return print_result(true, &json!({"outcome": "skipped", "code": code, "reason": reason}), "");
+                    return print_json(&json!({"outcome": "skipped", "code": code, "reason": reason}));
                 }
-                Ok(terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])?)
+                terminal::print_table(["Outcome", "Code", "Reason"], vec![["skipped".to_owned(), code, reason]])
             }
             RememberOutcome::Failed(problem) => Err(Coded { code: "not-stored", message: problem.message }.into()),
             other => Err(anyhow::anyhow!("unexpected outcome: {other:?}")),
@@ -68,13 +67,13 @@ pub fn main(global: &Global, arguments: &RememberArguments) -> Result<ExitCode> 
 
 fn done(json: bool, outcome: &str, session: &str, message_id: &str) -> Result<()> {
     if json {
-        return print_result(true, &json!({"outcome": outcome, "session": session, "message_id": message_id}), "");
+        return print_json(&json!({"outcome": outcome, "session": session, "message_id": message_id}));
     }
     let row = [outcome, session, message_id].map(str::to_owned);
-    Ok(terminal::print_table(["Outcome", "Session", "Message"], vec![row])?)
+    terminal::print_table(["Outcome", "Session", "Message"], vec![row])
 }
 
-/// As it is written, with the source.
+/// The given metadata, as written, with the source.
 fn metadata(arguments: &RememberArguments) -> Result<String> {
     let given = arguments.metadata.as_deref().unwrap_or("{}");
     let mut metadata: BTreeMap<String, Box<RawValue>> =

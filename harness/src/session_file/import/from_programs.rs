@@ -11,8 +11,7 @@ use std::{
 
 use anyhow::Result;
 use keepline::{
-    Keepline, Plugin,
-    config::Config,
+    Keepline,
     sessions::Transcript,
     store::{
         BucketId, BucketKind, RedisOptions, RedisStore, TransferStore,
@@ -24,173 +23,133 @@ use keepline_json::members;
 use serde_json::Value;
 
 use super::{
-    deliver::{Staged, nodes_of},
-    import_session::{Import, ImportError, ImportedSession, sessions_without_deadline},
-    importers::{
-        Conversation, Item, Program, Stored, dify,
-        redis_keys::Server,
-        rocketride::{self, Session},
-    },
     lines::Lines,
-    staging::StagedBucket,
-    store_error,
+    session::{Import, ImportedSession},
 };
-use crate::app;
+use crate::{
+    app,
+    args::ImportFormat,
+    session_file::{
+        Problem,
+        importers::{
+            Conversation, Item, Stored, dify,
+            redis_keys::Server,
+            rocketride::{self, Session},
+        },
+        sessions_without_deadline,
+        staging::{
+            StagedBucket,
+            deliver::{Staged, nodes_of},
+        },
+    },
+};
 
-/// The component gets so many messages, and bytes of them, at a time.
+/// Messages, and bytes of them, that are passed to the component at a time.
 const PIECE: usize = 2000;
 const PIECE_BYTES: usize = 4 << 20;
-/// Characters of a title.
 const TITLE_MAX: usize = 200;
 
 /// Imports a dump of keys.
-pub async fn dump(
-    import: &mut Import,
-    mut lines: Lines,
-    program: Program,
-    prefix: &str,
-    plugin: Plugin,
-    config: &Config,
-) -> Result<()> {
-    let mut staging = ConversationStager::new(import, plugin, config).await?;
+pub async fn dump(import: &mut Import, mut lines: Lines, format: ImportFormat, prefix: &str) -> Result<()> {
+    let mut stager = ConversationStager::new(import).await?;
     let mut documents: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut sessions = BTreeMap::new();
     while let Some(line) = lines.next()? {
         let item = line.and_then(Item::of);
         let place = format!("line {}", lines.number);
-        let done = match item {
-            Err(what) => Err(ImportError::Input(what)),
-            Ok(item) if program == Program::RocketRide => {
-                rocketride::add(&mut sessions, item, prefix).map_err(ImportError::Input)
+        let read = match item {
+            Ok(item) if format == ImportFormat::Rocketride => {
+                rocketride::add(&mut sessions, item, prefix).map(|()| None)
             }
             Ok(Item { key, value: Stored::Documents(one) }) => {
                 documents.entry(key).or_default().extend(one);
-                Ok(())
+                Ok(None)
             }
-            Ok(item) => match program.read(&item, prefix) {
-                Ok(Some(conversation)) => {
-                    let key = Some(&item.key).filter(|key| !key.is_empty());
-                    let source = key.map_or_else(|| place.clone(), |key| format!("{key} ({place})"));
-                    staging.add(import, conversation, source).await?;
-                    Ok(())
-                }
-                Ok(None) => Ok(()),
-                Err(what) => Err(ImportError::Input(what)),
-            },
+            Ok(item) => format.read(&item, prefix).map(|read| read.map(|conversation| (item.key, conversation))),
+            Err(what) => Err(what),
         };
-        if let Err(wrong) = done {
-            import.leave_out("", &place, wrong)?;
+        match read {
+            Ok(Some((key, conversation))) => {
+                let source = if key.is_empty() { place } else { format!("{key} ({place})") };
+                stager.add(import, conversation, source).await?;
+            }
+            Ok(None) => {}
+            Err(what) => import.leave_out("", &place, what.into())?,
         }
     }
     for (key, documents) in documents {
         let item = Item { key, value: Stored::Documents(documents) };
-        match program.read(&item, prefix) {
-            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
-            Ok(None) => {}
-            Err(what) => import.leave_out(&item.key, "", ImportError::Left(what))?,
-        }
+        stager.add_item(import, &item, format, prefix).await?;
     }
     for (name, session) in sessions {
-        if let Err(wrong) = dumped(import, &name, session).await {
-            import.leave_out(&name, "", wrong)?;
+        if let Err(problem) = dumped(import, &name, session).await {
+            import.leave_out(&name, "", problem)?;
         }
     }
-    staging.finish(import).await
+    stager.finish(import).await
 }
 
 /// Imports items that were parsed already.
-pub async fn items(
-    import: &mut Import,
-    items: Vec<Item>,
-    program: Program,
-    plugin: Plugin,
-    config: &Config,
-) -> Result<()> {
-    let mut staging = ConversationStager::new(import, plugin, config).await?;
+pub async fn items(import: &mut Import, items: Vec<Item>, format: ImportFormat) -> Result<()> {
+    let mut stager = ConversationStager::new(import).await?;
     for item in items {
-        match program.read(&item, program.prefix()) {
-            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
-            Ok(None) => {}
-            Err(what) => import.leave_out("", &item.key, ImportError::Input(what))?,
-        }
+        stager.add_item(import, &item, format, format.prefix()).await?;
     }
-    staging.finish(import).await
+    stager.finish(import).await
 }
 
 /// Imports Dify documents, one by one.
-pub async fn documents(import: &mut Import, paths: Vec<PathBuf>, plugin: Plugin, config: &Config) -> Result<()> {
-    let (program, mut staging) = (Program::Dify, ConversationStager::new(import, plugin, config).await?);
+pub async fn documents(import: &mut Import, paths: Vec<PathBuf>) -> Result<()> {
+    let mut stager = ConversationStager::new(import).await?;
     for path in paths {
-        let item = match dify::document(&path) {
-            Ok(item) => item,
-            Err(error) => {
-                import.leave_out("", &path.display().to_string(), ImportError::Input(error.to_string()))?;
-                continue;
-            }
-        };
-        match program.read(&item, program.prefix()) {
-            Ok(Some(conversation)) => staging.add(import, conversation, item.key).await?,
-            Ok(None) => {}
-            Err(what) => import.leave_out("", &item.key, ImportError::Input(what))?,
+        match dify::document(&path) {
+            Ok(item) => stager.add_item(import, &item, ImportFormat::Dify, ImportFormat::Dify.prefix()).await?,
+            Err(error) => import.leave_out("", &path.display().to_string(), Problem::Input(error.to_string()))?,
         }
     }
-    staging.finish(import).await
+    stager.finish(import).await
 }
 
-/// Imports conversations of a file, each with the place it comes from.
-pub async fn conversations(
-    import: &mut Import,
-    found: Vec<(String, Result<Vec<Conversation>, String>)>,
-    plugin: Plugin,
-    config: &Config,
-) -> Result<()> {
-    let mut staging = ConversationStager::new(import, plugin, config).await?;
+/// Imports conversations of a file, each with its place there.
+pub async fn conversations(import: &mut Import, found: Vec<(String, Result<Vec<Conversation>, String>)>) -> Result<()> {
+    let mut stager = ConversationStager::new(import).await?;
     for (place, conversations) in found {
         match conversations {
             Ok(conversations) => {
                 for conversation in conversations {
-                    staging.add(import, conversation, place.clone()).await?;
+                    stager.add(import, conversation, place.clone()).await?;
                 }
             }
-            Err(what) => import.leave_out("", &place, ImportError::Input(what))?,
+            Err(what) => import.leave_out("", &place, what.into())?,
         }
     }
-    staging.finish(import).await
+    stager.finish(import).await
 }
 
 /// Imports the keys of a server.
-pub async fn read_redis(
-    import: &mut Import,
-    url: &str,
-    program: Program,
-    prefix: &str,
-    plugin: Plugin,
-    config: &Config,
-) -> Result<()> {
-    if program == Program::RocketRide {
+pub async fn read_redis(import: &mut Import, url: &str, format: ImportFormat, prefix: &str) -> Result<()> {
+    if format == ImportFormat::Rocketride {
         return read_their_store(import, url, prefix).await;
     }
-    let mut staging = ConversationStager::new(import, plugin, config).await?;
+    let mut stager = ConversationStager::new(import).await?;
     let mut server = Server::connect(url, prefix).await?;
     let mut seen = HashSet::new();
     while let Some(keys) = server.keys().await? {
         for key in keys {
             let Ok(key) = String::from_utf8(key) else {
-                import.leave_out("", "", ImportError::Left("a key is not UTF-8".to_owned()))?;
+                import.leave_out("", "", Problem::Left("a key is not UTF-8".to_owned()))?;
                 continue;
             };
             if !seen.insert(key.clone()) {
                 continue;
             }
-            let read = server.item(key.clone()).await?.and_then(|item| program.read(&item, prefix));
-            match read {
-                Ok(Some(conversation)) => staging.add(import, conversation, key).await?,
-                Ok(None) => {}
-                Err(what) => import.leave_out("", &key, ImportError::Input(what))?,
+            match server.item(key.clone()).await? {
+                Ok(item) => stager.add_item(import, &item, format, prefix).await?,
+                Err(what) => import.leave_out("", &key, what.into())?,
             }
         }
     }
-    staging.finish(import).await
+    stager.finish(import).await
 }
 
 /// RocketRide stores sessions as Keepline does: they are copied.
@@ -198,31 +157,30 @@ async fn read_their_store(import: &mut Import, url: &str, prefix: &str) -> Resul
     let options =
         RedisOptions { url: Some(url.to_owned().into()), key_prefix: prefix.to_owned(), ..RedisOptions::default() };
     let from: Arc<dyn TransferStore> = Arc::new(RedisStore::new(options)?);
-    let found = listed(&*from).await.map_err(|failure| store_error(&failure))?;
-    for session in found.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
+    for session in listed(&*from).await?.into_iter().filter(|bucket| bucket.kind == BucketKind::Session) {
         let name = session.name.clone();
         let staged = Staged { session, nodes: Vec::new(), is_shell: false };
-        if let Err(wrong) = carry_over(import, &from, &staged).await {
-            import.leave_out(&name, "", wrong)?;
+        if let Err(problem) = carry_over(import, &from, &staged).await {
+            import.leave_out(&name, "", problem)?;
         }
     }
     Ok(())
 }
 
-async fn carry_over(import: &mut Import, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), ImportError> {
+async fn carry_over(import: &mut Import, from: &Arc<dyn TransferStore>, staged: &Staged) -> Result<(), Problem> {
     import.withdraw(from, staged).await?;
     let delivered = import.delivery.deliver_from(from, staged).await?;
     import.delivered(staged, &ImportedSession::default(), delivered).await
 }
 
 /// Imports a session of RocketRide from all of its keys.
-async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(), ImportError> {
+async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(), Problem> {
     if !is_bucket(name) {
-        return Err(ImportError::Left(no_name(name)));
+        return Err(Problem::Left(no_name(name)));
     }
     let expires_at = session.expires_at();
     let Some(fields) = session.metadata else {
-        return Err(ImportError::Left("its key __meta__ is missing, so it has expired".to_owned()));
+        return Err(Problem::Left("its key __meta__ is missing, so it has expired".to_owned()));
     };
     let head = Head {
         expires_at,
@@ -234,7 +192,7 @@ async fn dumped(import: &mut Import, name: &str, session: Session) -> Result<(),
     let mut arriving = StagedBucket::begin(&import.delivery.staging, BucketKind::Session, name, head).await?;
     for (key, text) in &session.values {
         if !is_key(key) {
-            return Err(ImportError::Left(format!("{key:?} can't be a key")));
+            return Err(Problem::Left(format!("{key:?} can't be a key")));
         }
         arriving.entry(VALUES, key, text).await?;
     }
@@ -256,17 +214,27 @@ fn no_name(name: &str) -> String {
 /// Writes conversations to the staging store.
 struct ConversationStager {
     keepline: Keepline,
-    /// Those of one session: nodes come one by one.
+    /// Conversations of one session: its nodes come one by one.
     held: Vec<Conversation>,
 }
 
 impl ConversationStager {
-    async fn new(import: &Import, plugin: Plugin, config: &Config) -> Result<Self> {
+    async fn new(import: &Import) -> Result<Self> {
         let store = import.delivery.staging.store.clone();
-        Ok(Self { keepline: app::keepline_on(store, plugin, config).await?, held: Vec::new() })
+        let keepline = app::keepline_on(store, import.plugin.clone(), &import.config).await?;
+        Ok(Self { keepline, held: Vec::new() })
     }
 
-    /// Adds a conversation, with the place it comes from. If it belongs to another session, the previous one is complete.
+    /// Adds what a key holds, if that is a conversation.
+    async fn add_item(&mut self, import: &mut Import, item: &Item, format: ImportFormat, prefix: &str) -> Result<()> {
+        match format.read(item, prefix) {
+            Ok(Some(conversation)) => self.add(import, conversation, item.key.clone()).await,
+            Ok(None) => Ok(()),
+            Err(what) => import.leave_out("", &item.key, what.into()),
+        }
+    }
+
+    /// Adds a conversation, with its source. The first one of another session completes the previous session.
     async fn add(&mut self, import: &mut Import, mut conversation: Conversation, source: String) -> Result<()> {
         conversation.session = import.ids.renamed(conversation.session);
         if conversation.node.is_none() && conversation.user.is_none() {
@@ -277,8 +245,8 @@ impl ConversationStager {
             Some((app, node)) => format!("{}/{}/{node}", conversation.session, app.as_deref().unwrap_or_default()),
         };
         // It is written again by the component, so its digest always differs.
-        if let Err(wrong) = import.comes_again(id, source, None) {
-            return import.leave_out(&conversation.session, "", wrong);
+        if let Err(problem) = import.comes_again(id, source, None) {
+            return import.leave_out(&conversation.session, "", problem);
         }
         if self.held.last().is_some_and(|held| held.session != conversation.session || conversation.node.is_none()) {
             self.finish(import).await?;
@@ -294,25 +262,20 @@ impl ConversationStager {
             let told = conversation.left_out.iter().map(|what| (name.clone(), what.clone()));
             import.tally.skipped.extend(told);
         }
-        if let Err(wrong) = self.session(import, &name, &held).await {
-            import.leave_out(&name, "", wrong)?;
+        if let Err(problem) = self.session(import, &name, &held).await {
+            import.leave_out(&name, "", problem)?;
         }
         Ok(())
     }
 
-    async fn session(
-        &self,
-        import: &mut Import,
-        name: &str,
-        conversations: &[Conversation],
-    ) -> Result<(), ImportError> {
+    async fn session(&self, import: &mut Import, name: &str, conversations: &[Conversation]) -> Result<(), Problem> {
         let Some(bucket) = self.keepline.session_ids().bucket_name(name) else {
-            return Err(ImportError::Left(no_name(name)));
+            return Err(Problem::Left(no_name(name)));
         };
         let session = BucketId { kind: BucketKind::Session, name: bucket.into_owned() };
         let is_shell = conversations.iter().all(|conversation| conversation.node.is_some());
         if !is_shell && !import.delivery.replaces && import.delivery.is_there(&session).await? {
-            return Err(ImportError::Left(
+            return Err(Problem::Left(
                 "there is already a session with that name; use --replace to replace it".to_owned(),
             ));
         }

@@ -1,7 +1,7 @@
 //! Writes a bucket as lines of an export, page by page.
 //!
 //! Memory does not grow with the bucket. The order is fixed: values by key, records by position, entries by map and
-//! key. What is not UTF-8 is refused.
+//! key. Text that is not UTF-8 is refused.
 
 use std::{
     borrow::Cow,
@@ -11,75 +11,46 @@ use std::{
 
 use indicatif::ProgressBar;
 use keepline::store::{
-    BucketId, Failure, TransferStore,
+    BucketId, TransferStore,
     names::VALUES,
     transfer::{Head, Keyed},
 };
 use serde_json::value::RawValue;
 
-use super::schema::{Counts, Described, Line, NODES, Node, ONCE, RECALLED, VERSION, embedded, is_derived, text};
+use crate::session_file::{
+    Problem,
+    schema::{Counts, Described, Line, NODES, Node, ONCE, RECALLED, VERSION, embedded, is_derived, text},
+};
 
-/// Keys that are asked for at a time.
+/// Keys that are read at a time.
 const KEYS: usize = 500;
 
-/// Why a session is not exported.
-pub enum Stop {
-    /// It is told, and others go on.
-    Left(String),
-    /// Nothing can be read or written any more.
-    Failed(anyhow::Error),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Left(failure.message)
-    }
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<serde_json::Error> for Stop {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<String> for Stop {
-    fn from(why: String) -> Self {
-        Self::Left(why)
-    }
-}
-
-/// How many lines a bucket makes, about.
+/// The approximate number of lines of a bucket.
 pub fn lines(head: &Head) -> u64 {
     let entries: u64 = head.maps.iter().map(|(_, keys)| keys.len() as u64).sum();
     entries + head.logs.iter().map(|(_, length)| length).sum::<u64>()
 }
 
-/// The end of a bucket.
-pub fn end(name: &str, counts: Counts, out: &mut impl Write) -> Result<(), Stop> {
+/// Writes the end of a bucket.
+pub fn end(name: &str, counts: Counts, out: &mut impl Write) -> Result<(), Problem> {
     let Counts { values, records, entries } = counts;
     let (values, records, entries) = (Some(values), Some(records), Some(entries));
     write(&Line { end: Some(name.into()), values, records, entries, ..Line::default() }, out)
 }
 
-fn write(line: &Line<'_>, out: &mut impl Write) -> Result<(), Stop> {
-    serde_json::to_writer(&mut *out, line).map_err(|error| Stop::Failed(io::Error::from(error).into()))?;
+fn write(line: &Line<'_>, out: &mut impl Write) -> Result<(), Problem> {
+    serde_json::to_writer(&mut *out, line).map_err(io::Error::from)?;
     Ok(out.write_all(b"\n")?)
 }
 
-/// A bucket as lines.
+/// Writes buckets as lines.
 pub struct Lines<'s> {
     pub store: &'s dyn TransferStore,
     pub bar: Option<&'s ProgressBar>,
 }
 
 impl Lines<'_> {
-    /// All but the end: what there was of it, and the nodes that it names.
+    /// Writes all lines but the end. Returns their counts, and the nodes that the bucket names: bucket and ids.
     pub async fn bucket(
         &self,
         id: &BucketId,
@@ -87,7 +58,7 @@ impl Lines<'_> {
         session: &str,
         node: Option<Node<'_>>,
         out: &mut impl Write,
-    ) -> Result<(Counts, Vec<(String, String)>), Stop> {
+    ) -> Result<(Counts, Vec<(String, String)>), Problem> {
         let (mut counts, mut nodes) = (Counts::default(), Vec::new());
         let mut conversation = BTreeMap::new();
         let mut once = Vec::new();
@@ -144,7 +115,7 @@ impl Lines<'_> {
                     write(&Line { log, position, record, text, ..Line::default() }, out)?;
                 }
                 before += records.len() as u64;
-                self.told(records.len());
+                self.advance(records.len());
             }
             counts.records += before;
         }
@@ -163,48 +134,48 @@ impl Lines<'_> {
         Ok((counts, nodes))
     }
 
-    /// The entries of a map, in the order of their keys. How many there are.
+    /// Passes the entries of a map to `each`, in the order of `keys`. Returns their number.
     async fn entries(
         &self,
         id: &BucketId,
         map: &[u8],
         keys: &[Vec<u8>],
-        mut each: impl FnMut(&str, &str) -> Result<(), Stop>,
-    ) -> Result<u64, Stop> {
+        mut each: impl FnMut(&str, &str) -> Result<(), Problem>,
+    ) -> Result<u64, Problem> {
         let (mut left, mut count) = (keys, 0);
         while !left.is_empty() {
             let asked = left.get(..KEYS).unwrap_or(left);
             let texts = self.store.entries(id, Keyed::Map(map), asked).await?;
             let answered = texts.len();
             if answered == 0 || answered > asked.len() {
-                return Err(Stop::Left("the store returned an unexpected reply".to_owned()));
+                return Err(Problem::Left("the store returned an unexpected reply".to_owned()));
             }
             for (key, found) in asked.iter().zip(texts) {
-                // What was evicted is not there.
+                // Evicted since its key was listed.
                 let Some(found) = found else { continue };
                 let key = text(key, "a key")?;
                 let found = text(&found, &format!("what is stored under {key}"))?;
                 each(&key, &found)?;
                 count += 1;
             }
-            self.told(answered);
+            self.advance(answered);
             left = left.get(answered..).unwrap_or_default();
         }
         Ok(count)
     }
 
-    fn told(&self, done: usize) {
+    fn advance(&self, done: usize) {
         if let Some(bar) = self.bar {
             bar.inc(done as u64);
         }
     }
 }
 
-/// A text of the header: JSON objects as they stand, everything else as a string.
-fn once_of(text: &str) -> Result<Box<RawValue>, Stop> {
+/// A text for the header: a JSON object as it is, anything else as a string.
+fn once_of(text: &str) -> Result<Box<RawValue>, Problem> {
     match embedded(text).filter(|_| text.starts_with('{')) {
         Some(json) => Ok(json.to_owned()),
-        None => Ok(serde_json::value::to_raw_value(text)?),
+        None => Ok(serde_json::value::to_raw_value(text).map_err(io::Error::from)?),
     }
 }
 

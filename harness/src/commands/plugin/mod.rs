@@ -1,0 +1,4 @@
+//! Commands about the component.
+
+pub mod component;
+pub mod inspect;

@@ -1,0 +1,179 @@
+//! `keepline session import`: imports sessions from an export, or from other programs.
+//!
+//! A session is imported whole or not at all, existing ones are left alone, and an interrupted import can be repeated.
+//! Invalid input is reported with its line or key; its session is left out and the others continue. Files that end in
+//! the middle of a session are refused.
+
+mod from_export;
+mod from_programs;
+mod lines;
+mod report;
+mod session;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use keepline::store::DirectoryError;
+use keepline_json::elements;
+
+pub use self::from_programs::pieces;
+use self::{
+    lines::Lines,
+    session::{Ids, Import},
+};
+use super::{
+    Problem,
+    importers::{self, Item, dify},
+    staging::{Staging, deliver::Delivery},
+    store,
+};
+use crate::{
+    app::{self, error::Usage, runtime},
+    args::{Global, ImportArguments, ImportFormat},
+    terminal,
+};
+
+pub fn main(global: &Global, arguments: &ImportArguments, as_json: bool) -> Result<ExitCode> {
+    if arguments.from_redis.is_some() && !arguments.format.has_keys() {
+        let message = "--from-redis needs --format langchain, neurolink or rocketride, to say whose keys to read";
+        return Err(Usage(message.to_owned()).into());
+    }
+    let ids: &[(&str, &str)] = if arguments.hash_ids { &[("session_ids", "hash")] } else { &[] };
+    let config = app::config_with(global, ids)?;
+    let target = match store(&config, "import", !arguments.dry_run) {
+        Ok(target) => Some(target),
+        // Where nothing is to be written, there may be no directory yet.
+        Err(error) if arguments.dry_run && is_missing(&error) => None,
+        Err(error) => return Err(error),
+    };
+    let plugin = app::plugin(global, &config)?;
+    runtime::single()?.block_on(async {
+        let mut keepline = None;
+        if let Some(target) = &target {
+            target.check().await.context("the store can't be used")?;
+            keepline = Some(app::keepline_on(target.clone(), plugin.clone(), &config).await?);
+        }
+        let (replaces, is_dry_run) = (arguments.replace, arguments.dry_run);
+        let delivery = Delivery { target, staging: Staging::new(&config)?, replaces, is_dry_run };
+        let mut import = Import::new(delivery, keepline, plugin, config, Ids::of(arguments));
+        import_all(&mut import, arguments).await?;
+        for id in import.ids.unused() {
+            terminal::warning(&format!("--rename: no session {id:?} was imported"));
+        }
+        import.tally.tell(arguments.dry_run, as_json)
+    })
+}
+
+const NO_NODE: &str = "the path of a node's document is node_memory/APP/CONVERSATION/NODE.json: it names the session";
+
+fn unknown(path: &Path) -> anyhow::Error {
+    let message = format!(
+        "{} has no known format: it is neither an export of Keepline, nor a dump of LangChain, NeuroLink or RocketRide, nor \
+         node memory of Dify, nor a ChatGPT export, nor conversations in ShareGPT's or OpenAI's form; --format names one",
+        path.display()
+    );
+    Usage(message).into()
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| matches!(cause.downcast_ref(), Some(DirectoryError::Missing { .. })))
+}
+
+async fn import_all(import: &mut Import, arguments: &ImportArguments) -> Result<()> {
+    let asked = arguments.format;
+    let prefix = |format: ImportFormat| arguments.prefix.clone().unwrap_or_else(|| format.prefix().to_owned());
+    if let Some(url) = &arguments.from_redis {
+        return from_programs::read_redis(import, url, asked, &prefix(asked)).await;
+    }
+    let path = arguments.file.as_deref().unwrap_or(Path::new("-"));
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    let is_node = || path.components().any(|part| part.as_os_str() == "node_memory");
+    let is_documents = path.is_dir() || (is_json && (asked == ImportFormat::Dify || is_node()));
+    if is_documents && matches!(asked, ImportFormat::Dify | ImportFormat::Auto) {
+        let documents = dify_documents(import, path)?;
+        return from_programs::documents(import, documents).await;
+    }
+    let mut lines = Lines::open(path)?;
+    let file = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("import");
+    if let Some(document) = lines.document()? {
+        let mut items = Vec::new();
+        if elements(&document, |element| items.push((items.len() as u64 + 1, element))).is_none() {
+            items.push((1, document.as_str()));
+        }
+        let found = match asked {
+            ImportFormat::Auto | ImportFormat::Keepline => {
+                items.first().and_then(|(_, text)| importers::written_by(text))
+            }
+            asked => Some(asked),
+        };
+        return match found {
+            _ if items.is_empty() => Ok(()),
+            Some(format) if format.has_files() => {
+                from_programs::conversations(import, importers::conversations(format, &items, file)).await
+            }
+            Some(format @ (ImportFormat::Neurolink | ImportFormat::Langchain)) => {
+                let items = items.iter().map(|(_, text)| Item::of(text)).collect::<Result<_, String>>();
+                from_programs::items(import, items.map_err(Usage)?, format).await
+            }
+            Some(ImportFormat::Dify) => Err(Usage(NO_NODE.to_owned()).into()),
+            _ => Err(unknown(path)),
+        };
+    }
+    let mut format = asked;
+    if asked == ImportFormat::Auto {
+        let first = lines.next()?.map(|line| line.ok().and_then(importers::written_by));
+        if first.is_some() {
+            lines.hold();
+        }
+        format = first.flatten().unwrap_or(ImportFormat::Keepline);
+        if is_json && format == ImportFormat::Keepline && !lines.is_own()? {
+            return Err(unknown(path));
+        }
+    }
+    if format.has_files() {
+        let mut all = Vec::new();
+        while let Some(line) = lines.next()? {
+            match line.map(str::to_owned) {
+                Ok(line) => all.push((lines.number, line)),
+                Err(what) => import.leave_out("", &format!("line {}", lines.number), what.into())?,
+            }
+        }
+        let items: Vec<(u64, &str)> = all.iter().map(|(number, line)| (*number, &**line)).collect();
+        return from_programs::conversations(import, importers::conversations(format, &items, file)).await;
+    }
+    if format != ImportFormat::Keepline {
+        return from_programs::dump(import, lines, format, &prefix(format)).await;
+    }
+    if arguments.changes_sessions() {
+        let message =
+            "--rename, --hash-ids and --user are for sessions of other programs: an export comes back as it was";
+        return Err(Usage(message.to_owned()).into());
+    }
+    from_export::lines(import, lines).await
+}
+
+/// The Dify documents at or below a path; what is not read there is reported.
+fn dify_documents(import: &mut Import, path: &Path) -> Result<Vec<PathBuf>> {
+    let unreadable = || format!("can't read {}", path.display());
+    if !path.is_dir() {
+        dify::document(path).with_context(unreadable)?;
+        return Ok(vec![path.to_owned()]);
+    }
+    let (found, skipped) = dify::documents(path).with_context(unreadable)?;
+    for path in skipped {
+        let what = "it is a link or no regular file, and is not read".to_owned();
+        import.leave_out("", &path.display().to_string(), Problem::Input(what))?;
+    }
+    if found.is_empty() {
+        let message = format!(
+            "{} contains no Dify node memory: files node_memory/APP/CONVERSATION/NODE.json are expected in it; for \
+             anything else, name a file",
+            path.display()
+        );
+        return Err(Usage(message).into());
+    }
+    Ok(found)
+}
