@@ -22,7 +22,6 @@
 
 #![deny(clippy::too_many_lines)]
 
-mod breaker;
 mod bucket;
 pub mod check;
 mod clock;
@@ -32,7 +31,6 @@ mod deadline;
 pub mod directory;
 mod failure;
 pub mod guard;
-mod histogram;
 mod index;
 pub mod limits;
 mod memory;
@@ -48,13 +46,13 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use futures::future::join_all;
 
-#[doc(hidden)]
-pub use self::breaker::{Breaker, Leave};
 #[doc(inline)]
 pub use self::contract::*;
 #[cfg(feature = "directory")]
 pub use self::directory::{DirectoryError, DirectoryOptions, DirectoryStore, DirectorySync};
 use self::failure::failure;
+#[doc(hidden)]
+pub use self::guard::breaker::{Breaker, Leave};
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use self::redis::fuzzing;
@@ -64,11 +62,11 @@ pub use self::redis::{BucketDamage, CheckedBuckets, RedisOptions, RedisOptionsEr
 #[doc(inline)]
 pub use self::transfer::{Arrival, NotApart, Removed, Transfer, TransferStore, Transferred};
 pub use self::{
-    breaker::{BreakerOptions, BreakerState},
     clock::{Clock, ManualClock, SystemClock},
     deadline::Deadline,
+    guard::breaker::{BreakerOptions, BreakerState},
+    guard::histogram::{Histogram, Latencies},
     guard::{Guard, Health, StoreCounters},
-    histogram::{Histogram, Latencies},
     memory::{MemoryLimits, MemoryStore, SessionLimitPolicy},
     secret::{Secret, masked_url},
 };

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    between::{Between, With},
+    intercept::{Intercept, Intercepted},
     requests::{describe, transaction, unused},
 };
 
@@ -86,7 +86,7 @@ impl Node {
         filter: &str,
         change: impl FnOnce(&mut Options),
     ) -> Result<Self, KeeplineError> {
-        let store = Arc::new(With::new(store.clone(), Watch::default()));
+        let store = Arc::new(Intercepted::new(store.clone(), Watch::default()));
         let (log, clock) = (Arc::new(KeptLog::default()), Arc::new(StillClock::default()));
         let mut options = Options::default();
         options.filter = filter.into();
@@ -289,7 +289,7 @@ impl Log for KeptLog {
 }
 
 /// A store, with its calls counted, that can be made to fail.
-pub type Watched = With<Watch>;
+pub type Watched = Intercepted<Watch>;
 
 /// Counts calls of a store, and fails them when it is told to.
 #[derive(Debug, Default)]
@@ -311,8 +311,8 @@ impl Watch {
 }
 
 #[async_trait]
-impl Between for Watch {
-    fn before(&self) -> Result<(), Failure> {
+impl Intercept for Watch {
+    async fn before(&self) -> Result<(), Failure> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match *self.failure.lock() {
             None => Ok(()),
@@ -330,7 +330,7 @@ impl Between for Watch {
         transactions: &[Transaction],
         deadline: Deadline,
     ) -> Vec<Result<Receipt, Failure>> {
-        match self.before() {
+        match self.before().await {
             Ok(()) => store.transact_each(writer, transactions, deadline).await,
             Err(failure) => vec![Err(failure); transactions.len()],
         }

@@ -1,6 +1,5 @@
 //! What the black-box tests share. A helper that can't do its part ends the test.
 
-pub mod between;
 pub mod confined;
 pub mod guests;
 pub mod lanes;
@@ -11,4 +10,6 @@ pub mod programs;
 pub mod valid_window;
 pub mod watch;
 
-pub use keepline_stores_tests::{on_every_store, on_stores, proxy, random, requests, servers, stores, until};
+pub use keepline_stores_tests::{
+    intercept, on_every_store, on_stores, proxy, random, requests, servers, stores, until,
+};

@@ -29,7 +29,7 @@ use std::{
 use async_trait::async_trait;
 use futures::poll;
 use keepline::store::{Deadline, Failure, MemoryStore, Receipt, Store, Transaction, Writer};
-use keepline_tests::between::{Between, With};
+use keepline_tests::intercept::{Intercept, Intercepted};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -56,7 +56,7 @@ async fn begin_until<F: Future + Unpin>(calls: &mut [F], gate: &Gate, at_work: u
 }
 
 /// A store before which transactions wait until it is opened.
-type Gated = With<Gate>;
+type Gated = Intercepted<Gate>;
 
 #[derive(Debug)]
 struct Gate {
@@ -77,7 +77,7 @@ impl Gate {
             at_work: AtomicUsize::new(0),
             most: AtomicUsize::new(0),
         };
-        Arc::new(With::new(Arc::new(MemoryStore::default()), gate))
+        Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), gate))
     }
 
     /// For so many transactions.
@@ -124,7 +124,7 @@ impl Drop for AtWork<'_> {
 }
 
 #[async_trait]
-impl Between for Gate {
+impl Intercept for Gate {
     async fn transact(
         &self,
         store: &dyn Store,

@@ -40,8 +40,8 @@ use keepline::{
     },
 };
 use keepline_tests::{
-    between::{Between, With},
     guests::{HOSTILE, core_guest, told},
+    intercept::{Intercept, Intercepted},
     lanes,
     requests::{create, describe, description, session, transaction, unused},
     watch::{KeptLog, in_own_process, peak_bytes, resident_bytes},
@@ -152,7 +152,7 @@ impl Cell {
 struct Slow(Duration);
 
 #[async_trait]
-impl Between for Slow {
+impl Intercept for Slow {
     async fn transact(
         &self,
         store: &dyn Store,

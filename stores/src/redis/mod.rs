@@ -17,14 +17,12 @@ mod servers;
 mod transact;
 mod transfer;
 
-use crate::breaker;
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
 use self::{
-    breaker::{BreakerOptions, BreakerState},
     decode::Said,
     layout::{BucketKeys, Layouts},
     scripts::Scripts,
@@ -43,6 +41,7 @@ pub use self::{
 use super::{
     BucketId, BucketKind, BucketPage, Deadline, Deletion, Failure, Receipt, Status, Store, StoreCapabilities,
     Transaction, Writer, check,
+    guard::breaker::{BreakerOptions, BreakerState},
     names::{check_bucket, check_token},
 };
 

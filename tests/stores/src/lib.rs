@@ -1,6 +1,7 @@
 //! What the suites of the stores share, and the black-box tests with them. A helper that can't do its part ends the
 //! test.
 
+pub mod intercept;
 pub mod kit;
 pub mod proxy;
 pub mod random;

@@ -1,8 +1,8 @@
-//! What `wit/key-value.wit` promises, over every store: the kit of `conformance/`, replayed, and what the kit can't
-//! say: what nothing changes byte for byte, walks through pages, hundreds of writers, thousands of entries.
+//! Holds every store to the promises of `wit/key-value.wit`: replays the kit of `conformance/`, and tests what the kit
+//! can't express (state kept byte for byte, walks through pages, hundreds of writers, thousands of entries).
 //!
 //! A case is a function of a store; `on_every_store!` makes one test of it for each store. What can only
-//! be seen behind a store's back is in `conformance/redis_*.rs` and `conformance/bounded_work.rs`.
+//! be seen behind a store's back is in `conformance/redis_only/` and `conformance/bounded_work.rs`.
 
 #[path = "conformance/all_or_none.rs"]
 mod all_or_none;
@@ -26,15 +26,5 @@ mod listing;
 mod pages;
 #[path = "conformance/promises.rs"]
 mod promises;
-#[path = "conformance/redis_damage.rs"]
-mod redis_damage;
-#[path = "conformance/redis_indexes.rs"]
-mod redis_indexes;
-#[path = "conformance/redis_layout.rs"]
-mod redis_layout;
-#[path = "conformance/redis_others.rs"]
-mod redis_others;
-#[path = "conformance/redis_parts.rs"]
-mod redis_parts;
-#[path = "conformance/redis_types.rs"]
-mod redis_types;
+#[path = "conformance/redis_only/mod.rs"]
+mod redis_only;

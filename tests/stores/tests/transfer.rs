@@ -18,10 +18,13 @@ use keepline_stores::{
     RedisOptions, RedisStore, Removed, Status, Store, Transaction, Transfer, TransferStore, Transferred, Writer,
     transfer::listed,
 };
-use keepline_stores_tests::requests::{
-    KINDS, append, append_marked, bucket, create, create_sliding, describe, document, find, get, get_all, get_all_in,
-    increment, lease, post, put, put_in, read_all, remove, replace_oldest, reset_log, session, transaction, unpost,
-    unused,
+use keepline_stores_tests::{
+    intercept::{Intercept, Intercepted},
+    requests::{
+        KINDS, append, append_marked, bucket, create, create_sliding, describe, document, find, get, get_all,
+        get_all_in, increment, lease, post, put, put_in, read_all, remove, replace_oldest, reset_log, session,
+        transaction, unpost, unused,
+    },
 };
 use tempfile::TempDir;
 

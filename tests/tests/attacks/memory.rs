@@ -9,9 +9,9 @@ use keepline::{
     store::MemoryStore,
 };
 use keepline_tests::{
-    between::{Between, With},
     confined::in_confinement,
     guests::{CoreGuest, core_guest},
+    intercept::{Intercept, Intercepted},
     watch::KeptLog,
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
@@ -81,7 +81,7 @@ fn grows_and_waits() -> Vec<u8> {
 struct Held(Arc<Semaphore>);
 
 #[async_trait]
-impl Between for Held {
+impl Intercept for Held {
     async fn before_deletion(&self) {
         drop(self.0.acquire().await);
     }
@@ -180,7 +180,7 @@ async fn instances_at_rest_leave_half_of_the_pools_memory_to_those_at_work() {
 
 /// A plugin over a store that deletes nothing until it is let.
 async fn over(held: &Arc<Semaphore>, plugin: &Plugin) -> Keepline {
-    let store = With::new(Arc::new(MemoryStore::default()), Held(held.clone()));
+    let store = Intercepted::new(Arc::new(MemoryStore::default()), Held(held.clone()));
     let mut options = Options::default();
     (options.entry_timeout, options.log) = (PATIENCE, Arc::new(KeptLog::default()));
     Keepline::new(plugin.clone(), Arc::new(store), options).await.unwrap()

@@ -16,7 +16,7 @@ use keepline::{
     store::{BucketKind, Deadline, Failure, FailureCode, Status, Store},
 };
 use keepline_tests::{
-    between::{Between, With},
+    intercept::{Intercept, Intercepted},
     on_every_store,
     requests::{bucket, existing},
 };
@@ -167,8 +167,8 @@ impl EndsAt {
 }
 
 #[async_trait::async_trait]
-impl Between for EndsAt {
-    fn before(&self) -> Result<(), Failure> {
+impl Intercept for EndsAt {
+    async fn before(&self) -> Result<(), Failure> {
         if self.is_over() { Err(Self::failure()) } else { Ok(()) }
     }
 }
@@ -189,7 +189,7 @@ async fn what_stops_halfway_is_done_by_the_next_call(given: Given) {
         assert_eq!(late["session_id"], "c");
 
         let between: Arc<dyn Store> =
-            Arc::new(With::new(given.store.clone(), EndsAt(AtomicUsize::new(usize::try_from(at).unwrap()))));
+            Arc::new(Intercepted::new(given.store.clone(), EndsAt(AtomicUsize::new(usize::try_from(at).unwrap()))));
         let mut doomed = talking_on(&between, &json!({})).await;
         doomed.clock.advance(Duration::from_secs(at + 60));
         let ended = doomed.sessions.forget_user("anna").await;

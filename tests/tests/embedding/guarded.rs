@@ -14,7 +14,7 @@ use keepline::{
 };
 use keepline_local_redis::RedisServer;
 use keepline_tests::{
-    between::{Between, With},
+    intercept::{Intercept, Intercepted},
     lanes::{Node, metadata_of, plugin},
 };
 use parking_lot::Mutex;
@@ -37,8 +37,8 @@ struct Moody {
 }
 
 #[async_trait]
-impl Between for Moody {
-    fn before(&self) -> Result<(), Failure> {
+impl Intercept for Moody {
+    async fn before(&self) -> Result<(), Failure> {
         self.answer()
     }
 
@@ -66,16 +66,16 @@ impl Moody {
     }
 }
 
-fn moody_store() -> Arc<With<Moody>> {
-    Arc::new(With::new(Arc::new(MemoryStore::default()), Moody::default()))
+fn moody_store() -> Arc<Intercepted<Moody>> {
+    Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Moody::default()))
 }
 
-async fn moody() -> (Node, Arc<With<Moody>>) {
+async fn moody() -> (Node, Arc<Intercepted<Moody>>) {
     // Longer than the test, so that nobody looks whether it is back.
     moody_with(Duration::from_secs(3600), |_| {}).await
 }
 
-async fn moody_with(cooldown: Duration, change: impl FnOnce(&mut Options)) -> (Node, Arc<With<Moody>>) {
+async fn moody_with(cooldown: Duration, change: impl FnOnce(&mut Options)) -> (Node, Arc<Intercepted<Moody>>) {
     let store = moody_store();
     let guarded: Arc<dyn Store> = store.clone();
     let change = |options: &mut Options| {

@@ -9,7 +9,7 @@ use keepline::{
     store::{FailureCode, MemoryStore, Store, StoreCapabilities},
 };
 use keepline_tests::{
-    between::{Between, With},
+    intercept::{Intercept, Intercepted},
     lanes::{Node, plugin, untouched},
 };
 
@@ -17,7 +17,7 @@ use keepline_tests::{
 #[derive(Debug)]
 struct Lacks(fn(&mut StoreCapabilities));
 
-impl Between for Lacks {
+impl Intercept for Lacks {
     fn capabilities(&self, mut told: StoreCapabilities) -> StoreCapabilities {
         (self.0)(&mut told);
         told
@@ -25,7 +25,7 @@ impl Between for Lacks {
 }
 
 fn without(what: fn(&mut StoreCapabilities)) -> Arc<dyn Store> {
-    Arc::new(With::new(Arc::new(MemoryStore::default()), Lacks(what)))
+    Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Lacks(what)))
 }
 
 async fn stores_and_attaches(node: &mut Node) {

@@ -10,7 +10,7 @@ use keepline::{
     store::{Deadline, Failure, FailureCode, MemoryStore, Operation, Receipt, Store, Transaction, Writer},
 };
 use keepline_tests::{
-    between::{Between, With},
+    intercept::{Intercept, Intercepted},
     lanes::{Node, metadata_of, operations_told, problem_code, problem_message, untouched},
     on_every_store,
     requests::{self, count, counted, description, get_all_in},
@@ -171,7 +171,7 @@ on_every_store! {
 struct Ends(Mutex<bool>);
 
 #[async_trait]
-impl Between for Ends {
+impl Intercept for Ends {
     async fn transact(
         &self,
         store: &dyn Store,
@@ -189,7 +189,7 @@ impl Between for Ends {
 
 #[tokio::test]
 async fn a_host_that_ends_between_an_answer_and_its_tidying_loses_nothing_and_the_next_one_tidies() {
-    let ends = Arc::new(With::new(Arc::new(MemoryStore::default()), Ends::default()));
+    let ends = Arc::new(Intercepted::new(Arc::new(MemoryStore::default()), Ends::default()));
     let store: Arc<dyn Store> = ends.clone();
     let mut node = Node::new(&store, r#"{"auto_summarize":false}"#).await;
     *ends.0.lock() = true;

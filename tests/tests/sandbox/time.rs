@@ -52,7 +52,7 @@ async fn other_pipes_are_served_while_a_plugin_loops() {
 async fn waiting_for_a_slow_store_is_not_computing() {
     let sandbox = sandbox();
     let plugin = Plugin::from_bytes(HOSTILE, &sandbox).unwrap();
-    let store = With::new(Arc::new(MemoryStore::default()), Slow(sandbox.cpu_time * 3));
+    let store = Intercepted::new(Arc::new(MemoryStore::default()), Slow(sandbox.cpu_time * 3));
     let keepline = Keepline::new(plugin, Arc::new(store), patient()).await.unwrap();
     assert_eq!(keepline.pipe().question("store 2", METADATA).await.unwrap().effect, Effect::Passed);
     // Each part is within the limit, all together are not.

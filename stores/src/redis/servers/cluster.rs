@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Failure,
-    breaker::BreakerState,
+    guard::breaker::BreakerState,
     redis::{
         decode,
         layout::Slot,

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 
 use crate::{
-    breaker::{Breaker, BreakerOptions},
+    guard::breaker::{Breaker, BreakerOptions},
     redis::layout::Slot,
 };
 

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     Failure,
-    breaker::{Breaker, BreakerOptions},
+    guard::breaker::{Breaker, BreakerOptions},
     redis::{options::address::Address, scripts::Script},
 };
 

@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
     use crate::RedisOptions;
-    use crate::breaker::BreakerOptions;
+    use crate::guard::breaker::BreakerOptions;
 
     const PATIENCE: Duration = Duration::from_millis(250);
     const LONG: Duration = Duration::from_secs(5);

@@ -18,9 +18,8 @@ use super::{
     retry_policy::{Tried, is_moved, is_moving},
 };
 use crate::{
-    Deadline, Failure, FailureCode,
-    breaker::{Breaker, BreakerState},
-    failure,
+    Deadline, Failure, FailureCode, failure,
+    guard::breaker::{Breaker, BreakerState},
     redis::{
         decode::Said,
         layout::{Registry, Slot},

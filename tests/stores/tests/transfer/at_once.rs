@@ -8,10 +8,6 @@ use std::sync::{
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use keepline_stores::{
-    BucketPage, Deletion, Failure, StoreCapabilities,
-    transfer::{Head, Incoming, Keyed, Mark, Piece, Stamp, Taken, Weighed, Weight},
-};
 
 use super::*;
 
@@ -29,13 +25,6 @@ impl Turns {
         Arc::new(Self { calls: AtomicU64::new(0), before, interlude: Mutex::new(Some(interlude)) })
     }
 
-    async fn call(&self) {
-        if self.calls.fetch_add(1, Ordering::SeqCst) == self.before {
-            let interlude = self.interlude.lock().unwrap().take();
-            interlude.unwrap().await;
-        }
-    }
-
     fn has_come(&self) -> bool {
         self.interlude.lock().unwrap().is_none()
     }
@@ -47,101 +36,24 @@ impl std::fmt::Debug for Turns {
     }
 }
 
-/// One of the two stores of a transfer.
+/// Both stores of a transfer count as one.
 #[derive(Debug)]
-struct Interrupted {
-    store: Arc<dyn TransferStore>,
-    turns: Arc<Turns>,
-}
+struct Counted(Arc<Turns>);
 
 #[async_trait]
-impl Store for Interrupted {
-    async fn transact(&self, writer: &Writer, what: &Transaction, deadline: Deadline) -> Result<Receipt, Failure> {
-        self.store.transact(writer, what, deadline).await
-    }
-
-    async fn list_buckets(
-        &self,
-        kind: BucketKind,
-        cursor: &str,
-        limit: u32,
-        deadline: Deadline,
-    ) -> Result<BucketPage, Failure> {
-        self.store.list_buckets(kind, cursor, limit, deadline).await
-    }
-
-    async fn delete_bucket(
-        &self,
-        writer: &Writer,
-        bucket: &BucketId,
-        incarnation: Option<&str>,
-        max_keys: u32,
-        deadline: Deadline,
-    ) -> Result<Deletion, Failure> {
-        self.store.delete_bucket(writer, bucket, incarnation, max_keys, deadline).await
-    }
-
-    fn capabilities(&self) -> StoreCapabilities {
-        self.store.capabilities()
-    }
-}
-
-#[async_trait]
-impl TransferStore for Interrupted {
-    async fn head(&self, bucket: &BucketId) -> Result<Option<Head>, Failure> {
-        self.turns.call().await;
-        self.store.head(bucket).await
-    }
-
-    async fn entries(
-        &self,
-        bucket: &BucketId,
-        of: Keyed<'_>,
-        keys: &[Vec<u8>],
-    ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-        self.turns.call().await;
-        self.store.entries(bucket, of, keys).await
-    }
-
-    async fn records(&self, bucket: &BucketId, log: &[u8], before: u64) -> Result<Vec<Vec<u8>>, Failure> {
-        self.turns.call().await;
-        self.store.records(bucket, log, before).await
-    }
-
-    async fn stamps(&self, bucket: &BucketId) -> Result<Vec<Stamp>, Failure> {
-        self.turns.call().await;
-        self.store.stamps(bucket).await
-    }
-
-    async fn import(&self, incoming: Incoming<'_>, piece: Piece<'_>) -> Result<Taken, Failure> {
-        self.turns.call().await;
-        self.store.import(incoming, piece).await
-    }
-
-    async fn weigh(&self, bucket: &BucketId) -> Result<Weighed, Failure> {
-        self.turns.call().await;
-        self.store.weigh(bucket).await
-    }
-
-    async fn remove_if(&self, bucket: &BucketId, weight: &Weight) -> Result<Removed, Failure> {
-        self.turns.call().await;
-        self.store.remove_if(bucket, weight).await
-    }
-
-    async fn has_moved(&self, bucket: &BucketId, incarnation: &[u8]) -> Result<bool, Failure> {
-        self.turns.call().await;
-        self.store.has_moved(bucket, incarnation).await
-    }
-
-    async fn mark(&self, what: Mark, name: &str) -> Result<bool, Failure> {
-        self.store.mark(what, name).await
+impl Intercept for Counted {
+    async fn before_transfer(&self) {
+        if self.0.calls.fetch_add(1, Ordering::SeqCst) == self.0.before {
+            let interlude = self.0.interlude.lock().unwrap().take();
+            interlude.unwrap().await;
+        }
     }
 }
 
 /// Both stores of a transfer, interrupted before one of its calls.
 fn interrupted(transfer: &Transfer, turns: &Arc<Turns>) -> Transfer {
     let interrupted = |store: &Arc<dyn TransferStore>| -> Arc<dyn TransferStore> {
-        Arc::new(Interrupted { store: store.clone(), turns: turns.clone() })
+        Arc::new(Intercepted::with_transfers(store.clone(), Counted(turns.clone())))
     };
     Transfer { from: interrupted(&transfer.from), to: interrupted(&transfer.to), overwrite: transfer.overwrite }
 }
