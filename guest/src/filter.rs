@@ -79,7 +79,7 @@ fn answer(context: &Context<impl Host>, entry: &AnswerEntry<'_>) -> AnswerReply 
     };
     let opening = match incarnation {
         None => context.config.create(),
-        incarnation => Opening::Existing { incarnation, renew: true },
+        incarnation => Opening::existing(incarnation),
     };
     let message_id = entry.message_id.filter(|id| !id.is_empty()).or(metadata.message_id.as_deref());
     let reply = store_answer(context, session, opening, &value, message_id.and_then(MessageId::new).as_ref());

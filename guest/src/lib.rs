@@ -1,8 +1,9 @@
 //! Keepline's filter: sessions, their memory and their history.
 //!
 //! Plain Rust that reaches nothing but a [`Host`]: a store of buckets, a clock and a log.
-//! Compiled for `wasm32-unknown-unknown` it is a component (`wit/`, world `memory-filter`), and
-//! `component` is the only module that knows so. Natively it is the same logic without the sandbox.
+//! Its types are those of the contract (`wit/`), generated. Compiled for `wasm32-unknown-unknown` it is a component of the
+//! world `memory-filter`, and `component` is the only module that knows so. Natively it is the same logic without the
+//! sandbox.
 //!
 //! ```no_run
 //! # fn run(host: impl keepline_filter::Host) -> Result<(), keepline_filter::ConfigProblem> {
@@ -20,7 +21,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `contract` | what the host lends: the store's operations and outcomes, the clock, the log |
+//! | `contract` | the contract's types, and what the host lends: the store, the clock, the log |
 //! | `log` | log lines and their contexts |
 //! | `text` | ids, truncation, redaction, token estimates, timestamps |
 //! | `store` | transactions whose receipts are checked against the contract |
@@ -36,7 +37,7 @@
 //! | `question`, `answer` | the two lanes of a conversation |
 //! | `admin` | what operators and tools do |
 //! | `filter` | which lane, or task, handles a call |
-//! | `component` | the contract's bindings, of the compiled component alone |
+//! | `component` | the exports, imports and allocator of the compiled component alone |
 
 // Methods of a type stand in one place: what they depend on is in its imports.
 #![deny(clippy::multiple_inherent_impl, clippy::too_many_lines)]

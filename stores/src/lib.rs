@@ -18,7 +18,7 @@
 //! 7. The suites: examples in `tests/stores/src/requests.rs`, with which every store is tried for counts, expiries and
 //!    limits, and which the differential test draws from; cases in `conformance/`, their form in
 //!    `tests/stores/src/kit/json.rs`.
-//! 8. Where the filter uses it: `guest/src/contract/`, `guest/src/component/imports/`, `guest/src/store/`.
+//! 8. Where the filter uses it: `guest/src/contract/transaction.rs`, `guest/src/store/`.
 
 #![deny(clippy::too_many_lines)]
 

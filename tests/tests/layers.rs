@@ -90,7 +90,7 @@ fn of_the_filter_one_file_knows_the_contract_s_bindings() {
             }
         }
     }
-    assert_eq!(knowing, ["exports.rs"]);
+    assert_eq!(knowing, ["bindings.rs"]);
 }
 
 #[test]

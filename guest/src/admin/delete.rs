@@ -1,7 +1,7 @@
 //! Deletes what a session has in other buckets: its nodes, and the copies in its owner's memory.
 
 use crate::context::Context;
-use crate::contract::{Bucket, BucketKind, Failure, Host, Opening, Operation, Status, Transaction};
+use crate::contract::{BucketId, BucketKind, Failure, Host, Opening, Operation, Status, Transaction};
 use crate::entry::session_problem::{SessionResult, check_status, store_result};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::recall::invalidate::{Fate, remove_copies};
@@ -18,18 +18,18 @@ pub(crate) fn remove_bucket(
     name: &str,
     incarnation: Option<&str>,
 ) -> Result<bool, Failure> {
-    let deletion = store::delete(&context.host, Bucket { kind, name }, incarnation, 0)?;
+    let deletion = store::delete(&context.host, BucketId { kind, name }, incarnation, 0)?;
     Ok(matches!(deletion.status, Status::Applied | Status::Repeated))
 }
 
 /// What a session that is about to be deleted has elsewhere, also where no conversations are kept now: its nodes, and
 /// the same with its owner. One wait if there is neither.
 pub(crate) fn remove_elsewhere(context: &Context<impl Host>, session: &str) -> SessionResult<()> {
-    let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
+    let (bucket, opening) = (BucketId::session(session), Opening::LOOK);
     let mut cursor = String::new();
     loop {
-        let nodes = Operation::PageKeys { map: NODES, cursor: &cursor, max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
-        let operations = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }, nodes];
+        let nodes = Operation::page_keys(NODES, &cursor, MAX_KEYS, KEYS_BYTES);
+        let operations = [Operation::get(SESSION, &OWNER, 256), nodes];
         let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
         let receipt = store_result(session, store::transact(&context.host, &look))?;
         check_status(session, receipt.status)?;

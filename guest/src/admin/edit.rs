@@ -6,7 +6,7 @@
 use crate::admin::sessions::read_bucket;
 use crate::answer::turn_records;
 use crate::context::Context;
-use crate::contract::{Expectation, Host, Opening, Operation, Span, Status, Transaction};
+use crate::contract::{Expectation, Host, Opening, Operation, PositionedRecord, Span, Status, Transaction};
 use crate::entry::session_problem::{
     SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
 };
@@ -86,7 +86,7 @@ pub fn clear_messages(
 
 fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) -> SessionResult<u64> {
     for _ in 0..TRIES {
-        let once = [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }];
+        let once = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024)];
         let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &once)?;
         let mut once = store_result(at.session, outcomes.once())?;
         let (owner, revision) = (once.take(OWNER), once.take(REVISION));
@@ -96,12 +96,12 @@ fn clear_transcript(context: &Context<impl Host>, at: &TranscriptAddress<'_>) ->
         let gone = [gone.as_slice(), COUNTERS.as_slice()].concat();
         let mut operations = vec![
             TRANSCRIPT_EXTENT,
-            Operation::ResetLog { log: TRANSCRIPT, records: &[] },
-            Operation::ResetMap { map: MESSAGES, entries: &[] },
-            Operation::ResetMap { map: BRANCHES, entries: &[] },
-            Operation::ResetMap { map: RESULTS, entries: &[] },
-            Operation::Remove { map: SESSION, keys: &gone },
-            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+            Operation::reset_log(TRANSCRIPT, &[]),
+            Operation::reset_map(MESSAGES, &[]),
+            Operation::reset_map(BRANCHES, &[]),
+            Operation::reset_map(RESULTS, &[]),
+            Operation::remove(SESSION, &gone),
+            Operation::increment(SESSION, REVISION, 1),
         ];
         operations.extend(remove::RESET_PASSAGES);
         let (bucket, opening) = (at.bucket(), Opening::life(&life));
@@ -124,10 +124,9 @@ fn clear_branch(context: &Context<impl Host>, at: &TranscriptAddress<'_>, from: 
     let mut members: Vec<u64> = Vec::new();
     let (mut position, mut life) = (from, String::new());
     loop {
-        let operations = [
-            Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
-            Operation::ReadAt { log: TRANSCRIPT, position, count: READ_RECORDS, max_bytes: READ_BYTES },
-        ];
+        let span = [Span { position, count: READ_RECORDS }];
+        let operations =
+            [Operation::get_all(BRANCHES, 10_000, 1 << 20), Operation::read_at(TRANSCRIPT, &span, READ_BYTES)];
         let opening = if life.is_empty() { Opening::ANY } else { Opening::life(&life) };
         let (incarnation, mut outcomes) = read_bucket(context, at.session, at.bucket(), opening, &operations)?;
         if life.is_empty() {
@@ -164,12 +163,12 @@ fn edit_messages(
     for _ in 0..TRIES {
         let operations = [
             TRANSCRIPT_EXTENT,
-            Operation::GetSome {
-                map: SESSION,
-                keys: &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::ONCE],
-                max_bytes: SESSION_BYTES,
-            },
-            Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: READ_BYTES },
+            Operation::get_some(
+                SESSION,
+                &[SUMMARY, TITLE, TITLE_OF, UNTITLED, REVISION, OWNER, invalidate::ONCE],
+                SESSION_BYTES,
+            ),
+            Operation::read_at(TRANSCRIPT, &spans, READ_BYTES),
         ];
         let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::ANY, &operations)?;
         let extent = store_result(at.session, outcomes.records())?.extent;
@@ -212,7 +211,8 @@ fn edit_messages(
         if texts.is_empty() {
             return Ok(done);
         }
-        let records: Vec<(u64, &str)> = texts.iter().map(|(position, text)| (*position, &**text)).collect();
+        let records: Vec<_> =
+            texts.iter().map(|(position, text)| PositionedRecord { position: *position, text }).collect();
         let results: Vec<&str> = results.iter().map(String::as_str).collect();
         let amount = i64::try_from(after).unwrap_or(0) - i64::try_from(before).unwrap_or(0);
         let reach = summary.and_then(|entry| Summary::all(entry).iter().map(|summary| summary.to).max());
@@ -224,18 +224,18 @@ fn edit_messages(
         remove_copies(context, at.session, &life, owner, number(revision), Fate::Changed(&changed))?;
         let recalled = remove_passages(context, at, &life, of(invalidate::ONCE), &changed)?;
         let operations = [
-            Operation::Rewrite { log: TRANSCRIPT, records: &records },
-            Operation::Remove { map: RESULTS, keys: &results },
-            Operation::Remove { map: SESSION, keys: &gone },
-            Operation::Increment { map: SESSION, key: BYTES, amount },
-            Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+            Operation::rewrite(TRANSCRIPT, &records),
+            Operation::remove(RESULTS, &results),
+            Operation::remove(SESSION, &gone),
+            Operation::increment(SESSION, BYTES, amount),
+            Operation::increment(SESSION, REVISION, 1),
         ];
         let expectations = [
             unchanged(REVISION, revision),
             unchanged(invalidate::ONCE, recalled.as_deref()),
             unchanged(SUMMARY, summary),
             unchanged(TITLE, title),
-            Expectation::Log { log: TRANSCRIPT, first: Some(extent.first), next: None },
+            Expectation::log(TRANSCRIPT, Some(extent.first), None),
         ];
         let (bucket, opening) = (at.bucket(), Opening::life(&life));
         let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };

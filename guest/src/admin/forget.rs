@@ -6,8 +6,8 @@
 use crate::admin::delete::remove_bucket;
 use crate::context::Context;
 use crate::contract::{
-    Bucket, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, Receipt, Status,
-    Transaction, VALUES,
+    BucketId, BucketKind, Entry, Expectation, Failure, FailureCode, Host, LogEnd, Opening, Operation, PutEntry,
+    Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{SessionResult, store_problem};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
@@ -58,13 +58,14 @@ pub fn forget_user(context: &Context<impl Host>, user: &str) -> SessionResult<Us
 
 fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotten, Failure> {
     let (stamp, before) = next_stamp(context, name)?;
-    let page = |map| Operation::PageKeys { map, cursor: "", max_entries: BATCH as u64, max_bytes: KEYS_BYTES };
+    let page = |map| Operation::page_keys(map, "", BATCH as u64, KEYS_BYTES);
     // What the index has of them are numbers, which go in the end.
     let [passages, terms, vectors] = remove::RESET_PASSAGES;
+    let tombstone = [PutEntry { key: FORGOTTEN, text: &stamp }];
     let operations = [
-        Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
-        Operation::ResetMap { map: VALUES, entries: &[] },
-        Operation::ResetLog { log: ACTIVITY, records: &[] },
+        Operation::put(USER, &tombstone),
+        Operation::reset_map(VALUES, &[]),
+        Operation::reset_log(ACTIVITY, &[]),
         passages,
         terms,
         vectors,
@@ -72,7 +73,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         page(SESSIONS),
     ];
     let expectations = [registry::unforgotten(before.as_deref())];
-    let receipt = of_bucket(context, name, Opening::Create { time_to_live: None }, &expectations, &operations)?;
+    let receipt = of_bucket(context, name, Opening::create(None), &expectations, &operations)?;
     if receipt.status == Status::Unmet {
         // Somebody else has just begun: this one is called again.
         return Ok(UserForgotten { remaining: 1, ..UserForgotten::default() });
@@ -92,7 +93,7 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
     nodes.truncate(BATCH);
     sessions.truncate(BATCH);
     let mut done = UserForgotten::default();
-    let get = |map, keys| Operation::GetSome { map, keys, max_bytes: KEYS_BYTES };
+    let get = |map, keys| Operation::get_some(map, keys, KEYS_BYTES);
     let (nodes, sessions) = (borrowed(&nodes), borrowed(&sessions));
     let operations = [get(NODES, &nodes), get(SESSIONS, &sessions)];
     let mut outcomes = applied(of_bucket(context, name, Opening::LOOK, &[], &operations)?)?;
@@ -138,12 +139,10 @@ fn forget_batch(context: &Context<impl Host>, name: &str) -> Result<UserForgotte
         return Err(Failure { message, ..failure });
     }
     if done.remaining == 0 {
-        let operations = [
-            Operation::Put { map: USER, key: FORGOTTEN, text: &stamp },
-            Operation::Put { map: USER, key: ERASED, text: &stamp },
-        ];
+        let tombstone = [FORGOTTEN, ERASED].map(|key| PutEntry { key, text: &stamp });
+        let operations = [Operation::put(USER, &tombstone)];
         // Unless somebody forgets them anew, or they came back: that is for the next call.
-        let receipt = of_bucket(context, name, Opening::Replace, &expected(&stamp, next), &operations)?;
+        let receipt = of_bucket(context, name, Opening::REPLACE, &expected(&stamp, next), &operations)?;
         done.remaining = u64::from(receipt.status == Status::Unmet);
     }
     Ok(done)
@@ -166,12 +165,12 @@ fn unlist<'g>(
 ) -> Result<Option<u64>, Failure> {
     let keys = |entries: &'g [Entry]| entries.iter().map(|entry| &*entry.key).collect::<Vec<&str>>();
     let (nodes, sessions) = (keys(&gone.nodes), keys(&gone.sessions));
-    let count = |map| Operation::PageKeys { map, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+    let count = |map| Operation::page_keys(map, "", MAX_KEYS, KEYS_BYTES);
     // What was copied since the tombstone is of what is gone, too.
     let [passages, terms, vectors] = remove::RESET_PASSAGES;
     let operations = [
-        Operation::Remove { map: NODES, keys: &nodes },
-        Operation::Remove { map: SESSIONS, keys: &sessions },
+        Operation::remove(NODES, &nodes),
+        Operation::remove(SESSIONS, &sessions),
         count(NODES),
         count(SESSIONS),
         count(VALUES),
@@ -200,7 +199,7 @@ fn unlist<'g>(
 /// Whatever was registered since a position is not gone; where the list stands now.
 fn keep_what_came_back(context: &Context<impl Host>, name: &str, gone: &mut Gone, since: u64) -> Result<u64, Failure> {
     let (log, end) = (ACTIVITY, LogEnd::Newest);
-    let read = [Operation::Read { log, end, max_records: ANEW, max_bytes: ANEW_BYTES }];
+    let read = [Operation::read(log, end, ANEW, ANEW_BYTES)];
     let run = applied(of_bucket(context, name, Opening::LOOK, &[], &read)?)?.records()?;
     let back: Vec<String> = run.records.iter().filter_map(|record| activity_log::session_of(record)).collect();
     let is_known = run.first <= since.max(run.extent.first) && back.len() == run.records.len();
@@ -219,8 +218,8 @@ fn forget_node(
     if !is_session(node) || !is_session(session) {
         return Ok(());
     }
-    let own = owner_of(context, Bucket { kind: BucketKind::Node, name: node })?;
-    let owner = if own.is_some() { own } else { owner_of(context, Bucket::session(session))? };
+    let own = owner_of(context, BucketId { kind: BucketKind::Node, name: node })?;
+    let owner = if own.is_some() { own } else { owner_of(context, BucketId::session(session))? };
     if owner.is_none_or(|owner| owner == user) {
         done.nodes += u64::from(remove_bucket(context, BucketKind::Node, node, None)?);
     }
@@ -237,11 +236,8 @@ fn forget_session(
     if !is_session(session) {
         return Ok(());
     }
-    let operations = [
-        Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 },
-        Operation::PageKeys { map: NODES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES },
-    ];
-    let (bucket, opening) = (Bucket::session(session), Opening::LOOK);
+    let operations = [Operation::get(SESSION, &OWNER, 256), Operation::page_keys(NODES, "", MAX_KEYS, KEYS_BYTES)];
+    let (bucket, opening) = (BucketId::session(session), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
     let mut receipt = store::transact(&context.host, &look)?;
     if !receipt.is_applied() {
@@ -265,7 +261,7 @@ fn forget_session(
     Ok(())
 }
 
-fn owner_of(context: &Context<impl Host>, bucket: Bucket<'_>) -> Result<Option<String>, Failure> {
+fn owner_of(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Option<String>, Failure> {
     store::text_of(&context.host, bucket, SESSION, OWNER)
 }
 
@@ -292,8 +288,5 @@ fn applied(receipt: Receipt) -> Result<Outcomes, Failure> {
 
 /// Nobody has begun to forget them since, and nothing was registered or noted.
 fn expected(stamp: &str, next: u64) -> [Expectation<'_>; 2] {
-    [
-        Expectation::Equal { map: USER, key: FORGOTTEN, text: stamp },
-        Expectation::Log { log: ACTIVITY, first: None, next: Some(next) },
-    ]
+    [Expectation::equal(USER, FORGOTTEN, stamp), Expectation::log(ACTIVITY, None, Some(next))]
 }

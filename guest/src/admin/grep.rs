@@ -3,6 +3,7 @@
 use crate::admin::messages::{CONTAINS_MAX, place, whole_text};
 use crate::context::Context;
 use crate::contract::Host;
+use crate::contract::transcripts::ContentLine;
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::text::truncate::up_to;
 use crate::transcript::address::Transcript;
@@ -37,26 +38,11 @@ pub struct LineQuery<'a> {
     pub limit: u32,
 }
 
-/// A line of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// From 1.
-    pub number: u64,
-    /// Whether it holds the text.
-    pub is_match: bool,
-    /// Of a long one the part around the text.
-    pub text: String,
-    /// Where in the message that begins, in characters.
-    pub offset: u64,
-    /// Whether there is more of the line.
-    pub is_cut: bool,
-}
-
 /// Lines in the order of the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundLines {
     /// Each once.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ContentLine>,
     /// Where to go on, as `from`; none: there are no more.
     pub next: Option<u64>,
 }
@@ -82,7 +68,7 @@ impl LineQuery<'_> {
         let mut found = FoundLines::default();
         let (mut count, mut after, mut bytes) = (0, 0, 0);
         // Lines that are shown if the text comes soon enough.
-        let mut before: Vec<Line> = Vec::new();
+        let mut before: Vec<ContentLine> = Vec::new();
         let mut offset = 0;
         for (number, raw) in (1..).zip(text.split_inclusive('\n')) {
             let begins = offset;
@@ -118,14 +104,14 @@ impl LineQuery<'_> {
 }
 
 /// A line as it is shown: `at` is where the text stands in it.
-fn shown(number: u64, line: &str, at: Option<usize>, offset: u64) -> Line {
+fn shown(number: u64, line: &str, at: Option<usize>, offset: u64) -> ContentLine {
     let mut start = at.filter(|_| line.len() > LINE_BYTES).map_or(0, |at| at.saturating_sub(BEFORE_BYTES));
     while !line.is_char_boundary(start) {
         start -= 1;
     }
     let (skipped, rest) = line.split_at_checked(start).unwrap_or_default();
     let text = up_to(rest, LINE_BYTES, usize::MAX);
-    Line {
+    ContentLine {
         number,
         is_match: at.is_some(),
         text: text.to_owned(),

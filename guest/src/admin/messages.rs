@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
+use crate::contract::transcripts::Message;
 use crate::contract::{Host, LogExtent, LogRecords, Opening, Operation, Span};
 use crate::entry::session_problem::{
     SessionProblem, SessionProblemCode as Code, SessionResult, conflict, store_result,
@@ -62,8 +63,8 @@ pub struct MessageQuery<'a> {
 /// Messages, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessagePage {
-    /// Position and record.
-    pub messages: Vec<(u64, String)>,
+    /// With their positions.
+    pub messages: Vec<Message>,
     /// Where to go on, as `before`.
     pub older: Option<u64>,
 }
@@ -110,8 +111,8 @@ fn message_page(
     keys.dedup();
     let operations = [
         crate::transcript::address::TRANSCRIPT_EXTENT,
-        Operation::GetSome { map: MESSAGES, keys: &keys, max_bytes: 1024 },
-        Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
+        Operation::get_some(MESSAGES, &keys, 1024),
+        Operation::get_all(BRANCHES, 10_000, 1 << 20),
     ];
     let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
     let extent = store_result(at.session, outcomes.records())?.extent;
@@ -176,7 +177,7 @@ fn message_page(
         rest = next.map(|(position, _)| *position);
     }
     let found = kept.iter().filter_map(|index| candidates.get(*index));
-    let messages = found.map(|(position, text)| (*position, (*text).to_owned())).collect();
+    let messages = found.map(|(position, text)| Message { position: *position, text: (*text).to_owned() }).collect();
     Ok(Some(MessagePage { messages, older: rest.map(|position| position + 1) }))
 }
 
@@ -201,7 +202,8 @@ pub(crate) fn whole_text(
     at: &TranscriptAddress<'_>,
     position: u64,
 ) -> SessionResult<String> {
-    let read = Operation::ReadAt { log: TRANSCRIPT, position, count: 1, max_bytes: LOOK_BYTES };
+    let span = [Span { position, count: 1 }];
+    let read = Operation::read_at(TRANSCRIPT, &span, LOOK_BYTES);
     let (life, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &[read])?;
     let run = store_result(at.session, outcomes.records())?;
     let record = run.records.first().and_then(|text| Record::parse(text));
@@ -209,7 +211,7 @@ pub(crate) fn whole_text(
         return Err(at.no_message(position));
     };
     if let Some(key) = record.tool.as_ref().and_then(|tool| tool.whole.as_deref()) {
-        let get = [Operation::Get { map: RESULTS, key, max_bytes: RESULT_BYTES }];
+        let get = [Operation::get(RESULTS, &key, RESULT_BYTES)];
         let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(&life), &get)?;
         if let Some(whole) = store_result(at.session, outcomes.text())? {
             return Ok(whole);
@@ -226,7 +228,7 @@ fn read_runs(
     spans: &[Span],
 ) -> SessionResult<Vec<LogRecords>> {
     let read = |spans: &[Span]| {
-        let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: LOOK_BYTES }];
+        let read = [Operation::read_at(TRANSCRIPT, spans, LOOK_BYTES)];
         let (_, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::life(life), &read)?;
         let mut runs = store_result(at.session, outcomes.spans())?;
         let mut asked = spans.iter();

@@ -5,7 +5,7 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{Bucket, Host, Opening, Operation, Status, Transaction};
+use crate::contract::{BucketId, Host, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::session_problem::{
     SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, store_problem, store_result,
 };
@@ -28,8 +28,8 @@ pub fn register(
     user: Option<&str>,
 ) -> SessionResult<Option<String>> {
     let at = transcript.address()?;
-    let session = Bucket::session(at.session);
-    let get = [Operation::Get { map: SESSION, key: OWNER, max_bytes: 256 }];
+    let session = BucketId::session(at.session);
+    let get = [Operation::get(SESSION, &OWNER, 256)];
     let (life, mut outcomes) = read_bucket(context, at.session, session, Opening::LOOK, &get)?;
     let owner = store_result(at.session, outcomes.text())?;
     let named = user.map(valid_user).transpose()?;
@@ -52,10 +52,7 @@ pub fn register(
         ..TurnToken::default()
     };
     if let Some(name) = &name {
-        let operations = [
-            Operation::Get { map: SESSIONS, key: at.session, max_bytes: 256 },
-            Operation::Get { map: USER, key: FORGOTTEN, max_bytes: 64 },
-        ];
+        let operations = [Operation::get(SESSIONS, &at.session, 256), Operation::get(USER, &FORGOTTEN, 64)];
         let (bucket, opening) = (registry::user_bucket(name), Opening::LOOK);
         let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
         let receipt = store::transact(&context.host, &look).map_err(|failure| store_problem(name, &failure))?;
@@ -79,8 +76,8 @@ pub fn register(
         Registered::Ended => return Err(conflict(at.session)),
     }
     if let (Some(text), None, None) = (&name, &owner, &at.node) {
-        let (expectations, operations) =
-            ([registry::owned_by(text)], [Operation::Put { map: SESSION, key: OWNER, text }]);
+        let owner = [PutEntry { key: OWNER, text }];
+        let (expectations, operations) = ([registry::owned_by(text)], [Operation::put(SESSION, &owner)]);
         let opening = Opening::life(&life);
         let own = Transaction { bucket: session, opening, expectations: &expectations, operations: &operations };
         match store::transact(&context.host, &own).map_err(|failure| store_problem(at.session, &failure))?.status {

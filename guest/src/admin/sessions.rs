@@ -8,8 +8,8 @@ use keepline_json as json;
 use crate::admin::delete::remove_elsewhere;
 use crate::context::Context;
 use crate::contract::{
-    Bucket, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Status,
-    Transaction, VALUES,
+    BucketId, Expectation, Failure, FailureCode, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, PutEntry,
+    Span, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{
     MAX_COUNT, SessionProblem, SessionProblemCode as Code, SessionResult, check_status, conflict, no_count,
@@ -77,21 +77,21 @@ const PAGE_MAX: u32 = 10_000;
 /// Create a session that must not be there; its incarnation.
 pub fn create(context: &Context<impl Host>, session: &str) -> SessionResult<String> {
     valid_session(session)?;
-    let opening = Opening::CreateNew { time_to_live: context.config.time_to_live() };
+    let opening = Opening::create_new(context.config.time_to_live());
     transact_session(context, session, opening, &[]).map(|(incarnation, _)| incarnation)
 }
 
 /// Look at a session, which counts as a use of it.
 pub fn resume(context: &Context<impl Host>, session: &str) -> SessionResult<SessionState> {
     valid_session(session)?;
-    let describe = Operation::Describe { parts: true };
+    let describe = Operation::describe(true);
     let (incarnation, mut outcomes) = transact_session(context, session, Opening::ANY, &[describe])?;
     let found = outcomes.described().map_err(|failure| store_problem(session, &failure))?;
-    let history = found.logs.iter().find(|(log, _)| log == history::LOG);
+    let history = found.logs.iter().find(|log| log.log == history::LOG);
     Ok(SessionState {
         incarnation,
         key_count: found.values,
-        history_length: history.map_or(0, |(_, extent)| extent.length),
+        history_length: history.map_or(0, |log| log.extent.length),
         expires_in: found.expires_in,
     })
 }
@@ -122,7 +122,7 @@ pub fn delete(context: &Context<impl Host>, session: &str) -> SessionResult<Sess
         }
         removed => removed?,
     }
-    let deletion = store::delete(&context.host, Bucket::session(session), None, PAGE_MAX);
+    let deletion = store::delete(&context.host, BucketId::session(session), None, PAGE_MAX);
     let deletion = deletion.map_err(|failure| store_problem(session, &failure))?;
     check_status(session, deletion.status)?;
     Ok(SessionDeleted { key_count: deletion.values, keys_cleared: deletion.keys })
@@ -135,8 +135,8 @@ pub fn put(context: &Context<impl Host>, session: &str, key: &str, value: &str) 
     if key == ANSWER_COUNT && !is_plain_count(value) {
         return Err(no_count(session));
     }
-    let put = Operation::Put { map: VALUES, key, text: value };
-    write_key(context, session, key, put, "put").map(drop)
+    let entry = [PutEntry { key, text: value }];
+    write_key(context, session, key, Operation::put(VALUES, &entry), "put").map(drop)
 }
 
 /// What is stored of a value, which has to be JSON and within the limit.
@@ -157,7 +157,7 @@ pub(crate) fn checked_value<'v>(context: &Context<impl Host>, key: &str, value: 
 pub fn get(context: &Context<impl Host>, session: &str, key: &str) -> SessionResult<Option<String>> {
     valid_names(session, key)?;
     let limit = context.config.max_value_bytes;
-    let get = Operation::Get { map: VALUES, key, max_bytes: limit };
+    let get = Operation::get(VALUES, &key, limit);
     let (_, mut outcomes) = transact_session(context, session, Opening::ANY, &[get])?;
     let text = match outcomes.entries().map_err(|failure| store_problem(session, &failure))? {
         Found::Entries(found) if found.entries.is_empty() && found.unreadable.is_empty() => return Ok(None),
@@ -192,7 +192,7 @@ pub fn clear(context: &Context<impl Host>, session: &str, key: Option<&str>) -> 
         return clear_all(context, session);
     };
     valid_key(key)?;
-    let mut outcomes = write_key(context, session, key, Operation::Remove { map: VALUES, keys: &[key] }, "clear")?;
+    let mut outcomes = write_key(context, session, key, Operation::remove(VALUES, &[key]), "clear")?;
     let removed = outcomes.changed().map_err(|failure| store_problem(session, &failure))?;
     Ok(if removed > 0 { vec![key.to_owned()] } else { Vec::new() })
 }
@@ -211,7 +211,7 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
             session,
             Opening::life(&incarnation),
             &[unmoved(history.extent)],
-            Operation::ResetMap { map: VALUES, entries: &[] },
+            Operation::reset_map(VALUES, &[]),
             &record,
             &stamp,
         )?;
@@ -226,7 +226,7 @@ fn clear_all(context: &Context<impl Host>, session: &str) -> SessionResult<Vec<S
 /// Add to a counter; its new value.
 pub fn increment(context: &Context<impl Host>, session: &str, key: &str, amount: i64) -> SessionResult<i64> {
     valid_names(session, key)?;
-    let increment = Operation::Increment { map: VALUES, key, amount };
+    let increment = Operation::increment(VALUES, key, amount);
     let outcomes = if key == ANSWER_COUNT {
         increment_count(context, session, increment, amount)
     } else {
@@ -242,7 +242,7 @@ fn increment_count(
     increment: Operation<'_>,
     amount: i64,
 ) -> SessionResult<Outcomes> {
-    let get = Operation::Get { map: VALUES, key: ANSWER_COUNT, max_bytes: context.config.max_value_bytes };
+    let get = Operation::get(VALUES, &ANSWER_COUNT, context.config.max_value_bytes);
     for _ in 0..TRIES {
         let (incarnation, mut outcomes) =
             transact_session(context, session, Opening::ANY, &[get, WHERE_HISTORY_STANDS])?;
@@ -332,7 +332,8 @@ fn apply(
     let mut operations = Vec::with_capacity(3);
     operations.push(write);
     history::append(&mut operations, &context.config, &records);
-    let transaction = Transaction { bucket: Bucket::session(session), opening, expectations, operations: &operations };
+    let transaction =
+        Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(session, &failure))?;
     match receipt.status {
         Status::AnotherLife => return Ok(None),
@@ -354,14 +355,14 @@ fn transact_session(
     opening: Opening<'_>,
     operations: &[Operation<'_>],
 ) -> SessionResult<(String, Outcomes)> {
-    read_bucket(context, session, Bucket::session(session), opening, operations)
+    read_bucket(context, session, BucketId::session(session), opening, operations)
 }
 
 /// The same with any bucket of the session's: its incarnation, if the opening did not name it, and what was found.
 pub(crate) fn read_bucket(
     context: &Context<impl Host>,
     session: &str,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     opening: Opening<'_>,
     operations: &[Operation<'_>],
 ) -> SessionResult<(String, Outcomes)> {
@@ -373,7 +374,7 @@ pub(crate) fn read_bucket(
 }
 
 fn room(context: &Context<impl Host>) -> Expectation<'static> {
-    Expectation::Room { map: VALUES, limit: context.config.max_keys }
+    Expectation::room(VALUES, context.config.max_keys)
 }
 
 /// A refusal for a limit is logged, as on the lanes: the operator may not be who called.
@@ -383,16 +384,15 @@ pub(crate) fn limit_problem(context: &Context<impl Host>, message: String) -> Se
 }
 
 /// No record is read, only where the log stands.
-const WHERE_HISTORY_STANDS: Operation<'static> =
-    Operation::Read { log: history::LOG, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+const WHERE_HISTORY_STANDS: Operation<'static> = Operation::read(history::LOG, LogEnd::Newest, 0, 0);
 
 fn page_keys(cursor: &str) -> Operation<'_> {
-    Operation::PageKeys { map: VALUES, cursor, max_entries: MAX_KEYS, max_bytes: KEYS_BYTES }
+    Operation::page_keys(VALUES, cursor, MAX_KEYS, KEYS_BYTES)
 }
 
 /// History still stands there.
 fn unmoved(extent: LogExtent) -> Expectation<'static> {
-    Expectation::Log { log: history::LOG, first: None, next: Some(extent.next()) }
+    Expectation::log(history::LOG, None, Some(extent.next()))
 }
 
 fn valid_names(session: &str, key: &str) -> SessionResult<()> {
@@ -443,15 +443,15 @@ pub fn history(
 
 fn newest_records(context: &Context<impl Host>, session: &str, limit: u32) -> SessionResult<LogRecords> {
     let (end, max_records) = (LogEnd::Newest, u64::from(limit));
-    read_records(context, session, Opening::ANY, Operation::Read { log: LOG, end, max_records, max_bytes: MAX_BYTES })
+    read_records(context, session, Opening::ANY, Operation::read(LOG, end, max_records, MAX_BYTES))
 }
 
 fn records_before(context: &Context<impl Host>, session: &str, before: u64, limit: u32) -> SessionResult<LogRecords> {
     let mut count = u32::try_from(before).unwrap_or(limit).min(limit);
     let mut opening = Opening::ANY;
     loop {
-        let position = before.saturating_sub(u64::from(count));
-        let read = Operation::ReadAt { log: LOG, position, count, max_bytes: MAX_BYTES };
+        let span = [Span { position: before.saturating_sub(u64::from(count)), count }];
+        let read = Operation::read_at(LOG, &span, MAX_BYTES);
         let mut found = read_records(context, session, opening, read)?;
         if before > found.extent.next() {
             // Before what is still to come is all that there is.
@@ -467,7 +467,7 @@ fn records_before(context: &Context<impl Host>, session: &str, before: u64, limi
         }
         // They are too much, and a store leaves out the newest of them: fewer will fit. This was a use of the
         // session already.
-        opening = Opening::Existing { incarnation: None, renew: false };
+        opening = Opening::LOOK;
         count = u32::try_from(found.records.len()).unwrap_or(count).min(count / 2).max(1);
     }
 }

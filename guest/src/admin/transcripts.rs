@@ -2,7 +2,7 @@
 
 use crate::admin::sessions::read_bucket;
 use crate::context::Context;
-use crate::contract::{Host, LogEnd, Opening, Operation, VALUES};
+use crate::contract::{Host, LogEnd, Opening, Operation, PutEntry, VALUES};
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, store_result};
 use crate::options::settings::Settings;
 use crate::text::ids::ANSWER_COUNT;
@@ -59,10 +59,10 @@ pub fn describe(context: &Context<impl Host>, transcript: &Transcript<'_>) -> Se
     let at = transcript.address()?;
     let keys = [OWNER, TITLE, SUMMARY, TOTAL, BYTES, SETTINGS];
     let operations = [
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 1, max_bytes: RECORD_BYTES },
-        Operation::GetSome { map: SESSION, keys: &keys, max_bytes: SESSION_BYTES },
-        Operation::Get { map: VALUES, key: ANSWER_COUNT, max_bytes: 32 },
-        Operation::Describe { parts: false },
+        Operation::read(TRANSCRIPT, LogEnd::Newest, 1, RECORD_BYTES),
+        Operation::get_some(SESSION, &keys, SESSION_BYTES),
+        Operation::get(VALUES, &ANSWER_COUNT, 32),
+        Operation::describe(false),
     ];
     let (incarnation, mut outcomes) = read_bucket(context, at.session, at.bucket(), Opening::LOOK, &operations)?;
     let newest = store_result(at.session, outcomes.records())?;
@@ -101,10 +101,11 @@ pub fn set_title(
         return Err(SessionProblem::new(Code::Limit, format!("A title has at most {TITLE_MAX} characters")));
     }
     let given = title.as_deref().map(|title| title::recorded("", title)).unwrap_or_default();
-    let entries = [(TITLE, title.as_deref().unwrap_or_default()), (TITLE_OF, &*given)];
+    let text = title.as_deref().unwrap_or_default();
+    let entries = [PutEntry { key: TITLE, text }, PutEntry { key: TITLE_OF, text: &given }];
     let write = match &title {
-        Some(_) => Operation::PutSome { map: SESSION, entries: &entries },
-        None => Operation::Remove { map: SESSION, keys: &[TITLE, TITLE_OF] },
+        Some(_) => Operation::put(SESSION, &entries),
+        None => Operation::remove(SESSION, &[TITLE, TITLE_OF]),
     };
     read_bucket(context, at.session, at.bucket(), Opening::ANY, &[write])?;
     Ok(title)
@@ -118,10 +119,10 @@ pub fn set_settings(
 ) -> SessionResult<()> {
     let at = transcript.address()?;
     settings.check().map_err(|message| SessionProblem::new(Code::InvalidValue, message))?;
-    let text = settings.write();
+    let set = [PutEntry { key: SETTINGS, text: &settings.write() }];
     let write = match settings == &Settings::default() {
-        false => Operation::Put { map: SESSION, key: SETTINGS, text: &text },
-        true => Operation::Remove { map: SESSION, keys: &[SETTINGS] },
+        false => Operation::put(SESSION, &set),
+        true => Operation::remove(SESSION, &[SETTINGS]),
     };
     read_bucket(context, at.session, at.bucket(), Opening::ANY, &[write]).map(drop)
 }

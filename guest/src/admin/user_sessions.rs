@@ -3,9 +3,11 @@
 //! A page costs the same however many sessions there are, and shows each session as it is now; only the order is as of the last
 //! record in the log of activity.
 
+use std::slice::from_ref;
+
 use crate::admin::user_values::read_user_bucket;
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, LogEnd, Opening, Operation, Receipt, Transaction};
+use crate::contract::{BucketId, Failure, Host, LogEnd, Opening, Operation, Receipt, Span, Transaction};
 use crate::entry::session_problem::{SessionResult, store_result};
 use crate::store;
 use crate::store::{Found, Outcomes};
@@ -56,13 +58,13 @@ pub fn user_sessions(
     let name = valid_user(user)?;
     let limit = if limit == 0 { PAGE } else { limit.min(PAGE_MAX) };
     let max_bytes = LOOK_BYTES;
-    let read = match before {
-        None => Operation::Read { log: ACTIVITY, end: LogEnd::Newest, max_records: LOOK.into(), max_bytes },
-        Some(before) => {
-            let position = before.saturating_sub(LOOK.into());
-            let count = u32::try_from(before - position).unwrap_or(LOOK);
-            Operation::ReadAt { log: ACTIVITY, position, count, max_bytes }
-        }
+    let span = before.map(|before| {
+        let position = before.saturating_sub(LOOK.into());
+        Span { position, count: u32::try_from(before - position).unwrap_or(LOOK) }
+    });
+    let read = match &span {
+        None => Operation::read(ACTIVITY, LogEnd::Newest, LOOK.into(), max_bytes),
+        Some(span) => Operation::read_at(ACTIVITY, from_ref(span), max_bytes),
     };
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else { return Ok(no_sessions(name)) };
     let run = store_result(&name, outcomes.records())?;
@@ -74,7 +76,7 @@ pub fn user_sessions(
     let mut names: Vec<String> = noted.iter().map(|(_, noted)| noted.session.clone()).collect();
     store::sort(&mut names);
     let keys: Vec<&str> = names.iter().map(String::as_str).collect();
-    let get = Operation::GetSome { map: SESSIONS, keys: &keys, max_bytes };
+    let get = Operation::get_some(SESSIONS, &keys, max_bytes);
     let Some(mut outcomes) = read_user_bucket(context, &name, &[get])? else { return Ok(no_sessions(name)) };
     let Found::Entries(known) = store_result(&name, outcomes.entries())? else { return Ok(no_sessions(name)) };
     let mut page: Vec<&ListedSession> = Vec::new();
@@ -99,14 +101,14 @@ pub fn user_sessions(
 /// In as few waits as a call's stretches of logs allow, one each.
 fn look_each(context: &Context<impl Host>, sessions: &[&ListedSession]) -> Vec<Result<Receipt, Failure>> {
     let operations = [
-        Operation::GetSome { map: SESSION, keys: &[OWNER, TITLE, ID], max_bytes: 1 << 16 },
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 1, max_bytes: PREVIEW_BYTES },
+        Operation::get_some(SESSION, &[OWNER, TITLE, ID], 1 << 16),
+        Operation::read(TRANSCRIPT, LogEnd::Newest, 1, PREVIEW_BYTES),
     ];
     let mut receipts = Vec::with_capacity(sessions.len());
     for chunk in sessions.chunks(RANGES) {
         let mut transactions = Vec::with_capacity(chunk.len());
         for noted in chunk {
-            let (bucket, opening) = (Bucket::session(&noted.session), Opening::LOOK);
+            let (bucket, opening) = (BucketId::session(&noted.session), Opening::LOOK);
             transactions.push(Transaction { bucket, opening, expectations: &[], operations: &operations });
         }
         receipts.extend(store::transact_each(&context.host, &transactions));

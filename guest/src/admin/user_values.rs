@@ -2,9 +2,11 @@
 
 use keepline_json as json;
 
+use std::slice::from_ref;
+
 use crate::admin::sessions::{checked_value, limit_problem};
 use crate::context::Context;
-use crate::contract::{Entry, Expectation, Host, Opening, Operation, Status, Transaction, VALUES};
+use crate::contract::{Entry, Expectation, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES};
 use crate::entry::session_problem::{SessionResult, check_status, store_problem, store_result, valid_key};
 use crate::store;
 use crate::store::{Found, Outcomes};
@@ -16,12 +18,12 @@ pub fn user_values(context: &Context<impl Host>, user: &str, key: Option<&str>) 
     let name = valid_user(user)?;
     let config = &context.config;
     let (max_entries, max_bytes) = (config.max_keys, config.max_context_bytes);
-    let read = match key {
+    let read = match &key {
         Some(key) => {
             valid_key(key)?;
-            Operation::Get { map: VALUES, key, max_bytes: config.max_value_bytes }
+            Operation::get(VALUES, key, config.max_value_bytes)
         }
-        None => Operation::GetAll { map: VALUES, max_entries, max_bytes },
+        None => Operation::get_all(VALUES, max_entries, max_bytes),
     };
     let Some(mut outcomes) = read_user_bucket(context, &name, &[read])? else {
         return Ok((name.into_owned(), Vec::new()));
@@ -50,15 +52,16 @@ pub fn put_user_value(
         Some(value) => Some(checked_value(context, key, value)?),
         None => valid_key(key).map(|()| None)?,
     };
-    let write = match value {
-        Some(text) => Operation::Put { map: VALUES, key, text },
-        None => Operation::Remove { map: VALUES, keys: &[key] },
+    let entry = value.map(|text| PutEntry { key, text });
+    let write = match &entry {
+        Some(entry) => Operation::put(VALUES, from_ref(entry)),
+        None => Operation::remove(VALUES, from_ref(&key)),
     };
     let limit = context.config.max_keys;
     let transaction = Transaction {
         bucket: registry::user_bucket(&name),
-        opening: Opening::Create { time_to_live: None },
-        expectations: &[Expectation::Room { map: VALUES, limit }],
+        opening: Opening::create(None),
+        expectations: &[Expectation::room(VALUES, limit)],
         operations: &[write],
     };
     let receipt = store::transact(&context.host, &transaction).map_err(|failure| store_problem(&name, &failure))?;

@@ -4,12 +4,14 @@
 //! the rest is stored without it.
 
 use std::borrow::Cow;
+use std::slice::from_ref;
 
 use crate::answer::insertion_point::{LocatedMessage, QuestionTurn};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
 use crate::contract::{
-    Bucket, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, Receipt, Status, Transaction, VALUES,
+    BucketId, EntryState, Expectation, Failure, Host, Opening, Operation, Outcome, PositionMark, PutEntry, Receipt,
+    Status, Transaction, VALUES,
 };
 use crate::entry::turn_token::Fork;
 use crate::entry::types::{AnswerReply, Effect, Problem, Task};
@@ -40,7 +42,7 @@ const WITHOUT_QUESTION: &str = "without its question's message: the host has to 
 
 /// A step to be committed.
 pub(crate) struct PendingStep<'a> {
-    pub bucket: Bucket<'a>,
+    pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
     pub step: TurnRecords<'a>,
     pub about: TurnContext<'a>,
@@ -96,14 +98,24 @@ pub(crate) struct DueTasks {
 
 impl DueTasks {
     /// After a step that was applied.
-    fn tasks(&self, bucket: Bucket<'_>, incarnation: &str, written: &Transaction<'_>, receipt: &Receipt) -> Vec<Task> {
+    fn tasks(
+        &self,
+        bucket: BucketId<'_>,
+        incarnation: &str,
+        written: &Transaction<'_>,
+        receipt: &Receipt,
+    ) -> Vec<Task> {
         let counted = |wanted: &str| {
             let mut answered = written.operations.iter().zip(&receipt.outcomes);
             answered.find_map(|(operation, outcome)| match (operation, outcome) {
-                (Operation::Increment { map: SESSION, key, .. }, Outcome::Counter(value)) if *key == wanted => {
-                    u64::try_from(*value).ok()
+                (Operation::Increment(counter), Outcome::Counter(counted))
+                    if counter.map_name == SESSION && counter.key == wanted =>
+                {
+                    u64::try_from(counted.value).ok()
                 }
-                (Operation::Put { map: SESSION, key, text }, _) if *key == wanted => text.parse().ok(),
+                (Operation::Put(put), _) if put.map_name == SESSION => {
+                    put.entries.iter().find(|entry| entry.key == wanted)?.text.parse().ok()
+                }
                 _ => None,
             })
         };
@@ -121,7 +133,11 @@ impl DueTasks {
         // Passages are embedded once they are there.
         let tasks = [index_passages::TASK, embed::TASK].into_iter().take(1 + usize::from(self.vectors));
         if let Some(subject) = &self.recall {
-            due.extend(tasks.map(|name| Task { subject: subject.clone(), name, state: task::state(incarnation) }));
+            due.extend(tasks.map(|name| Task {
+                subject: subject.clone(),
+                name: name.to_owned(),
+                state: task::state(incarnation),
+            }));
         }
         due.extend(self.activity.clone());
         due
@@ -154,7 +170,7 @@ pub(crate) fn append_step(
     }
     let message = format!("Answer in session {name} not stored: others kept writing in between");
     log::warn(&context.host, log::SESSION, &[&message]);
-    AnswerReply::with(Effect::Failed, Problem { code: "other", message })
+    AnswerReply::with(Effect::Failed, Problem::new("other", message))
 }
 
 /// A step as it is written at a place: texts that the transaction's operations borrow.
@@ -207,41 +223,60 @@ impl StepTexts {
         stored.map(|(_, record)| record).collect()
     }
 
-    /// The records, and what the session counts of them.
-    fn push_records<'a>(
-        &'a self,
-        operations: &mut Vec<Operation<'a>>,
-        commit: &'a PendingStep<'_>,
-        records: &'a [&'a str],
-        marks: &'a [PositionMark<'a>],
-    ) {
-        let put = |key, text| Operation::Put { map: SESSION, key, text };
-        let increment = |key, amount| Operation::Increment { map: SESSION, key, amount };
-        let PendingStep { about, titling, .. } = commit;
-        operations.push(Operation::Append { log: TRANSCRIPT, records, marks });
-        operations.push(put(HEAD, about.answer_id.unwrap_or(about.question_id)));
-        operations.extend(commit.owner.filter(|_| commit.is_first).map(|owner| put(OWNER, owner)));
-        match &self.fork {
-            Some(ForkTexts { fork, begin, entry, total }) => {
-                operations.push(put(TOTAL, total));
-                if fork.after + 1 != fork.next {
-                    operations.push(Operation::Put { map: BRANCHES, key: begin, text: entry });
-                }
-            }
-            None => operations.push(increment(TOTAL, i64::try_from(self.weight).unwrap_or(0))),
+    /// The title, and what it was made of.
+    fn title<'a>(&'a self, titling: &'a Titling) -> impl Iterator<Item = PutEntry<'a>> {
+        let title = titling.title.as_deref().zip(self.title_of.as_deref());
+        title
+            .into_iter()
+            .flat_map(|(text, of)| [(TITLE, text), (TITLE_OF, of)])
+            .map(|(key, text)| PutEntry { key, text })
+    }
+
+    /// The records, and what the session notes of them.
+    fn lists<'a>(&'a self, commit: &'a PendingStep<'_>, marks: Vec<PositionMark<'a>>) -> StepLists<'a> {
+        let PendingStep { about, titling, owner, .. } = commit;
+        let mut session = vec![PutEntry { key: HEAD, text: about.answer_id.unwrap_or(about.question_id) }];
+        session.extend(owner.filter(|_| commit.is_first).map(|text| PutEntry { key: OWNER, text }));
+        session.extend(self.fork.as_ref().map(|fork| PutEntry { key: TOTAL, text: &fork.total }));
+        session.extend((titling.is_untitled && !titling.is_late).then_some(PutEntry { key: UNTITLED, text: "1" }));
+        session.extend(self.title(titling).filter(|_| !titling.is_late));
+        let branch = self.fork.as_ref().filter(|ForkTexts { fork, .. }| fork.after + 1 != fork.next);
+        StepLists {
+            records: self.records.iter().map(String::as_str).collect(),
+            marks,
+            session,
+            branches: branch.map(|fork| PutEntry { key: &fork.begin, text: &fork.entry }).into_iter().collect(),
+            results: commit.step.results.iter().map(|(key, text)| PutEntry { key, text }).collect(),
         }
-        let bytes: usize = records.iter().map(|record| record.len()).sum();
+    }
+}
+
+/// Lists of a step's texts that the transaction's operations borrow.
+struct StepLists<'a> {
+    records: Vec<&'a str>,
+    marks: Vec<PositionMark<'a>>,
+    session: Vec<PutEntry<'a>>,
+    branches: Vec<PutEntry<'a>>,
+    results: Vec<PutEntry<'a>>,
+}
+
+impl StepLists<'_> {
+    fn push<'a>(&'a self, operations: &mut Vec<Operation<'a>>, texts: &StepTexts, max_records: u64) {
+        let increment = |key, amount| Operation::increment(SESSION, key, amount);
+        operations.push(Operation::append(TRANSCRIPT, &self.records, &self.marks));
+        operations.push(Operation::put(SESSION, &self.session));
+        if texts.fork.is_none() {
+            operations.push(increment(TOTAL, i64::try_from(texts.weight).unwrap_or(0)));
+        }
+        let bytes: usize = self.records.iter().map(|record| record.len()).sum();
         operations.push(increment(BYTES, i64::try_from(bytes).unwrap_or(0)));
-        operations.extend((self.cut > 0).then(|| increment(TRUNCATED, self.cut)));
-        operations.extend((titling.is_untitled && !titling.is_late).then(|| put(UNTITLED, "1")));
-        let title = titling.title.as_deref().zip(self.title_of.as_deref()).filter(|_| !titling.is_late);
-        operations.extend(title.into_iter().flat_map(|(text, of)| [put(TITLE, text), put(TITLE_OF, of)]));
-        if let limit @ 1.. = commit.due.max_records {
-            let (max_records, max_bytes) = (1, 0);
-            operations.push(Operation::Overflow { log: TRANSCRIPT, limit, keep: limit, max_records, max_bytes });
+        operations.extend((texts.cut > 0).then(|| increment(TRUNCATED, texts.cut)));
+        if max_records > 0 {
+            operations.push(Operation::overflow(TRANSCRIPT, max_records, max_records, 1, 0));
         }
-        let results = commit.step.results.iter();
-        operations.extend(results.map(|(key, text)| Operation::Put { map: RESULTS, key, text }));
+        for (map, entries) in [(BRANCHES, &self.branches), (RESULTS, &self.results)] {
+            operations.extend((!entries.is_empty()).then(|| Operation::put(map, entries)));
+        }
     }
 }
 
@@ -256,22 +291,22 @@ fn expectations<'a>(
     let mut expectations = Vec::with_capacity(5);
     expectations.extend(commit.owner.map(registry::owned_by));
     if has_records {
-        expectations.extend(about.answer_id.map(|key| Expectation::Absent { map: MESSAGES, key }));
+        expectations.extend(about.answer_id.map(|key| Expectation::absent(MESSAGES, key)));
         expectations.push(match place.asks {
-            true => Expectation::Absent { map: MESSAGES, key: about.question_id },
-            false => Expectation::Present { map: MESSAGES, key: about.question_id },
+            true => Expectation::absent(MESSAGES, about.question_id),
+            false => Expectation::present(MESSAGES, about.question_id),
         });
         match (place.fork, commit.parent) {
             (Some(fork), _) => {
-                expectations.push(Expectation::Log { log: TRANSCRIPT, first: None, next: Some(fork.next) });
+                expectations.push(Expectation::log(TRANSCRIPT, None, Some(fork.next)));
             }
             (None, Some(parent)) if place.checks_head => {
-                expectations.push(Expectation::AbsentOrEqual { map: SESSION, key: HEAD, text: parent });
+                expectations.push(Expectation::absent_or_equal(SESSION, HEAD, parent));
             }
             _ => {}
         }
     }
-    expectations.push(Expectation::Room { map: VALUES, limit: context.config.max_keys });
+    expectations.push(Expectation::room(VALUES, context.config.max_keys));
     expectations
 }
 
@@ -284,28 +319,27 @@ fn write_step(
     let PendingStep { bucket, opening, step, about, .. } = commit;
     let (bucket, opening) = (*bucket, *opening);
     let texts = StepTexts::of(commit, place);
-    let records: Vec<&str> = texts.records.iter().map(String::as_str).collect();
-    let last = u32::try_from(records.len().saturating_sub(1)).unwrap_or(0);
+    let last = u32::try_from(texts.records.len().saturating_sub(1)).unwrap_or(0);
     // A question without an id of its answer names the whole turn, so far.
     let asked = step.question_index(place).filter(|_| about.answer_id.is_some());
     let question_index = asked.and_then(|index| u32::try_from(index).ok()).unwrap_or(last);
-    let mark = |key, record_index| PositionMark { map: MESSAGES, key, record_index };
+    let mark = |key, record_index| PositionMark { map_name: MESSAGES, key, record_index };
     // It stays where it is if the step has a name of its own, or is one more answer.
     let moves = place.asks || (about.answer_id.is_none() && place.fork.is_none());
     let marks = moves.then(|| mark(about.question_id, question_index)).into_iter();
-    let marks: Vec<_> = marks.chain(about.answer_id.map(|id| mark(id, last))).collect();
+    let marks = marks.chain(about.answer_id.map(|id| mark(id, last)));
+    let lists = texts.lists(commit, marks.collect());
 
     let recorded = texts.history(commit, parts);
+    let value = commit.value.as_deref().filter(|_| parts.text).map(|text| PutEntry { key: LAST_ANSWER, text });
     let mut operations = Vec::with_capacity(12);
     if commit.is_said {
-        let value = commit.value.as_deref().filter(|_| parts.text);
-        operations.extend(value.map(|text| Operation::Put { map: VALUES, key: LAST_ANSWER, text }));
-        let count = Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 };
-        operations.extend(parts.count.then_some(count));
+        operations.extend(value.as_ref().map(|value| Operation::put(VALUES, from_ref(value))));
+        operations.extend(parts.count.then(|| Operation::increment(VALUES, ANSWER_COUNT, 1)));
         history::append(&mut operations, &context.config, &recorded);
     }
     if parts.conversation {
-        texts.push_records(&mut operations, commit, &records, &marks);
+        lists.push(&mut operations, &texts, commit.due.max_records);
     }
     let expectations = expectations(context, commit, place, parts.conversation);
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
@@ -318,13 +352,10 @@ fn write_step(
                 let what = step.left_out.join(", ");
                 log::warn(&context.host, log::LIMIT, &["Answer in session ", name, " stored without ", &what]);
             }
-            let incarnation = match opening {
-                Opening::Existing { incarnation: Some(incarnation), .. } => incarnation,
-                _ => &receipt.incarnation,
-            };
+            let incarnation = opening.incarnation().unwrap_or(&receipt.incarnation);
             let mut due = commit.due.tasks(bucket, incarnation, &transaction, &receipt);
             if commit.titling.is_late && is_alone(&transaction, &receipt) {
-                due.extend(entitle_late(context, commit, incarnation));
+                due.extend(entitle_late(context, commit, &texts, incarnation));
             }
             if place.asks && parts.conversation && commit.lacks_question {
                 parts.note(MISSING_QUESTION, WITHOUT_QUESTION);
@@ -333,29 +364,31 @@ fn write_step(
         }
         Status::Absent | Status::Expired | Status::AnotherLife => WriteOutcome::Done(answer_ended(context, name)),
         Status::Unmet => match store::unmet(&receipt, &transaction) {
-            Some(Expectation::Absent { key, .. }) if *key == about.question_id => {
-                WriteOutcome::Conflict(Conflict::Asked)
-            }
-            Some(Expectation::Absent { .. }) => WriteOutcome::Done(answer_repeated(context, name)),
-            Some(Expectation::Present { .. }) => WriteOutcome::Conflict(Conflict::Unknown),
-            Some(Expectation::AbsentOrEqual { key, .. }) if *key == OWNER => {
-                WriteOutcome::Done(answer_is_foreign(context, name))
-            }
-            Some(Expectation::AbsentOrEqual { .. } | Expectation::Log { .. }) => WriteOutcome::Conflict(Conflict::Head),
-            _ => WriteOutcome::Done(answer_finds_no_room(context, name)),
+            Some(Expectation::Entry(entry)) => match entry.state {
+                EntryState::Absent if entry.key == about.question_id => WriteOutcome::Conflict(Conflict::Asked),
+                EntryState::Absent => WriteOutcome::Done(answer_repeated(context, name)),
+                EntryState::Present => WriteOutcome::Conflict(Conflict::Unknown),
+                EntryState::AbsentOrEqual if entry.key == OWNER => WriteOutcome::Done(answer_is_foreign(context, name)),
+                EntryState::AbsentOrEqual | EntryState::Equal => WriteOutcome::Conflict(Conflict::Head),
+            },
+            Some(Expectation::Log(_)) => WriteOutcome::Conflict(Conflict::Head),
+            Some(Expectation::Room(_)) | None => WriteOutcome::Done(answer_finds_no_room(context, name)),
         },
         Status::Exists => return Err(Failure::out_of_turn()),
     })
 }
 
 /// Title a conversation that has begun with an answer whose question this filter did not see. What is then due.
-fn entitle_late(context: &Context<impl Host>, commit: &PendingStep<'_>, incarnation: &str) -> Option<Task> {
-    let mut entries = vec![(UNTITLED, "1")];
-    let of = commit.titling.title.as_deref().map(|text| title::recorded(commit.about.question_id, text));
-    entries.extend(commit.titling.title.as_deref().map(|text| (TITLE, text)));
-    entries.extend(of.as_deref().map(|text| (TITLE_OF, text)));
-    let operations = [Operation::PutSome { map: SESSION, entries: &entries }];
-    let expectations = [TITLE, UNTITLED].map(|key| Expectation::Absent { map: SESSION, key });
+fn entitle_late(
+    context: &Context<impl Host>,
+    commit: &PendingStep<'_>,
+    texts: &StepTexts,
+    incarnation: &str,
+) -> Option<Task> {
+    let mut entries = vec![PutEntry { key: UNTITLED, text: "1" }];
+    entries.extend(texts.title(&commit.titling));
+    let operations = [Operation::put(SESSION, &entries)];
+    let expectations = [TITLE, UNTITLED].map(|key| Expectation::absent(SESSION, key));
     let (bucket, opening) = (commit.bucket, Opening::life(incarnation));
     let titled = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     match store::transact(&context.host, &titled) {
@@ -376,11 +409,7 @@ fn find_insertion_point(
     moved: Conflict,
 ) -> Result<Option<InsertionPoint>, Failure> {
     let about = &commit.about;
-    let incarnation = match commit.opening {
-        Opening::Existing { incarnation, .. } => incarnation,
-        _ => None,
-    };
-    let opening = Opening::Existing { incarnation, renew: false };
+    let opening = commit.opening.incarnation().map_or(Opening::LOOK, Opening::life);
     let look = Transaction { bucket: commit.bucket, opening, expectations: &[], operations: &[] };
     let linear = InsertionPoint { checks_head: false, ..place.clone() };
     Ok(Some(match (moved, place.fork) {
@@ -436,8 +465,8 @@ fn find_insertion_point(
 /// Whether a step's records are all that its transcript ever held.
 fn is_alone(written: &Transaction<'_>, receipt: &Receipt) -> bool {
     written.operations.iter().zip(&receipt.outcomes).any(|(operation, outcome)| match (operation, outcome) {
-        (Operation::Append { log: TRANSCRIPT, records, .. }, Outcome::Extent(extent)) => {
-            extent.first == 0 && extent.length == records.len() as u64
+        (Operation::Append(append), Outcome::Extent(extent)) if append.log == TRANSCRIPT => {
+            extent.first == 0 && extent.length == append.records.len() as u64
         }
         _ => false,
     })

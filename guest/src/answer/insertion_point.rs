@@ -54,17 +54,15 @@ pub(crate) struct QuestionTurn {
 impl LocatedMessage {
     /// Where to look: the bucket and its opening are those of `transaction`. None: nobody knows that message.
     pub(crate) fn find(host: &impl Host, transaction: &Transaction<'_>, key: &str) -> Result<Option<Self>, Failure> {
-        let get = [Operation::Get { map: MESSAGES, key, max_bytes: 32 }];
+        let get = [Operation::get(MESSAGES, &key, 32)];
         let receipt = read_applied(host, &Transaction { operations: &get, ..*transaction })?;
         let Some(position) = Outcomes::of(receipt).text()?.as_deref().and_then(integer) else { return Ok(None) };
         // With an id of its own, a turn's answer comes after the message.
         let ahead = Span { position: position + 1, count: LOOK_AHEAD };
         let back = Branches::default().spans(position, 0, LOOK_BACK);
         let spans: Vec<_> = [ahead].into_iter().chain(back).collect();
-        let read = [
-            Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 },
-            Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: LOOK_BYTES },
-        ];
+        let read =
+            [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0), Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
         let mut outcomes = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?);
         let extent = outcomes.records()?.extent;
         let runs = outcomes.spans()?;
@@ -78,7 +76,7 @@ impl LocatedMessage {
     pub(crate) fn read_turn(&mut self, host: &impl Host, transaction: &Transaction<'_>) -> Result<(), Failure> {
         for _ in 0..ROUNDS {
             let Some(spans) = self.missing() else { break };
-            let read = [Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: LOOK_BYTES }];
+            let read = [Operation::read_at(TRANSCRIPT, &spans, LOOK_BYTES)];
             let more = Outcomes::of(read_applied(host, &Transaction { operations: &read, ..*transaction })?).spans()?;
             if more.iter().all(|run| run.records.is_empty()) {
                 break;
@@ -131,7 +129,7 @@ impl LocatedMessage {
 
     /// The position that the next record gets.
     pub(crate) fn next(host: &impl Host, transaction: &Transaction<'_>) -> Result<u64, Failure> {
-        let read = [Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 }];
+        let read = [Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0)];
         let receipt = read_applied(host, &Transaction { operations: &read, ..*transaction })?;
         Ok(Outcomes::of(receipt).records()?.extent.next())
     }

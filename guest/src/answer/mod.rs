@@ -15,7 +15,7 @@ use keepline_json as json;
 use crate::answer::append::{DueTasks, PendingStep, Titling, append_step};
 use crate::answer::turn_records::{InsertionPoint, TurnContext, TurnRecords};
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, Opening, Operation, Status, Transaction};
+use crate::contract::{BucketId, Failure, Host, Opening, Operation, Status, Transaction};
 use crate::entry::directives::{Directives, lacks_session};
 use crate::entry::metadata::{Metadata, Session};
 use crate::entry::turn_token::{PlainTurnToken, TurnToken};
@@ -133,7 +133,7 @@ fn try_commit(
         opening: match (&*state.incarnation, &state.node) {
             ("", None) => context.config.create(),
             ("", Some(_)) => directives::create_node(options),
-            (incarnation, _) => Opening::Existing { incarnation: Some(incarnation), renew: true },
+            (incarnation, _) => Opening::existing(Some(incarnation)),
         },
         lacks_question: state.has_text && question.is_none() && !state.is_unwritten,
         due: due_tasks(context, options, &state, said, &about, &registration, titling.is_due),
@@ -329,7 +329,7 @@ fn register_first_turn(
     if incarnation.is_empty() {
         // Without a question: the session has to be there before it is registered.
         let owner = state.user.as_deref().map(registry::owned_by);
-        let (bucket, opening) = (Bucket::session(&state.session), context.config.create());
+        let (bucket, opening) = (BucketId::session(&state.session), context.config.create());
         let expectations = owner.as_slice();
         let opened = Transaction { bucket, opening, expectations, operations: &[] };
         let receipt = store::transact(&context.host, &opened)?;
@@ -355,14 +355,14 @@ fn skip_answer(
     count_skip(context, state, named.or(state.user.as_deref()), skip);
     let message = format!("Answer in session {} not stored: {}", state.session, skip.reason());
     log::debug(&context.host, |line| line.push_str(&message));
-    AnswerReply::with(Effect::Skipped, Problem { code: skip.code(), message })
+    AnswerReply::with(Effect::Skipped, Problem::new(skip.code(), message))
 }
 
 fn answer_without_node(context: &Context<impl Host>, options: &Options, session: &str) -> AnswerReply {
     let message = directives::node_missing_message(session);
     log::warn(&context.host, log::SESSION, &[&message]);
     if options.require_node {
-        return AnswerReply::with(Effect::Failed, Problem { code: directives::NO_NODE, message });
+        return AnswerReply::with(Effect::Failed, Problem::new(directives::NO_NODE, message));
     }
     AnswerReply::of(Effect::Passed)
 }
@@ -382,7 +382,7 @@ pub(crate) fn count_skip(context: &Context<impl Host>, state: &TurnToken<'_>, us
     let Some(key) = skip.counter() else { return };
     let bucket = directives::transcript_bucket(&state.session, state.node.as_deref());
     let owner = user.map(registry::owned_by);
-    let operations = [Operation::Increment { map: SESSION, key, amount: 1 }];
+    let operations = [Operation::increment(SESSION, key, 1)];
     let opening = Opening::life(&state.incarnation);
     let counted = Transaction { bucket, opening, expectations: owner.as_slice(), operations: &operations };
     if let Err(failure) = store::transact(&context.host, &counted) {

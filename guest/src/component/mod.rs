@@ -1,4 +1,4 @@
-//! The component shell: WIT on one side, the filter on the other. It converts, and holds no rule.
+//! The component shell: the contract's exports on one side, the filter on the other. It converts, and holds no rule.
 
 mod allocator;
 #[cfg(target_arch = "wasm32")]

@@ -1,20 +1,19 @@
 //! Exports the calls of operators and tools: sessions, transcripts and users.
 
-use super::exports::bindings::Component;
-use super::exports::bindings::exports::keepline::memory::{sessions as operator, transcripts, users};
-use super::exports::config;
-use super::imports::Imports;
-use crate::admin::grep::{Line, LineQuery};
+use crate::admin::grep::LineQuery;
 use crate::admin::messages::MessageQuery;
+use crate::component::exports::{Component, config};
+use crate::component::imports::Imports;
+use crate::contract::{sessions as operator, transcripts, users};
 use crate::options::settings::Settings;
 use crate::transcript::address::Transcript;
-use crate::{Context, SessionProblem, SessionProblemCode as Code, admin};
+use crate::{Context, SessionProblem, admin};
 
 fn context() -> Context<Imports> {
     Context::new(Imports, config())
 }
 
-type Reply<T> = Result<T, operator::SessionProblem>;
+type Reply<T> = Result<T, SessionProblem>;
 
 impl operator::Guest for Component {
     fn create(session: String) -> Reply<operator::SessionCreated> {
@@ -119,8 +118,7 @@ impl transcripts::Guest for Component {
             limit: query.limit,
         };
         let page = on(&transcript, |context, at| admin::messages(context, at, &wanted))?;
-        let messages = page.messages.into_iter().map(|(position, text)| transcripts::Message { position, text });
-        Ok(transcripts::MessagePage { session: transcript.session, messages: messages.collect(), older: page.older })
+        Ok(transcripts::MessagePage { session: transcript.session, messages: page.messages, older: page.older })
     }
 
     fn content(
@@ -142,15 +140,7 @@ impl transcripts::Guest for Component {
         let transcripts::LineQuery { text, ignore_case, context, from_line: from, limit } = query;
         let wanted = LineQuery { text: &text, ignore_case, context, from, limit };
         let found = on(&transcript, |context, at| admin::find_lines(context, at, position, &wanted))?;
-        let line = |line: Line| transcripts::ContentLine {
-            number: line.number,
-            is_match: line.is_match,
-            text: line.text,
-            offset: line.offset,
-            is_cut: line.is_cut,
-        };
-        let lines = found.lines.into_iter().map(line).collect();
-        Ok(transcripts::FoundLines { session: transcript.session, position, lines, next: found.next })
+        Ok(transcripts::FoundLines { session: transcript.session, position, lines: found.lines, next: found.next })
     }
 
     fn rewrite(
@@ -239,29 +229,5 @@ impl From<Settings> for transcripts::TranscriptSettings {
     fn from(set: Settings) -> Self {
         let Settings { max_context_tokens, context_window, reserve_tokens, model } = set;
         Self { max_context_tokens, context_window, reserve_tokens, model }
-    }
-}
-
-impl From<SessionProblem> for operator::SessionProblem {
-    fn from(problem: SessionProblem) -> Self {
-        use operator::SessionProblemCode as To;
-        Self {
-            code: match problem.code {
-                Code::InvalidSession => To::InvalidSession,
-                Code::InvalidKey => To::InvalidKey,
-                Code::InvalidValue => To::InvalidValue,
-                Code::NotFound => To::NotFound,
-                Code::Expired => To::Expired,
-                Code::AlreadyExists => To::AlreadyExists,
-                Code::NotACounter => To::NotACounter,
-                Code::CounterOverflow => To::CounterOverflow,
-                Code::Limit => To::Limit,
-                Code::TooManySessions => To::TooManySessions,
-                Code::Conflict => To::Conflict,
-                Code::Store => To::Store,
-            },
-            store_code: problem.store_code.to_owned(),
-            message: problem.message,
-        }
     }
 }

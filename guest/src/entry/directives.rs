@@ -21,7 +21,7 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{Bucket, BucketKind, Host, Opening, TimeToLive};
+use crate::contract::{BucketId, BucketKind, Host, Opening, TimeToLive};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Problem;
 use crate::log;
@@ -266,17 +266,17 @@ pub(crate) fn node_bucket_name(app: Option<&str>, session: &str, node: &str) -> 
 pub(crate) struct NodeMissing;
 
 /// The bucket of a session, or of one of its nodes.
-pub(crate) fn transcript_bucket<'a>(session: &'a str, node: Option<&'a str>) -> Bucket<'a> {
+pub(crate) fn transcript_bucket<'a>(session: &'a str, node: Option<&'a str>) -> BucketId<'a> {
     match node {
-        Some(name) => Bucket { kind: BucketKind::Node, name },
-        None => Bucket::session(session),
+        Some(name) => BucketId { kind: BucketKind::Node, name },
+        None => BucketId::session(session),
     }
 }
 
 /// How a node's bucket is opened where it may be a new one.
 pub(crate) fn create_node(options: &Options) -> Opening<'static> {
     let milliseconds = crate::options::config::milliseconds(options.node_ttl_hours);
-    Opening::Create { time_to_live: milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }) }
+    Opening::create(milliseconds.map(|milliseconds| TimeToLive { milliseconds, sliding: true }))
 }
 
 /// Why an entry passes that names a user whom nobody can be.
@@ -294,7 +294,7 @@ pub(crate) fn lacks_session(context: &Context<impl Host>, said: &Directives<'_>)
     }
     let message = "memory_mode is \"node\", but an entry has no session_id that is valid".to_owned();
     log::warn(&context.host, log::SESSION, &[&message]);
-    Some(Problem { code: NO_NODE, message })
+    Some(Problem::new(NO_NODE, message))
 }
 
 /// References to files that are an array with something in it, without blanks that would break a line.

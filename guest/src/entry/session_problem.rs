@@ -1,42 +1,14 @@
 //! Why a call of an operator is refused, in the original node's words where it had any.
 
 use self::SessionProblemCode as Code;
+pub use crate::contract::sessions::{SessionProblem, SessionProblemCode};
 use crate::contract::{Failure, FailureCode, Status};
 use crate::text::ids::{ANSWER_COUNT, check_key, check_session};
 use crate::text::quoting::repr;
 
-/// Why a call was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the codes are those of the contract")]
-pub enum SessionProblemCode {
-    InvalidSession,
-    InvalidKey,
-    InvalidValue,
-    NotFound,
-    Expired,
-    AlreadyExists,
-    NotACounter,
-    CounterOverflow,
-    Limit,
-    TooManySessions,
-    Conflict,
-    Store,
-}
-
-/// A refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionProblem {
-    /// Why.
-    pub code: SessionProblemCode,
-    /// For `Store`: the failure's code as the contract spells it. Otherwise empty.
-    pub store_code: &'static str,
-    /// For people.
-    pub message: String,
-}
-
 impl SessionProblem {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, store_code: "", message: message.into() }
+        Self { code, store_code: String::new(), message: message.into() }
     }
 }
 
@@ -81,7 +53,7 @@ pub(crate) fn store_problem(session: &str, failure: &Failure) -> SessionProblem 
             Code::CounterOverflow,
             format!("Counter {subject} in session {} would leave the range of a signed 64-bit integer", repr(session)),
         ),
-        code => SessionProblem { code: Code::Store, store_code: code.as_str(), message: failure.sentence() },
+        code => SessionProblem { code: Code::Store, store_code: code.as_str().to_owned(), message: failure.sentence() },
     }
 }
 

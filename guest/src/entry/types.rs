@@ -1,50 +1,19 @@
 //! Questions, answers, and the filter's replies to them.
 
 use crate::contract::Failure;
-
-/// What the filter did with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing: no session.
-    Passed,
-    /// Nothing: the session id is malformed.
-    Ignored,
-    /// Nothing: the session belongs to another user.
-    Foreign,
-    /// Question: the session has nothing to tell.
-    Resumed,
-    /// Question: it got its session's memory; with a problem: the part of it that the limits have room for.
-    Enriched,
-    /// Answer: it is stored; with a problem: as far as what is broken in the session lets it be.
-    Stored,
-    /// Answer: its message id is stored already.
-    Repeated,
-    /// Answer: it is not worth being stored.
-    Skipped,
-    /// A limit kept it from being enriched or stored.
-    Limited,
-    /// Answer: the session that its question saw has ended.
-    Ended,
-    /// The store failed.
-    Failed,
-}
-
-/// What went wrong with an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// A failure code as the contract spells it, or `limit`.
-    pub code: &'static str,
-    /// For people.
-    pub message: String,
-}
+pub use crate::contract::filter::{AnswerReply, Effect, Problem, QuestionReply, Task};
 
 impl Problem {
+    pub(crate) fn new(code: &str, message: String) -> Self {
+        Self { code: code.to_owned(), message }
+    }
+
     pub(crate) fn limit(message: String) -> Self {
-        Self { code: "limit", message }
+        Self::new("limit", message)
     }
 
     pub(crate) fn store(failure: &Failure) -> Self {
-        Self { code: failure.code.as_str(), message: failure.sentence() }
+        Self::new(failure.code.as_str(), failure.sentence())
     }
 }
 
@@ -98,51 +67,10 @@ pub struct AnswerEntry<'a> {
     pub details: &'a str,
 }
 
-/// Work that has become due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    /// `{kind}/{name}` of the bucket.
-    pub subject: String,
-    /// What it is.
-    pub name: &'static str,
-    /// The filter's own.
-    pub state: String,
-}
-
-/// What became of a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionReply {
-    /// The metadata to send on; none: as it came.
-    pub metadata: Option<String>,
-    /// To be handed to the answers. Empty: no session.
-    pub turn: String,
-    /// What the filter did.
-    pub effect: Effect,
-    /// How many keys were attached.
-    pub attached: u32,
-    /// What should be done soon.
-    pub due: Vec<Task>,
-    /// What went wrong.
-    pub problem: Option<Problem>,
-}
-
 impl QuestionReply {
     pub(crate) fn untouched(effect: Effect) -> Self {
         Self { metadata: None, turn: String::new(), effect, attached: 0, due: Vec::new(), problem: None }
     }
-}
-
-/// What became of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerReply {
-    /// The metadata to send on; none: as it came. (Answers are not changed today.)
-    pub metadata: Option<String>,
-    /// What the filter did.
-    pub effect: Effect,
-    /// What should be done soon.
-    pub due: Vec<Task>,
-    /// What went wrong.
-    pub problem: Option<Problem>,
 }
 
 impl AnswerReply {

@@ -233,7 +233,7 @@ impl Config {
 
     /// Open a session's bucket, or create it with the configured life.
     pub(crate) fn create(&self) -> Opening<'static> {
-        Opening::Create { time_to_live: self.time_to_live() }
+        Opening::create(self.time_to_live())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::contract::{
-    Bucket, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
+    BucketId, BucketKind, Failure, FailureCode, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
     Transaction, VALUES,
 };
 use crate::options::config;
@@ -58,7 +58,7 @@ pub(crate) struct ReadPlan<'a> {
     pub session: &'a str,
     /// The name of the user's bucket.
     pub user: Option<&'a str>,
-    pub bucket: Bucket<'a>,
+    pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
     /// As far as it is known without what is set for the session.
     pub budget: u64,
@@ -123,10 +123,15 @@ pub(crate) fn load(
     let expectations = owned.as_slice();
     let mut transactions = vec![Transaction { bucket, opening, expectations, operations: &operations }];
     let checked = [[OWNER].as_slice(), plan.id_key()].concat();
-    let check = [Operation::GetSome { map: SESSION, keys: &checked, max_bytes: 4096 }];
+    let check = [Operation::get_some(SESSION, &checked, 4096)];
     if is_node {
         let opening = if only_looks { Opening::LOOK } else { context.config.create() };
-        transactions.push(Transaction { bucket: Bucket::session(session), opening, expectations, operations: &check });
+        transactions.push(Transaction {
+            bucket: BucketId::session(session),
+            opening,
+            expectations,
+            operations: &check,
+        });
     }
     let config::Config { max_keys, max_context_bytes, .. } = context.config;
     let mut reads = registry::reads(max_keys, max_context_bytes).to_vec();
@@ -172,8 +177,8 @@ pub(crate) fn load(
 
 impl ReadPlan<'_> {
     /// The key of the message of which the place is wanted.
-    fn marked(&self) -> Option<&str> {
-        self.parent.or(self.own)
+    fn marked(&self) -> Option<&&str> {
+        self.parent.as_ref().or(self.own.as_ref())
     }
 
     /// Whether recall looks among all that the user's sessions have.
@@ -200,20 +205,15 @@ impl ReadPlan<'_> {
     ) -> Vec<Operation<'a>> {
         let config::Config { max_keys, max_context_bytes, .. } = context.config;
         let mut operations = vec![
-            Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes },
-            Operation::GetSome { map: SESSION, keys: once, max_bytes: SESSION_BYTES },
-            Operation::GetAll { map: BRANCHES, max_entries: BRANCHES_MAX, max_bytes: BRANCHES_BYTES },
-            Operation::Read {
-                log: TRANSCRIPT,
-                end: LogEnd::Newest,
-                max_records: records_of(options, self.budget),
-                max_bytes: bytes_of(self.budget),
-            },
+            Operation::get_all(VALUES, max_keys, max_context_bytes),
+            Operation::get_some(SESSION, once, SESSION_BYTES),
+            Operation::get_all(BRANCHES, BRANCHES_MAX, BRANCHES_BYTES),
+            Operation::read(TRANSCRIPT, LogEnd::Newest, records_of(options, self.budget), bytes_of(self.budget)),
         ];
-        operations.extend(self.marked().map(|key| Operation::Get { map: MESSAGES, key, max_bytes: 32 }));
+        operations.extend(self.marked().map(|key| Operation::get(MESSAGES, key, 32)));
         if options.pin_first_turn {
             let end = LogEnd::Oldest;
-            operations.push(Operation::Read { log: TRANSCRIPT, end, max_records: PIN_RECORDS, max_bytes: PIN_BYTES });
+            operations.push(Operation::read(TRANSCRIPT, end, PIN_RECORDS, PIN_BYTES));
         }
         if let Some(query) = self.recall.filter(|_| !self.recalls_of_user()) {
             query.read(&mut operations);
@@ -288,7 +288,7 @@ pub(crate) fn widen(
     context: &Context<impl Host>,
     options: &Options,
     seen: &mut Snapshot,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     budget: u64,
     read_for: u64,
 ) -> Result<(), Failure> {
@@ -297,7 +297,7 @@ pub(crate) fn widen(
         return Ok(());
     }
     let (max_records, max_bytes) = (records_of(options, budget), bytes_of(budget));
-    let read = Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records, max_bytes };
+    let read = Operation::read(TRANSCRIPT, LogEnd::Newest, max_records, max_bytes);
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
     let receipt = store::transact(&context.host, &transaction)?;
@@ -314,13 +314,13 @@ pub(crate) fn widen(
 /// Read the oldest records that weigh so much.
 pub(crate) fn read_oldest(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     incarnation: &str,
     tokens: u64,
 ) -> Result<LogRecords, Failure> {
     // Calls of tools are short, and what is around them is not; and there may be other answers among them.
     let (end, max_records, max_bytes) = (LogEnd::Oldest, STEP_RECORDS, (bytes_of(tokens) * 8).min(READ_BYTES));
-    let read = Operation::Read { log: TRANSCRIPT, end, max_records, max_bytes };
+    let read = Operation::read(TRANSCRIPT, end, max_records, max_bytes);
     let opening = Opening::life(incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
     let receipt = store::transact(&context.host, &transaction)?;
@@ -334,7 +334,7 @@ pub(crate) fn read_oldest(
 pub(crate) fn fetch_beginnings(
     context: &Context<impl Host>,
     seen: &Snapshot,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     turns: &[Turn<'_, '_>],
     budget: u64,
 ) -> Result<Vec<LogRecords>, Failure> {
@@ -350,7 +350,7 @@ pub(crate) fn fetch_beginnings(
     if spans.is_empty() {
         return Ok(Vec::new());
     }
-    let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes: bytes_of(budget) };
+    let read = Operation::read_at(TRANSCRIPT, &spans, bytes_of(budget));
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
     let receipt = store::transact(&context.host, &transaction)?;
@@ -362,7 +362,7 @@ pub(crate) fn fetch_beginnings(
 pub(crate) fn fetch_branch(
     context: &Context<impl Host>,
     seen: &Snapshot,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     thread: &Thread<'_>,
     budget: u64,
 ) -> Result<Vec<LogRecords>, Failure> {
@@ -373,7 +373,7 @@ pub(crate) fn fetch_branch(
     let Some(missing) = thread.missing.filter(|_| is_wanted) else { return Ok(Vec::new()) };
     let (max_records, max_bytes) = if left > 0 { (SPAN_RECORDS, bytes_of(left)) } else { (STEP_RECORDS, READ_BYTES) };
     let spans = seen.branches.spans(missing, seen.newest.extent.first, max_records);
-    let read = Operation::ReadSpans { log: TRANSCRIPT, spans: &spans, max_bytes };
+    let read = Operation::read_at(TRANSCRIPT, &spans, max_bytes);
     let opening = Opening::life(&seen.incarnation);
     let transaction = Transaction { bucket, opening, expectations: &[], operations: &[read] };
     let receipt = store::transact(&context.host, &transaction)?;

@@ -11,7 +11,7 @@ use keepline_json as json;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, Opening};
+use crate::contract::{BucketId, Failure, Host, Opening};
 use crate::entry::directives::{BAD_USER, Directives, NO_NODE};
 use crate::entry::metadata::Metadata;
 use crate::entry::turn_token::TurnToken;
@@ -69,7 +69,7 @@ impl<'q> Question<'q> {
         Self { session, entry, directives, node, id, parent, user, is_traced: false }
     }
 
-    pub(crate) fn bucket(&self) -> Bucket<'_> {
+    pub(crate) fn bucket(&self) -> BucketId<'_> {
         directives::transcript_bucket(self.session, self.node.as_deref())
     }
 
@@ -248,7 +248,7 @@ fn node_of(
         let message = directives::node_missing_message(session);
         log::warn(&context.host, log::SESSION, &[&message]);
         reply.effect = if options.require_node { Effect::Failed } else { Effect::Passed };
-        reply.problem = options.require_node.then_some(Problem { code: NO_NODE, message });
+        reply.problem = options.require_node.then_some(Problem::new(NO_NODE, message));
         return None;
     };
     Some(node)

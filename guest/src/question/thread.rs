@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, LogRecords};
+use crate::contract::{BucketId, Failure, Host, LogRecords};
 use crate::entry::turn_token::Fork;
 use crate::log;
 use crate::question::Question;
@@ -44,7 +44,7 @@ pub(crate) struct ResolvedThread<'a> {
 struct ThreadReader<'a, 'c, H> {
     context: &'c Context<H>,
     seen: &'a Snapshot,
-    bucket: Bucket<'c>,
+    bucket: BucketId<'c>,
     fetched: &'a FetchedRuns,
     read: ReadRecords<'a>,
     /// Of the window; the thread weighs `enough`, or is whole.

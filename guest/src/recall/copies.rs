@@ -104,16 +104,16 @@ impl Copies<'_> {
 }
 
 /// Told with each removal of copies: whoever is about to fold their terms begins anew.
-pub(crate) const RAISE_REVISION: Operation<'static> = Operation::Increment { map: USER, key: REVISION, amount: 1 };
+pub(crate) const RAISE_REVISION: Operation<'static> = Operation::increment(USER, REVISION, 1);
 
 /// Where all copies go: those of sessions that are still there are made anew.
-pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::ResetMap { map: POSTED, entries: &[] };
+pub(crate) const RESET_COPY_STATES: Operation<'static> = Operation::reset_map(POSTED, &[]);
 
 /// An entry is as it was.
 pub(crate) fn unchanged_entry<'a>(map: &'a str, key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
     match text {
-        Some(text) => Expectation::Equal { map, key, text },
-        None => Expectation::Absent { map, key },
+        Some(text) => Expectation::equal(map, key, text),
+        None => Expectation::absent(map, key),
     }
 }
 

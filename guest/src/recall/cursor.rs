@@ -24,8 +24,7 @@ const AGAIN_MAX: usize = 256;
 const PAUSE: u64 = 4 * 3600 * 1000;
 
 /// What may be next.
-pub(crate) const NEWEST: Operation<'static> =
-    Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: READ_RECORDS, max_bytes: READ_BYTES };
+pub(crate) const NEWEST: Operation<'static> = Operation::read(TRANSCRIPT, LogEnd::Newest, READ_RECORDS, READ_BYTES);
 
 /// How far a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,19 +87,17 @@ impl Stretch {
         if read.again.is_empty() && read.to == newest.extent.next() {
             return None;
         }
-        let spans = read.again.iter().map(|&position| Span { position, count: 1 }).collect();
+        let mut spans: Vec<_> = read.again.iter().map(|&position| Span { position, count: 1 }).collect();
+        if spans.is_empty() && read.to < newest.first {
+            // The message before tells whether something new begins.
+            spans.push(Span { position: read.to.saturating_sub(1).max(newest.extent.first), count: 65 });
+        }
         Some(Self { read, later, newest, spans })
     }
 
     /// What is to be read, if it is not among the newest records.
     pub(crate) fn operation(&self) -> Option<Operation<'_>> {
-        let (log, max_bytes) = (TRANSCRIPT, READ_BYTES);
-        if !self.spans.is_empty() {
-            return Some(Operation::ReadSpans { log, spans: &self.spans, max_bytes });
-        }
-        // The message before tells whether something new begins.
-        let position = self.read.to.saturating_sub(1).max(self.newest.extent.first);
-        (self.read.to < self.newest.first).then_some(Operation::ReadAt { log, position, count: 65, max_bytes })
+        (!self.spans.is_empty()).then_some(Operation::read_at(TRANSCRIPT, &self.spans, READ_BYTES))
     }
 
     /// Cut it; `runs` is what that operation has read.

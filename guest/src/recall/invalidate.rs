@@ -5,7 +5,7 @@
 //! messages are indexed again.
 
 use crate::context::Context;
-use crate::contract::{Failure, Host, Opening, Operation};
+use crate::contract::{Failure, Host, Opening, Operation, PutEntry};
 use crate::entry::session_problem::{SessionResult, conflict, store_result};
 use crate::recall::copies::{Copies, CopyState, RAISE_REVISION, unchanged_entry};
 use crate::recall::cursor::Cursor;
@@ -54,7 +54,8 @@ pub(crate) fn remove_passages(
         read.repeat(positions);
         let after = read.write();
         let expected = [unchanged_entry(SESSION, RECALLED, Some(before))];
-        let put = [Operation::Put { map: SESSION, key: RECALLED, text: &after }];
+        let cursor = [PutEntry { key: RECALLED, text: &after }];
+        let put = [Operation::put(SESSION, &cursor)];
         match store_result(at.session, removing.take_out(&context.host, &expected, &put, None))? {
             RemovalResult::Whole => return Ok(Some(after)),
             RemovalResult::Some => recalled = Some(after),
@@ -117,7 +118,8 @@ fn try_remove_copies(
         }
     }
     let text = after.write();
-    let put = Operation::Put { map: POSTED, key: session, text: &text };
+    let copied = [PutEntry { key: session, text: &text }];
+    let put = Operation::put(POSTED, &copied);
     let operations = match fate {
         Fate::Deleted => vec![FOR_REMOVAL, RAISE_REVISION, put],
         Fate::Changed(_) | Fate::Replaced => vec![RAISE_REVISION, put],
@@ -135,7 +137,7 @@ fn try_remove_copies(
 
 /// A store that is full takes what removes something: so the mark of a session that is about to be deleted is written beside
 /// the removal of an entry that nobody has.
-const FOR_REMOVAL: Operation<'static> = Operation::Remove { map: "removal", keys: &["-"] };
+const FOR_REMOVAL: Operation<'static> = Operation::remove("removal", &["-"]);
 
 /// What is forgotten with a transcript that begins anew.
 pub(crate) const ONCE: &str = RECALLED;

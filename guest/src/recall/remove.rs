@@ -5,8 +5,8 @@
 //! again.
 
 use crate::contract::{
-    Bucket, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, Receipt, Span, Status,
-    Transaction,
+    BucketId, Expectation, Failure, FoundMatches, Host, LogEnd, LogRecords, Opening, Operation, PositionedRecord,
+    Receipt, Span, Status, Transaction,
 };
 use crate::recall::passage::{Passage, read_terms};
 use crate::recall::schema::{ALL, INDEX, MATCH_BYTES, PASSAGES, RUN, RUNS, TERMS};
@@ -52,7 +52,7 @@ pub(crate) enum RemovalResult {
 
 /// What is taken out of a bucket: passages that have one of these terms, and are meant.
 pub(crate) struct Removing<'a> {
-    pub bucket: Bucket<'a>,
+    pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
     pub facets: &'a [u32],
     pub is_meant: &'a dyn Fn(&Passage<'_>) -> bool,
@@ -74,19 +74,15 @@ impl Removing<'_> {
             let receipt = store::transact(host, &Transaction { bucket, opening, expectations: &[], operations })?;
             Ok(receipt.is_applied().then(|| Outcomes::of(receipt)))
         };
-        let tail = Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL.into(), max_bytes: TAIL_BYTES };
-        let operations = [
-            Operation::Match { index: INDEX, terms: facets, newest: ALL, max_bytes: MATCH_BYTES },
-            tail,
-            WHERE_PASSAGES_ARE,
-        ];
+        let tail = Operation::read(TERMS, LogEnd::Newest, TAIL.into(), TAIL_BYTES);
+        let operations = [Operation::match_terms(INDEX, facets, ALL, MATCH_BYTES), tail, WHERE_PASSAGES_ARE];
         let Some(mut outcomes) = look(&operations)? else { return Ok(None) };
         let found = outcomes.matches()?;
         let mut tail = outcomes.records()?;
         let passages = outcomes.records()?.extent;
         let first = [passages.first, tail.extent.first];
         let mut candidates: Vec<u64> =
-            found.terms.iter().flatten().map(|offset| found.first + u64::from(*offset)).collect();
+            found.terms.iter().flat_map(|term| &term.offsets).map(|offset| found.first + u64::from(*offset)).collect();
         let has_facet = |text: &String| {
             read_terms(text).is_some_and(|it| facets.iter().any(|facet| it.terms.binary_search(facet).is_ok()))
         };
@@ -99,7 +95,8 @@ impl Removing<'_> {
             }
             let position = first.saturating_sub(TAIL.into()).max(extent.first);
             let count = u32::try_from(first - position).unwrap_or(TAIL);
-            let older = Operation::ReadAt { log: TERMS, position, count, max_bytes: TAIL_BYTES };
+            let span = [Span { position, count }];
+            let older = Operation::read_at(TERMS, &span, TAIL_BYTES);
             let Some(mut outcomes) = look(&[older])? else { return Ok(None) };
             tail = outcomes.records()?;
             // A store may give less than is asked for.
@@ -114,7 +111,7 @@ impl Removing<'_> {
             return Ok(Some(removal));
         }
         let spans: Vec<Span> = candidates.iter().map(|&position| Span { position, count: 1 }).collect();
-        let read = [Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes: READ_BYTES }];
+        let read = [Operation::read_at(PASSAGES, &spans, READ_BYTES)];
         let Some(mut outcomes) = look(&read)? else { return Ok(None) };
         let runs = outcomes.spans()?;
         removal.is_whole &= runs.len() == candidates.len();
@@ -150,21 +147,21 @@ impl Removing<'_> {
         let keys = keys(removal.positions.iter().copied());
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         // Nothing is left in their place.
-        let texts: Vec<(u64, &str)> = removal.positions.iter().map(|&position| (position, "")).collect();
+        let texts: Vec<_> = removal.positions.iter().map(|&position| PositionedRecord { position, text: "" }).collect();
         // Those of older ones are in the index alone.
-        let listed = texts.get(texts.partition_point(|(position, _)| *position < terms)..).unwrap_or_default();
+        let listed = texts.get(texts.partition_point(|record| record.position < terms)..).unwrap_or_default();
         let mut all = operations.to_vec();
         if !removal.positions.is_empty() {
-            all.push(Operation::Remove { map: VECTORS, keys: &keys });
-            all.push(Operation::Rewrite { log: PASSAGES, records: &texts });
-            all.push(Operation::Rewrite { log: TERMS, records: listed });
-            all.push(Operation::Unpost { index: INDEX, positions: &removal.positions });
+            all.push(Operation::remove(VECTORS, &keys));
+            all.push(Operation::rewrite(PASSAGES, &texts));
+            all.push(Operation::rewrite(TERMS, listed));
+            all.push(Operation::unpost(INDEX, &removal.positions));
         }
         all.extend(last.filter(|_| removal.is_whole));
         // Nothing was folded or dropped meanwhile.
         let mut expected = expectations.to_vec();
         for (log, first) in [(PASSAGES, passages), (TERMS, terms)] {
-            expected.push(Expectation::Log { log, first: Some(first), next: None });
+            expected.push(Expectation::log(log, Some(first), None));
         }
         let done = Transaction { bucket, opening, expectations: &expected, operations: &all };
         Ok(match store::transact(host, &done)?.status {
@@ -177,8 +174,7 @@ impl Removing<'_> {
 }
 
 /// Where the log of passages stands.
-const WHERE_PASSAGES_ARE: Operation<'static> =
-    Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+const WHERE_PASSAGES_ARE: Operation<'static> = Operation::read(PASSAGES, LogEnd::Newest, 0, 0);
 
 /// Positions that one call can take out of an index.
 #[derive(Default)]
@@ -202,7 +198,7 @@ impl Runs {
 
 /// Positions of an index that no passage is left of, as many as one call takes out; found by these operations.
 pub(crate) const ORPHANS: [Operation<'static>; 2] =
-    [WHERE_PASSAGES_ARE, Operation::Match { index: INDEX, terms: &[], newest: ALL, max_bytes: MATCH_BYTES }];
+    [WHERE_PASSAGES_ARE, Operation::match_terms(INDEX, &[], ALL, MATCH_BYTES)];
 
 pub(crate) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
     let first = outcomes.records()?.extent.first;
@@ -218,10 +214,10 @@ pub(crate) fn orphans(outcomes: &mut Outcomes) -> Result<Vec<u64>, Failure> {
 
 /// With a transcript that begins anew: nothing of the old one is recalled. What the index has of it is dropped after that.
 pub(crate) const RESET_PASSAGES: [Operation<'static>; 3] =
-    [Operation::ResetLog { log: PASSAGES, records: &[] }, Operation::ResetLog { log: TERMS, records: &[] }, NONE];
+    [Operation::reset_log(PASSAGES, &[]), Operation::reset_log(TERMS, &[]), NONE];
 
 /// Take out of the index what no passage is left of.
-pub(crate) fn drop_orphans(host: &impl Host, bucket: Bucket<'_>) -> Result<(), Failure> {
+pub(crate) fn drop_orphans(host: &impl Host, bucket: BucketId<'_>) -> Result<(), Failure> {
     if !host.capabilities().indexes {
         return Ok(());
     }
@@ -237,6 +233,6 @@ pub(crate) fn drop_orphans(host: &impl Host, bucket: Bucket<'_>) -> Result<(), F
         if positions.is_empty() {
             return Ok(());
         }
-        look(&[Operation::Unpost { index: INDEX, positions: &positions }])?;
+        look(&[Operation::unpost(INDEX, &positions)])?;
     }
 }

@@ -42,17 +42,13 @@ pub(crate) const RUN: u64 = 1024;
 pub(crate) const ALL: u64 = 131_072;
 
 /// The newest terms, which no index has yet.
-pub(crate) const TAIL_READ: Operation<'static> =
-    Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: TAIL, max_bytes: TAIL_BYTES };
+pub(crate) const TAIL_READ: Operation<'static> = Operation::read(TERMS, LogEnd::Newest, TAIL, TAIL_BYTES);
 
 /// No terms, only where they stand.
-pub(crate) const WHERE_TERMS_ARE: Operation<'static> =
-    Operation::Read { log: TERMS, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+pub(crate) const WHERE_TERMS_ARE: Operation<'static> = Operation::read(TERMS, LogEnd::Newest, 0, 0);
 
 /// The oldest passage.
-pub(crate) const OLDEST: Operation<'static> =
-    Operation::Read { log: PASSAGES, end: LogEnd::Oldest, max_records: 1, max_bytes: 64 << 10 };
+pub(crate) const OLDEST: Operation<'static> = Operation::read(PASSAGES, LogEnd::Oldest, 1, 64 << 10);
 
 /// Of which sessions there are copies: of so many, that of others nothing is known.
-pub(crate) const ALL_POSTED: Operation<'static> =
-    Operation::GetAll { map: POSTED, max_entries: 10_000, max_bytes: 1 << 20 };
+pub(crate) const ALL_POSTED: Operation<'static> = Operation::get_all(POSTED, 10_000, 1 << 20);

@@ -7,7 +7,9 @@
 use keepline_recall::{Candidate, Embedding, Found, Hints, Mark, Query, rank, select, tokens};
 
 use crate::context::Context;
-use crate::contract::{Bucket, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction};
+use crate::contract::{
+    BucketId, Entry, Failure, FoundMatches, Host, LogRecords, Opening, Operation, Span, Transaction,
+};
 use crate::entry::directives::Directives;
 use crate::entry::types::QuestionEntry;
 use crate::options::conversation::Options;
@@ -105,7 +107,7 @@ impl RecallQuery {
 
     /// To be read with the rest of what the question needs.
     pub(crate) fn read<'a>(&'a self, operations: &mut Vec<Operation<'a>>) {
-        operations.push(Operation::Match { index: INDEX, terms: &self.terms, newest: NEWEST, max_bytes: MATCH_BYTES });
+        operations.push(Operation::match_terms(INDEX, &self.terms, NEWEST, MATCH_BYTES));
         operations.push(TAIL_READ);
         if self.embedding.is_some() {
             operations.push(vectors::ALL);
@@ -138,8 +140,8 @@ impl RecallSnapshot {
                 continue;
             };
             let mark = sought.find(text, |place| {
-                if let Some(offsets) = terms.get_mut(place) {
-                    offsets.push(offset);
+                if let Some(term) = terms.get_mut(place) {
+                    term.offsets.push(offset);
                 }
             });
             // What was taken out leaves a hole, and so does what lies between.
@@ -149,7 +151,7 @@ impl RecallSnapshot {
             }
         }
         // It would find itself, and lend its words to what stands beside it: as if it had been taken out.
-        for offset in wanted.asked.and_then(|place| terms.get(place)).into_iter().flatten() {
+        for offset in wanted.asked.and_then(|place| terms.get(place)).into_iter().flat_map(|term| &term.offsets) {
             if let Some(mark) = marks.get_mut(*offset as usize) {
                 *mark = 0;
             }
@@ -177,7 +179,7 @@ impl RecallSnapshot {
             left > 0
         };
         match wanted.own.and_then(|own| self.found.terms.get(own)) {
-            Some(own) => _ = own.iter().rev().all(|offset| passed(*offset as usize)),
+            Some(own) => _ = own.offsets.iter().rev().all(|offset| passed(*offset as usize)),
             None => _ = (0..self.found.marks.len()).rev().all(passed),
         }
         from
@@ -194,7 +196,7 @@ impl RecallSnapshot {
 pub(crate) struct RecallScope<'a> {
     /// In whose sessions it is looked for; none: in this transcript.
     pub user: Option<&'a str>,
-    pub bucket: Bucket<'a>,
+    pub bucket: BucketId<'a>,
     pub incarnation: &'a str,
     pub session: &'a str,
     /// Positions that the window shows, ascending.
@@ -242,7 +244,7 @@ pub(crate) fn search(
         let is_first = reads == 1;
         let spans = spans_of(&read);
         let max_bytes = read.iter().map(|one| u64::from(one.mark.tokens) * TOKEN_BYTES + RECORD_BYTES).sum();
-        let mut operations = vec![Operation::ReadSpans { log: PASSAGES, spans: &spans, max_bytes }];
+        let mut operations = vec![Operation::read_at(PASSAGES, &spans, max_bytes)];
         operations.extend((is_first && of_life).then_some(ALL_POSTED));
         operations.extend((is_first && !keys.is_empty()).then(|| vectors::some(&keys)));
         let look = Transaction { bucket, opening, expectations: &[], operations: &operations };

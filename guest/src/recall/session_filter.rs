@@ -15,13 +15,13 @@ pub(crate) fn keep_only(session: &str, operations: &[Operation<'_>], outcomes: &
     let mut own: Vec<u64> = Vec::new();
     for (operation, outcome) in operations.iter().zip(outcomes) {
         match (operation, outcome) {
-            (Operation::Match { index: INDEX, terms, .. }, Outcome::Matches(found)) => {
-                let row = terms.iter().position(|term| *term == facet);
+            (Operation::Match(asked), Outcome::Matches(found)) if asked.index == INDEX => {
+                let row = asked.terms.iter().position(|term| *term == facet);
                 keep_matches(found, row, &mut own);
             }
-            (Operation::Read { log: TERMS, .. }, Outcome::Records(tail)) => keep_terms(tail, facet, &mut own),
+            (Operation::Read(read), Outcome::Records(tail)) if read.log == TERMS => keep_terms(tail, facet, &mut own),
             // They come after both.
-            (Operation::GetAll { map: VECTORS, .. }, Outcome::Entries(found)) => {
+            (Operation::GetAll(get), Outcome::Entries(found)) if get.map_name == VECTORS => {
                 let is_own = |key: &str| integer(key).is_some_and(|position| own.binary_search(&position).is_ok());
                 found.entries.retain(|entry| is_own(&entry.key));
             }
@@ -32,15 +32,15 @@ pub(crate) fn keep_only(session: &str, operations: &[Operation<'_>], outcomes: &
 
 /// `row`: where the session's passages stand among what was found.
 fn keep_matches(found: &mut FoundMatches, row: Option<usize>, own: &mut Vec<u64>) {
-    let offsets = row.and_then(|row| found.terms.get(row)).cloned().unwrap_or_default();
+    let offsets = row.and_then(|row| found.terms.get(row)).map(|term| term.offsets.clone()).unwrap_or_default();
     let is_own = |offset: &u32| offsets.binary_search(offset).is_ok();
     for (offset, mark) in (0..).zip(&mut found.marks) {
         if !is_own(&offset) {
             *mark = 0;
         }
     }
-    for row in &mut found.terms {
-        row.retain(is_own);
+    for term in &mut found.terms {
+        term.offsets.retain(is_own);
     }
     own.extend(offsets.iter().map(|offset| found.first + u64::from(*offset)));
 }

@@ -19,11 +19,10 @@ const SMALL_BYTES: u64 = SMALL * 300;
 const LOOKED_AT: usize = 256;
 
 /// To be read with the rest of what a question needs.
-pub(crate) const ALL: Operation<'static> =
-    Operation::GetAll { map: VECTORS, max_entries: SMALL, max_bytes: SMALL_BYTES };
+pub(crate) const ALL: Operation<'static> = Operation::get_all(VECTORS, SMALL, SMALL_BYTES);
 
 /// With passages that go.
-pub(crate) const NONE: Operation<'static> = Operation::ResetMap { map: VECTORS, entries: &[] };
+pub(crate) const NONE: Operation<'static> = Operation::reset_map(VECTORS, &[]);
 
 /// What a question has seen of the vectors.
 pub(crate) enum Near {
@@ -60,7 +59,7 @@ pub(crate) fn keys(positions: impl Iterator<Item = u64>) -> Vec<String> {
 
 /// The vectors of some passages.
 pub(crate) fn some<'a>(keys: &'a [&'a str]) -> Operation<'a> {
-    Operation::GetSome { map: VECTORS, keys, max_bytes: SMALL_BYTES }
+    Operation::get_some(VECTORS, keys, SMALL_BYTES)
 }
 
 /// Candidates in the order in which words and vectors have them together.

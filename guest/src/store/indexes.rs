@@ -1,6 +1,6 @@
 //! Indexes: marks and offsets that are within what was asked for.
 
-use crate::contract::{FoundMatches, IndexExtent};
+use crate::contract::{FoundMatches, IndexExtent, TermMatches};
 
 /// Positions are below this.
 const POSITIONS: u64 = 1 << 53;
@@ -14,8 +14,8 @@ pub(crate) fn is_sane(extent: IndexExtent) -> bool {
 /// term where it occurs among these.
 pub(crate) fn are_matches(found: &FoundMatches, terms: usize, newest: u64, max_bytes: u64) -> bool {
     let positions = found.marks.len() as u64;
-    let occurrences: u64 = found.terms.iter().map(|offsets| offsets.len() as u64).sum();
-    let is_within = |offsets: &Vec<u32>| {
+    let occurrences: u64 = found.terms.iter().map(|term| term.offsets.len() as u64).sum();
+    let is_within = |TermMatches { offsets }: &TermMatches| {
         offsets.is_sorted_by(|one, other| one < other) && offsets.last().is_none_or(|last| u64::from(*last) < positions)
     };
     is_sane(found.extent)

@@ -9,13 +9,12 @@ mod indexes;
 mod logs;
 mod outcomes;
 
-pub(crate) use outcomes::{Found, Once, Outcomes};
+pub(crate) use outcomes::{Found, KeyPage, Once, Outcomes};
 
 use std::collections::BinaryHeap;
-use std::slice::from_ref;
 
 use crate::contract::{
-    Bucket, Deletion, Expectation, Failure, Host, LogRecords, Opening, Operation, Outcome, Receipt, Span, Status,
+    BucketId, Deletion, Expectation, Failure, Host, LogRecords, Opening, Operation, Outcome, Receipt, Status,
     Transaction,
 };
 
@@ -28,15 +27,15 @@ pub(crate) fn transact(host: &impl Host, transaction: &Transaction<'_>) -> Resul
 }
 
 /// The text of one entry of a bucket, without using it. None: it is not there.
-pub(crate) fn text_of(host: &impl Host, bucket: Bucket<'_>, map: &str, key: &str) -> Result<Option<String>, Failure> {
-    let get = [Operation::Get { map, key, max_bytes: 256 }];
+pub(crate) fn text_of(host: &impl Host, bucket: BucketId<'_>, map: &str, key: &str) -> Result<Option<String>, Failure> {
+    let get = [Operation::get(map, &key, 256)];
     let receipt = transact(host, &Transaction { bucket, opening: Opening::LOOK, expectations: &[], operations: &get })?;
     if !receipt.is_applied() {
         return Ok(None);
     }
     match Outcomes::of(receipt).entries()? {
         Found::Entries(mut found) => Ok(found.entries.pop().map(|entry| entry.text)),
-        Found::Oversize { .. } => Err(Failure::out_of_turn()),
+        Found::Oversize(_) => Err(Failure::out_of_turn()),
     }
 }
 
@@ -60,7 +59,7 @@ fn checked(mut receipt: Receipt, transaction: &Transaction<'_>) -> Result<Receip
 /// Delete a bucket (that incarnation, if one is named), and name up to `max_keys` of its values.
 pub(crate) fn delete(
     host: &impl Host,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     incarnation: Option<&str>,
     max_keys: u32,
 ) -> Result<Deletion, Failure> {
@@ -85,7 +84,7 @@ pub(crate) fn is_incarnation(text: &str) -> bool {
 pub(crate) fn surplus<'r>(transaction: &Transaction<'_>, receipt: &'r Receipt, wanted: &str) -> Option<&'r LogRecords> {
     let mut answered = transaction.operations.iter().zip(&receipt.outcomes);
     answered.find_map(|(operation, outcome)| match (operation, outcome) {
-        (Operation::Overflow { log, .. }, Outcome::Records(found)) if *log == wanted => {
+        (Operation::Overflow(overflow), Outcome::Records(found)) if overflow.log == wanted => {
             Some(found).filter(|found| !found.records.is_empty())
         }
         _ => None,
@@ -94,7 +93,6 @@ pub(crate) fn surplus<'r>(transaction: &Transaction<'_>, receipt: &'r Receipt, w
 
 /// Whether it fits; what does little harm is put right.
 fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
-    let opening = transaction.opening;
     match receipt.status {
         Status::Applied | Status::Repeated => {
             receipt.outcomes.len() == transaction.operations.len()
@@ -102,8 +100,8 @@ fn mend(receipt: &mut Receipt, transaction: &Transaction<'_>) -> bool {
         }
         // Also what is created may be gone when an earlier try of the call had created it.
         Status::Absent | Status::Expired => true,
-        Status::Exists => matches!(opening, Opening::CreateNew { .. }),
-        Status::AnotherLife => matches!(opening, Opening::Existing { incarnation: Some(_), .. }),
+        Status::Exists => matches!(transaction.opening, Opening::CreateNew(_)),
+        Status::AnotherLife => transaction.opening.incarnation().is_some(),
         Status::Unmet => unmet(receipt, transaction).is_some(),
     }
 }
@@ -116,40 +114,31 @@ pub(crate) fn unmet<'t>(receipt: &Receipt, transaction: &Transaction<'t>) -> Opt
 /// Whether an outcome is one of that operation.
 fn fits(outcome: &mut Outcome, asked: &Operation<'_>) -> bool {
     match (asked, outcome) {
-        (Operation::Get { key, max_bytes, .. }, outcome) => entries::mend_some(outcome, from_ref(key), *max_bytes),
-        (Operation::GetSome { keys, max_bytes, .. }, outcome) => entries::mend_some(outcome, keys, *max_bytes),
-        (Operation::GetAll { max_entries, max_bytes, .. }, outcome) => {
-            entries::mend_all(outcome, *max_entries, *max_bytes)
-        }
-        (Operation::PageKeys { .. }, Outcome::Page(page)) => {
-            sort(&mut page.keys);
-            true
-        }
-        (Operation::Put { .. }, Outcome::Changed(count)) => *count <= 1,
-        (Operation::Remove { keys, .. }, Outcome::Changed(count)) => *count <= keys.len() as u64,
-        (Operation::PutSome { .. } | Operation::ResetMap { .. }, Outcome::Changed(_))
-        | (Operation::Increment { .. }, Outcome::Counter(_))
-        | (Operation::Lease { .. }, Outcome::Lease(_))
-        | (Operation::Describe { .. }, Outcome::Described(_)) => true,
+        (Operation::Get(get), outcome) => entries::mend_some(outcome, get.keys, get.max_bytes),
+        (Operation::GetAll(get), outcome) => entries::mend_all(outcome, get.max_entries, get.max_bytes),
+        (Operation::Put(put), Outcome::Changed(changed)) => changed.count <= put.entries.len() as u64,
+        (Operation::Remove(remove), Outcome::Changed(changed)) => changed.count <= remove.keys.len() as u64,
+        (Operation::Page(_), Outcome::Page(_))
+        | (Operation::ResetMap(_), Outcome::Changed(_))
+        | (Operation::Increment(_), Outcome::Counter(_))
+        | (Operation::Lease(_), Outcome::Lease(_))
+        | (Operation::Describe(_), Outcome::Described(_)) => true,
         (
-            Operation::Append { .. }
-            | Operation::ReplaceOldest { .. }
-            | Operation::Overflow { .. }
-            | Operation::Rewrite { .. }
-            | Operation::ResetLog { .. },
+            Operation::Append(_)
+            | Operation::ReplaceOldest(_)
+            | Operation::Overflow(_)
+            | Operation::Rewrite(_)
+            | Operation::ResetLog(_),
             Outcome::Extent(extent),
         ) => logs::is_sane(*extent),
-        (Operation::Read { end, max_records, .. }, Outcome::Records(found)) => logs::is_end(found, *end, *max_records),
-        (Operation::ReadAt { position, count, .. }, Outcome::Spans(extent, found)) => {
-            logs::are_spans(*extent, found, &[Span { position: *position, count: *count }])
+        (Operation::Read(read), Outcome::Records(found)) => logs::is_end(found, read.end, read.max_records),
+        (Operation::ReadAt(read), Outcome::Spans(found)) => logs::are_spans(found, read.spans),
+        (Operation::Overflow(asked), Outcome::Records(found)) => {
+            logs::is_surplus(found, asked.limit, asked.keep, asked.max_records)
         }
-        (Operation::ReadSpans { spans, .. }, Outcome::Spans(extent, found)) => logs::are_spans(*extent, found, spans),
-        (Operation::Overflow { limit, keep, max_records, .. }, Outcome::Records(found)) => {
-            logs::is_surplus(found, *limit, *keep, *max_records)
-        }
-        (Operation::Post { .. } | Operation::Unpost { .. }, Outcome::Indexed(extent)) => indexes::is_sane(*extent),
-        (Operation::Match { terms, newest, max_bytes, .. }, Outcome::Matches(found)) => {
-            indexes::are_matches(found, terms.len(), *newest, *max_bytes)
+        (Operation::Post(_) | Operation::Unpost(_), Outcome::Indexed(extent)) => indexes::is_sane(*extent),
+        (Operation::Match(asked), Outcome::Matches(found)) => {
+            indexes::are_matches(found, asked.terms.len(), asked.newest, asked.max_bytes)
         }
         _ => false,
     }
@@ -173,8 +162,9 @@ mod tests {
     use super::*;
 
     use crate::contract::{
-        BucketPage, Capabilities, Description, Entry, FoundEntries, FoundMatches, IndexExtent, KeyPage, Level, LogEnd,
-        LogExtent, Posting, VALUES,
+        BucketPage, CounterValue, Description, Entry, EntryCount, EntryPage, FoundEntries, FoundMatches, IndexExtent,
+        Level, LogEnd, LogExtent, LogSpans, Posting, PutEntry, Size, Span, SpanRecords, StoreCapabilities, TermMatches,
+        VALUES,
     };
 
     /// A store that says the same whatever it is asked.
@@ -193,15 +183,16 @@ mod tests {
             Err(Failure::out_of_turn())
         }
 
-        fn delete(&self, _: Bucket<'_>, _: Option<&str>, _: u32) -> Result<Deletion, Failure> {
+        fn delete(&self, _: BucketId<'_>, _: Option<&str>, _: u32) -> Result<Deletion, Failure> {
             Ok(self.1.clone())
         }
 
-        fn capabilities(&self) -> Capabilities {
-            Capabilities {
+        fn capabilities(&self) -> StoreCapabilities {
+            StoreCapabilities {
                 atomic: true,
                 expiring: true,
                 exactly_once: true,
+                durable: true,
                 listing: true,
                 leases: true,
                 indexes: true,
@@ -215,17 +206,17 @@ mod tests {
         fn log(&self, _: Level, _: &str, _: &str) {}
     }
 
-    const GONE: Deletion = Deletion { status: Status::Absent, values: 0, keys: Vec::new() };
+    const GONE: Deletion = Deletion { status: Status::Absent, now: 0, values: 0, keys: Vec::new() };
 
     fn told(receipt: Receipt, opening: Opening<'_>, operations: &[Operation<'_>]) -> Result<Receipt, Failure> {
-        let expectations = [Expectation::Room { map: VALUES, limit: 1 }];
+        let expectations = [Expectation::room(VALUES, 1)];
         let transaction =
-            Transaction { bucket: Bucket::session("s"), opening, expectations: &expectations, operations };
+            Transaction { bucket: BucketId::session("s"), opening, expectations: &expectations, operations };
         transact(&Says(receipt, GONE), &transaction)
     }
 
     fn receipt(status: Status, outcomes: Vec<Outcome>) -> Receipt {
-        Receipt { status, incarnation: "1-2".into(), unmet: None, outcomes }
+        Receipt { status, now: 0, incarnation: "1-2".into(), created: false, unmet: None, outcomes }
     }
 
     /// What becomes of an outcome of this operation.
@@ -245,19 +236,18 @@ mod tests {
         Outcome::Records(LogRecords { extent, first: at, records: vec!["{}".into(); count] })
     }
 
-    const GET: Operation<'static> = Operation::Get { map: VALUES, key: "k", max_bytes: 3 };
+    const GET: Operation<'static> = Operation::get(VALUES, &"k", 3);
 
-    const GET_ALL: Operation<'static> = Operation::GetAll { map: VALUES, max_entries: 3, max_bytes: 9 };
+    const GET_ALL: Operation<'static> = Operation::get_all(VALUES, 3, 9);
 
-    const POST: Operation<'static> =
-        Operation::Post { index: "i", documents: &[Posting { position: 3, mark: 1, terms: &[1, 2] }] };
+    const POST: Operation<'static> = Operation::post("i", &[Posting { position: 3, mark: 1, terms: &[1, 2] }]);
 
-    const MATCH: Operation<'static> = Operation::Match { index: "i", terms: &[2, 1], newest: 4, max_bytes: 20 };
+    const MATCH: Operation<'static> = Operation::match_terms("i", &[2, 1], 4, 20);
 
     #[test]
     fn a_status_needs_a_reason() {
         let life = Opening::life("1-2");
-        let new = Opening::CreateNew { time_to_live: None };
+        let new = Opening::create_new(None);
         let cases = [
             (Status::Applied, Opening::ANY, true),
             (Status::Repeated, new, true),
@@ -280,7 +270,9 @@ mod tests {
 
     #[test]
     fn each_operation_has_an_outcome_of_its_kind() {
-        let counter = || Outcome::Counter(1);
+        let counter = || Outcome::Counter(CounterValue { value: 1 });
+        let changed = |count| Outcome::Changed(EntryCount { count });
+        let put = Operation::put(VALUES, &[PutEntry { key: "k", text: "1" }]);
         assert!(told(receipt(Status::Applied, vec![]), Opening::ANY, &[GET]).is_err());
         assert!(told(receipt(Status::Applied, vec![counter()]), Opening::ANY, &[]).is_err());
         // The outcomes of what was not applied mean nothing.
@@ -288,31 +280,37 @@ mod tests {
         let operations = [
             GET,
             GET_ALL,
-            Operation::PageKeys { map: VALUES, cursor: "", max_entries: 1, max_bytes: 1 },
-            Operation::Put { map: VALUES, key: "k", text: "1" },
-            Operation::Remove { map: VALUES, keys: &["k"] },
-            Operation::ResetMap { map: VALUES, entries: &[] },
-            Operation::Append { log: "l", records: &[], marks: &[] },
-            Operation::Read { log: "l", end: LogEnd::Newest, max_records: 1, max_bytes: 1 },
-            Operation::ReadAt { log: "l", position: 0, count: 1, max_bytes: 1 },
-            Operation::Overflow { log: "l", limit: 1, keep: 1, max_records: 1, max_bytes: 1 },
-            Operation::ReplaceOldest { log: "l", count: 1, records: &[] },
+            Operation::page_keys(VALUES, "", 1, 1),
+            put,
+            Operation::remove(VALUES, &["k"]),
+            Operation::reset_map(VALUES, &[]),
+            Operation::append("l", &[], &[]),
+            Operation::read("l", LogEnd::Newest, 1, 1),
+            Operation::read_at("l", &[Span { position: 0, count: 1 }], 1),
+            Operation::overflow("l", 1, 1, 1, 1),
+            Operation::replace_oldest("l", 1, &[]),
             POST,
-            Operation::Unpost { index: "i", positions: &[1] },
+            Operation::unpost("i", &[1]),
             MATCH,
-            Operation::Describe { parts: true },
+            Operation::describe(true),
         ];
         for operation in operations {
             assert_eq!(mended(operation, counter()), None, "{operation:?}");
-            assert_eq!(mended(operation, Outcome::Other), None, "{operation:?}");
         }
-        let increment = Operation::Increment { map: VALUES, key: "k", amount: 1 };
+        let increment = Operation::increment(VALUES, "k", 1);
         assert_eq!(mended(increment, counter()), Some(counter()));
-        assert_eq!(mended(increment, Outcome::Changed(1)), None);
-        assert_eq!(mended(Operation::Put { map: VALUES, key: "k", text: "1" }, Outcome::Changed(2)), None);
-        assert_eq!(mended(Operation::Remove { map: VALUES, keys: &["k"] }, Outcome::Changed(2)), None);
-        let described = Outcome::Described(Description::default());
-        assert_eq!(mended(Operation::Describe { parts: true }, described.clone()), Some(described));
+        assert_eq!(mended(increment, changed(1)), None);
+        assert_eq!(mended(put, changed(2)), None);
+        assert_eq!(mended(Operation::remove(VALUES, &["k"]), changed(2)), None);
+        let described = Outcome::Described(Description {
+            time_to_live: None,
+            expires_in: None,
+            values: 0,
+            maps: Vec::new(),
+            logs: Vec::new(),
+            indexes: Vec::new(),
+        });
+        assert_eq!(mended(Operation::describe(true), described.clone()), Some(described));
     }
 
     #[test]
@@ -321,17 +319,17 @@ mod tests {
             (entries(&[("k", "1")], &[]), entries(&[("k", "1")], &[])),
             (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["b"]), entries(&[("k", "2")], &[])),
             (entries(&[("k", "1")], &["k", "k"]), entries(&[], &["k"])),
-            (entries(&[("k", "1234")], &[]), Outcome::Oversize { bytes: 4, entries: 1 }),
+            (entries(&[("k", "1234")], &[]), Outcome::Oversize(Size { bytes: 4, entries: 1 })),
         ] {
             assert_eq!(mended(GET, found), Some(good));
         }
-        let get_some = Operation::GetSome { map: VALUES, keys: &["k", "a"], max_bytes: 3 };
+        let get_some = Operation::get_some(VALUES, &["k", "a"], 3);
         for (found, good) in [
             (entries(&[("k", "12"), ("a", "3")], &[]), entries(&[("k", "12"), ("a", "3")], &[])),
             (entries(&[("b", "1"), ("a", "2")], &["c"]), entries(&[("a", "2")], &[])),
             (entries(&[("a", "1"), ("k", "2")], &["k", "k", "a"]), entries(&[], &["k", "k"])),
             (entries(&[("a", "1"), ("k", "2"), ("k", "3")], &["k"]), entries(&[("a", "1")], &["k"])),
-            (entries(&[("a", "12"), ("k", "34")], &[]), Outcome::Oversize { bytes: 4, entries: 2 }),
+            (entries(&[("a", "12"), ("k", "34")], &[]), Outcome::Oversize(Size { bytes: 4, entries: 2 })),
         ] {
             assert_eq!(mended(get_some, found), Some(good));
         }
@@ -344,21 +342,26 @@ mod tests {
             match good {
                 Some(good) => assert_eq!(mended(GET_ALL, found), Some(good)),
                 // More than was asked for is too much.
-                None => assert!(matches!(mended(GET_ALL, found), Some(Outcome::Oversize { .. }))),
+                None => assert!(matches!(mended(GET_ALL, found), Some(Outcome::Oversize(_)))),
             }
         }
-        let page = |keys: &[&str]| {
-            Outcome::Page(KeyPage { keys: keys.iter().map(|&key| key.to_owned()).collect(), cursor: "c".into() })
-        };
-        let asked = Operation::PageKeys { map: VALUES, cursor: "", max_entries: 2, max_bytes: 1 };
-        assert_eq!(mended(asked, page(&["b", "a", "b"])), Some(page(&["a", "b"])));
+        let entry = |key: &str| Entry { key: key.into(), text: String::new() };
+        let page =
+            EntryPage { entries: vec![entry("b"), entry("a")], unreadable: vec!["b".into()], cursor: "c".into() };
+        let page = told(
+            receipt(Status::Applied, vec![Outcome::Page(page)]),
+            Opening::ANY,
+            &[Operation::page_keys(VALUES, "", 2, 1)],
+        );
+        let page = Outcomes::of(page.unwrap()).keys().unwrap();
+        assert_eq!((page.keys, &*page.cursor), (vec!["a".to_owned(), "b".to_owned()], "c"));
     }
 
     #[test]
     fn records_are_where_the_log_is() {
-        let read = |end| Operation::Read { log: "l", end, max_records: 2, max_bytes: 1 };
+        let read = |end| Operation::read("l", end, 2, 1);
         let (oldest, newest) = (read(LogEnd::Oldest), read(LogEnd::Newest));
-        let overflow = Operation::Overflow { log: "l", limit: 4, keep: 2, max_records: 9, max_bytes: 1 };
+        let overflow = Operation::overflow("l", 4, 2, 9, 1);
         let cases = [
             (newest, records(5, 3, 6, 2), true),
             (newest, records(5, 3, 8, 0), true),
@@ -382,7 +385,7 @@ mod tests {
         for (operation, found, is_right) in cases {
             assert_eq!(mended(operation, found.clone()).is_some(), is_right, "{operation:?} {found:?}");
         }
-        let read_at = Operation::ReadAt { log: "l", position: 6, count: 2, max_bytes: 1 };
+        let read_at = Operation::read_at("l", &[Span { position: 6, count: 2 }], 1);
         for (found, is_right) in [
             (records(5, 3, 6, 2), true),
             (records(7, 3, 7, 1), true),
@@ -392,12 +395,19 @@ mod tests {
         ] {
             let Outcome::Records(found) = found else { panic!("they are") };
             assert_eq!(
-                mended(read_at, Outcome::Spans(found.extent, vec![found.clone()])).is_some(),
+                mended(
+                    read_at,
+                    Outcome::Spans(LogSpans {
+                        extent: found.extent,
+                        spans: vec![SpanRecords { first: found.first, records: found.records.clone() }],
+                    })
+                )
+                .is_some(),
                 is_right,
                 "{found:?}"
             );
         }
-        let append = Operation::Append { log: "l", records: &["1"], marks: &[] };
+        let append = Operation::append("l", &["1"], &[]);
         let extent = |first, length| Outcome::Extent(LogExtent { first, length });
         assert_eq!(mended(append, extent(1, 2)), Some(extent(1, 2)));
         assert_eq!(mended(append, extent(2, u64::MAX)), None);
@@ -406,7 +416,7 @@ mod tests {
     #[test]
     fn an_index_has_a_place_for_each_document() {
         let indexed = |next, documents| Outcome::Indexed(IndexExtent { next, documents });
-        for operation in [POST, Operation::Unpost { index: "i", positions: &[1] }] {
+        for operation in [POST, Operation::unpost("i", &[1])] {
             for (outcome, is_right) in [
                 (indexed(0, 0), true),
                 (indexed(7, 7), true),
@@ -414,7 +424,7 @@ mod tests {
                 (indexed(7, 8), false),
                 (indexed((1 << 53) + 1, 1), false),
                 (Outcome::Extent(LogExtent { first: 0, length: 1 }), false),
-                (Outcome::Matches(FoundMatches::default()), false),
+                (Outcome::Counter(CounterValue { value: 1 }), false),
             ] {
                 assert_eq!(mended(operation, outcome.clone()).is_some(), is_right, "{operation:?} {outcome:?}");
             }
@@ -424,7 +434,7 @@ mod tests {
     #[test]
     fn matches_are_among_the_positions_that_were_asked_for() {
         let matches = |next, first, marks, terms: &[&[u32]]| {
-            let terms = terms.iter().map(|offsets| offsets.to_vec()).collect();
+            let terms = terms.iter().map(|offsets| TermMatches { offsets: offsets.to_vec() }).collect();
             FoundMatches { extent: IndexExtent { next, documents: 2 }, first, marks: vec![1; marks], terms }
         };
         let cases = [
@@ -454,7 +464,7 @@ mod tests {
             let told = mended(MATCH, Outcome::Matches(found.clone()));
             assert_eq!(told, is_right.then(|| Outcome::Matches(found.clone())), "{found:?}");
         }
-        assert_eq!(mended(MATCH, Outcome::Indexed(IndexExtent::default())), None);
+        assert_eq!(mended(MATCH, Outcome::Indexed(IndexExtent { next: 0, documents: 0 })), None);
     }
 
     #[test]
@@ -471,10 +481,11 @@ mod tests {
     fn a_deletion_names_no_more_than_was_asked_for() {
         let deletion = |status, values, keys: &[&str]| Deletion {
             status,
+            now: 0,
             values,
             keys: keys.iter().map(|&key| key.to_owned()).collect(),
         };
-        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), Bucket::session("s"), None, 2);
+        let told = |said| delete(&Says(receipt(Status::Applied, vec![]), said), BucketId::session("s"), None, 2);
         let good = deletion(Status::Applied, 3, &["a", "b"]);
         assert_eq!(told(deletion(Status::Applied, 3, &["c", "b", "a", "b"])).unwrap(), good);
         assert_eq!(told(deletion(Status::Applied, 0, &["a"])).unwrap().values, 1);

@@ -1,8 +1,9 @@
 //! The outcomes of an applied transaction, one after the other.
 
 use crate::contract::{
-    Description, Entry, Failure, FoundEntries, FoundMatches, KeyPage, LogExtent, LogRecords, Outcome, Receipt,
+    Description, Entry, Failure, FoundEntries, FoundMatches, LogExtent, LogRecords, Outcome, Receipt, Size, SpanRecords,
 };
+use crate::store::sort;
 
 /// The answers of an applied transaction, to be read in the order of its operations.
 pub(crate) struct Outcomes(std::vec::IntoIter<Outcome>);
@@ -10,7 +11,15 @@ pub(crate) struct Outcomes(std::vec::IntoIter<Outcome>);
 /// Entries, unless there is too much of them.
 pub(crate) enum Found {
     Entries(FoundEntries),
-    Oversize { bytes: u64, entries: u64 },
+    Oversize(Size),
+}
+
+/// Some keys of a map.
+pub(crate) struct KeyPage {
+    /// Sorted, each once.
+    pub keys: Vec<String>,
+    /// Empty after the last page.
+    pub cursor: String,
 }
 
 /// What there is once, by key.
@@ -36,78 +45,88 @@ impl Outcomes {
         Self(receipt.outcomes.into_iter())
     }
 
-    /// Of `Get` and `GetAll`.
+    /// Of `get`, `get_some` and `get_all`.
     pub(crate) fn entries(&mut self) -> Result<Found, Failure> {
         match self.0.next() {
             Some(Outcome::Entries(found)) => Ok(Found::Entries(found)),
-            Some(Outcome::Oversize { bytes, entries }) => Ok(Found::Oversize { bytes, entries }),
+            Some(Outcome::Oversize(size)) => Ok(Found::Oversize(size)),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
-    /// Of `GetSome` and `GetAll`: what can be read. If there is too much of it, nothing.
+    /// Of `get_some` and `get_all`: what can be read. If there is too much of it, nothing.
     pub(crate) fn readable(&mut self) -> Result<Vec<Entry>, Failure> {
         match self.entries()? {
             Found::Entries(found) => Ok(found.entries),
-            Found::Oversize { .. } => Ok(Vec::new()),
+            Found::Oversize(_) => Ok(Vec::new()),
         }
     }
 
-    /// Of `GetSome`, to be taken one by one.
+    /// Of `get_some`, to be taken one by one.
     pub(crate) fn once(&mut self) -> Result<Once, Failure> {
         self.readable().map(Once)
     }
 
-    /// Of `Get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
+    /// Of `get`: the text. None: it is not there, can't be read, or is longer than what was asked for.
     pub(crate) fn text(&mut self) -> Result<Option<String>, Failure> {
         Ok(self.readable()?.pop().map(|entry| entry.text))
     }
 
-    /// Of `PageKeys`.
+    /// Of `page_keys`.
     pub(crate) fn keys(&mut self) -> Result<KeyPage, Failure> {
         match self.0.next() {
-            Some(Outcome::Page(page)) => Ok(page),
-            _ => Err(Failure::out_of_turn()),
-        }
-    }
-
-    /// Of `Put`, `Remove` and `ResetMap`.
-    pub(crate) fn changed(&mut self) -> Result<u64, Failure> {
-        match self.0.next() {
-            Some(Outcome::Changed(count)) => Ok(count),
-            _ => Err(Failure::out_of_turn()),
-        }
-    }
-
-    /// Of `Increment`.
-    pub(crate) fn counter(&mut self) -> Result<i64, Failure> {
-        match self.0.next() {
-            Some(Outcome::Counter(value)) => Ok(value),
-            _ => Err(Failure::out_of_turn()),
-        }
-    }
-
-    /// Of `Read`, `ReadAt` and `Overflow`.
-    pub(crate) fn records(&mut self) -> Result<LogRecords, Failure> {
-        match self.0.next() {
-            Some(Outcome::Records(found)) => Ok(found),
-            Some(Outcome::Spans(extent, runs)) => {
-                let none = LogRecords { extent, first: extent.next(), records: Vec::new() };
-                Ok(runs.into_iter().next().unwrap_or(none))
+            Some(Outcome::Page(page)) => {
+                let mut keys: Vec<_> = page.entries.into_iter().map(|entry| entry.key).collect();
+                keys.extend(page.unreadable);
+                sort(&mut keys);
+                Ok(KeyPage { keys, cursor: page.cursor })
             }
             _ => Err(Failure::out_of_turn()),
         }
     }
 
-    /// Of `ReadSpans`.
-    pub(crate) fn spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
+    /// Of `put`, `remove` and `reset_map`.
+    pub(crate) fn changed(&mut self) -> Result<u64, Failure> {
         match self.0.next() {
-            Some(Outcome::Spans(_, found)) => Ok(found),
+            Some(Outcome::Changed(changed)) => Ok(changed.count),
             _ => Err(Failure::out_of_turn()),
         }
     }
 
-    /// Of `Append`, `ReplaceOldest`, `Rewrite` and `ResetLog`.
+    /// Of `increment`.
+    pub(crate) fn counter(&mut self) -> Result<i64, Failure> {
+        match self.0.next() {
+            Some(Outcome::Counter(counter)) => Ok(counter.value),
+            _ => Err(Failure::out_of_turn()),
+        }
+    }
+
+    /// Of `read`, `read_at` one span, and `overflow`.
+    pub(crate) fn records(&mut self) -> Result<LogRecords, Failure> {
+        match self.0.next() {
+            Some(Outcome::Records(found)) => Ok(found),
+            Some(Outcome::Spans(found)) => {
+                let none = SpanRecords { first: found.extent.next(), records: Vec::new() };
+                let SpanRecords { first, records } = found.spans.into_iter().next().unwrap_or(none);
+                Ok(LogRecords { extent: found.extent, first, records })
+            }
+            _ => Err(Failure::out_of_turn()),
+        }
+    }
+
+    /// Of `read_at`.
+    pub(crate) fn spans(&mut self) -> Result<Vec<LogRecords>, Failure> {
+        match self.0.next() {
+            Some(Outcome::Spans(found)) => {
+                let run =
+                    |run: SpanRecords| LogRecords { extent: found.extent, first: run.first, records: run.records };
+                Ok(found.spans.into_iter().map(run).collect())
+            }
+            _ => Err(Failure::out_of_turn()),
+        }
+    }
+
+    /// Of `append`, `replace_oldest`, `rewrite` and `reset_log`.
     pub(crate) fn extent(&mut self) -> Result<LogExtent, Failure> {
         match self.0.next() {
             Some(Outcome::Extent(extent)) => Ok(extent),
@@ -115,7 +134,7 @@ impl Outcomes {
         }
     }
 
-    /// Of `Match`.
+    /// Of `match_terms`.
     pub(crate) fn matches(&mut self) -> Result<FoundMatches, Failure> {
         match self.0.next() {
             Some(Outcome::Matches(found)) => Ok(found),
@@ -123,7 +142,7 @@ impl Outcomes {
         }
     }
 
-    /// Of `Describe`.
+    /// Of `describe`.
     pub(crate) fn described(&mut self) -> Result<Description, Failure> {
         match self.0.next() {
             Some(Outcome::Described(found)) => Ok(found),

@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+use crate::contract::{BucketId, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
 use crate::entry::turn_token::TurnToken;
 use crate::entry::types::Task;
 use crate::options::config::MAX_KEYS;
@@ -39,7 +39,7 @@ pub(crate) fn tidy_task(user: &str) -> Task {
 /// Note what the state tells, or drop records: with an empty state.
 pub(crate) fn note_activity(
     context: &Context<impl Host>,
-    user: Bucket<'_>,
+    user: BucketId<'_>,
     job: &Job<'_>,
 ) -> Result<Progress, Failure> {
     if job.state.is_empty() {
@@ -53,11 +53,9 @@ pub(crate) fn note_activity(
     }
     let ActivityRecord { record, entry } = ActivityRecord::new(session, incarnation, at);
     let (record, forgotten) = ([&*record], Some(forgotten).filter(|stamp| !stamp.is_empty()));
-    let operations = [
-        Operation::Append { log: ACTIVITY, records: &record, marks: &[] },
-        Operation::Put { map: SESSIONS, key: session, text: &entry },
-    ];
-    let expectations = [registry::unforgotten(forgotten), Expectation::Present { map: SESSIONS, key: session }];
+    let listed = [PutEntry { key: session, text: &entry }];
+    let operations = [Operation::append(ACTIVITY, &record, &[]), Operation::put(SESSIONS, &listed)];
+    let expectations = [registry::unforgotten(forgotten), Expectation::present(SESSIONS, session)];
     let (bucket, opening) = (user, Opening::LOOK);
     let noted = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(&context.host, &noted)?;
@@ -69,10 +67,10 @@ pub(crate) fn note_activity(
     Ok(Progress { state: Some(String::new()), ..Progress::of(step) })
 }
 
-fn tidy_activity(context: &Context<impl Host>, bucket: Bucket<'_>) -> Result<Progress, Failure> {
+fn tidy_activity(context: &Context<impl Host>, bucket: BucketId<'_>) -> Result<Progress, Failure> {
     let operations = [
-        Operation::Read { log: ACTIVITY, end: LogEnd::Oldest, max_records: MAX_KEYS, max_bytes: TIDY_BYTES },
-        Operation::GetAll { map: SESSIONS, max_entries: MAX_KEYS, max_bytes: TIDY_BYTES },
+        Operation::read(ACTIVITY, LogEnd::Oldest, MAX_KEYS, TIDY_BYTES),
+        Operation::get_all(SESSIONS, MAX_KEYS, TIDY_BYTES),
     ];
     let opening = Opening::LOOK;
     let look = Transaction { bucket, opening, expectations: &[], operations: &operations };
@@ -97,8 +95,8 @@ fn tidy_activity(context: &Context<impl Host>, bucket: Bucket<'_>) -> Result<Pro
     if kept.len() as u64 == count {
         return Ok(Progress::of(Step::Done));
     }
-    let expectations = [Expectation::Log { log: ACTIVITY, first: Some(run.extent.first), next: None }];
-    let operations = [Operation::ReplaceOldest { log: ACTIVITY, count, records: &kept }];
+    let expectations = [Expectation::log(ACTIVITY, Some(run.extent.first), None)];
+    let operations = [Operation::replace_oldest(ACTIVITY, count, &kept)];
     let tidied = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     // Somebody else has done it otherwise.
     store::transact(&context.host, &tidied)?;

@@ -1,7 +1,7 @@
 //! Dispatches a step to its task.
 
 use crate::context::Context;
-use crate::contract::{Bucket, BucketKind, Failure, FailureCode, Host};
+use crate::contract::{BucketId, BucketKind, Failure, FailureCode, Host};
 use crate::options::conversation::Options;
 use crate::tasks::activity::note_activity;
 use crate::tasks::checkpoint::Checkpoint;
@@ -25,9 +25,9 @@ pub fn advance(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
         None => (job.subject, None),
     };
     let bucket = match subject.split_once('/') {
-        Some(("session", name)) => Some(Bucket::session(name)),
-        Some(("node", name)) => Some(Bucket { kind: BucketKind::Node, name }),
-        Some(("user", name)) if job.name == activity::TASK => Some(Bucket { kind: BucketKind::User, name }),
+        Some(("session", name)) => Some(BucketId::session(name)),
+        Some(("node", name)) => Some(BucketId { kind: BucketKind::Node, name }),
+        Some(("user", name)) if job.name == activity::TASK => Some(BucketId { kind: BucketKind::User, name }),
         _ => None,
     };
     let (Some(options), Some(bucket)) = (&context.config.conversation, bucket.filter(|bucket| is_session(bucket.name)))
@@ -42,7 +42,9 @@ pub fn advance(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
     }
     let Some(basis) = Checkpoint::parse(job.state) else { return unreadable(job) };
     let done = match job.name {
-        summarize::TASK | generate_title::TASK | retention::TASK if job.result == Some(&NeedResult::Failed) => {
+        summarize::TASK | generate_title::TASK | retention::TASK
+            if matches!(job.result, Some(NeedResult::Failed(_))) =>
+        {
             release(context, bucket, job, &basis)
         }
         summarize::TASK => summarize(context, options, bucket, job, basis),
@@ -60,7 +62,7 @@ pub fn advance(context: &Context<impl Host>, job: &Job<'_>) -> Progress {
 fn advance_with_user(
     context: &Context<impl Host>,
     options: &Options,
-    session: Bucket<'_>,
+    session: BucketId<'_>,
     user: &str,
     job: &Job<'_>,
 ) -> Progress {

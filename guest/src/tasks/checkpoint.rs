@@ -115,7 +115,7 @@ impl Checkpoint {
 /// What there is once is as it was.
 pub(crate) fn unchanged<'a>(key: &'a str, text: Option<&'a str>) -> Expectation<'a> {
     match text {
-        Some(text) => Expectation::Equal { map: SESSION, key, text },
-        None => Expectation::Absent { map: SESSION, key },
+        Some(text) => Expectation::equal(SESSION, key, text),
+        None => Expectation::absent(SESSION, key),
     }
 }

@@ -3,8 +3,10 @@
 //! Promises that each message is copied once, only while the session is the user's, and in the words that the session has: see
 //! [`CopyState`]. A user who was forgotten meanwhile gets no copies.
 
+use std::slice::from_ref;
+
 use crate::context::Context;
-use crate::contract::{Bucket, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, Transaction};
+use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Transaction};
 use crate::options::conversation::Options;
 use crate::recall::copies::{Copies, CopyState, RAISE_REVISION, copy_state_prefix, unchanged_entry};
 use crate::recall::cursor;
@@ -26,7 +28,7 @@ use crate::users::registry::{FORGOTTEN, SESSIONS, USER};
 const DAY: u64 = 86_400;
 
 /// How long the session has to live.
-const LIFE_LEFT: Operation<'static> = Operation::Describe { parts: false };
+const LIFE_LEFT: Operation<'static> = Operation::describe(false);
 
 /// Lets a session's life be copied again that was deleted and is back: an operator restored it.
 pub(crate) fn allow_again(host: &impl Host, user: &str, session: &str, life: &str) -> Result<(), Failure> {
@@ -36,7 +38,7 @@ pub(crate) fn allow_again(host: &impl Host, user: &str, session: &str, life: &st
         return Ok(());
     }
     let expectations = [unchanged_entry(POSTED, session, Some(&entry))];
-    let operations = [Operation::Remove { map: POSTED, keys: &[session] }];
+    let operations = [Operation::remove(POSTED, from_ref(&session))];
     // Where the entry has changed meanwhile, somebody else decides.
     store::transact(
         host,
@@ -58,7 +60,7 @@ struct Theirs {
 pub(crate) fn copy_to_user(
     context: &Context<impl Host>,
     options: &Options,
-    session: Bucket<'_>,
+    session: BucketId<'_>,
     user: &str,
     job: &Job<'_>,
     mut basis: Checkpoint,
@@ -66,12 +68,11 @@ pub(crate) fn copy_to_user(
     if !context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let own =
-        [Operation::GetSome { map: SESSION, keys: &[OWNER, REVISION], max_bytes: 1024 }, cursor::NEWEST, LIFE_LEFT];
+    let own = [Operation::get_some(SESSION, &[OWNER, REVISION], 1024), cursor::NEWEST, LIFE_LEFT];
     let mut theirs = vec![
-        Operation::GetSome { map: USER, keys: &[FORGOTTEN, REVISION], max_bytes: 256 },
-        Operation::Get { map: POSTED, key: session.name, max_bytes: 8192 },
-        Operation::Read { log: PASSAGES, end: LogEnd::Newest, max_records: 1, max_bytes: 64 << 10 },
+        Operation::get_some(USER, &[FORGOTTEN, REVISION], 256),
+        Operation::get(POSTED, &session.name, 8192),
+        Operation::read(PASSAGES, LogEnd::Newest, 1, 64 << 10),
         WHERE_TERMS_ARE,
         OLDEST,
     ];
@@ -107,7 +108,7 @@ pub(crate) fn copy_to_user(
     let origin = Origin { session: session.name, life };
     let expectations = theirs.unchanged(session.name);
     // Who was forgotten has it no more, whenever it was read.
-    let is_listed = Expectation::Present { map: SESSIONS, key: session.name };
+    let is_listed = Expectation::present(SESSIONS, session.name);
     let listed = [&expectations[..], &[is_listed]].concat();
     let mut home = PassageHome {
         bucket,
@@ -153,7 +154,11 @@ pub(crate) fn copy_to_user(
 }
 
 /// Forget what was copied of a session, of all its lives, whether it is still there or not.
-pub(crate) fn reset_copies(context: &Context<impl Host>, session: Bucket<'_>, user: &str) -> Result<Progress, Failure> {
+pub(crate) fn reset_copies(
+    context: &Context<impl Host>,
+    session: BucketId<'_>,
+    user: &str,
+) -> Result<Progress, Failure> {
     let posted = store::text_of(&context.host, registry::user_bucket(user), POSTED, session.name)?;
     let entry = [unchanged_entry(POSTED, session.name, posted.as_deref())];
     // Which revision copies have to be of stays known: a correction may be under way.
@@ -161,7 +166,8 @@ pub(crate) fn reset_copies(context: &Context<impl Host>, session: Bucket<'_>, us
         CopyState::Of { life, revision, .. } => Some(CopyState::none(&life, revision).write()),
         CopyState::Gone { .. } => None,
     });
-    let last = anew.as_deref().map(|text| Operation::Put { map: POSTED, key: session.name, text });
+    let anew = anew.as_deref().map(|text| PutEntry { key: session.name, text });
+    let last = anew.as_ref().map(|entry| Operation::put(POSTED, from_ref(entry)));
     let copies = Copies { user, session: session.name, life: None, positions: None };
     Ok(Progress::of(match copies.take_out(&context.host, &entry, &[RAISE_REVISION], last)? {
         RemovalResult::Whole => Step::Done,
@@ -179,8 +185,8 @@ fn withdraw_copies(
     life: &str,
     anew: &CopyState,
 ) -> Result<Step, Failure> {
-    let text = anew.write();
-    let last = Operation::Put { map: POSTED, key: session, text: &text };
+    let anew = [PutEntry { key: session, text: &anew.write() }];
+    let last = Operation::put(POSTED, &anew);
     let copies = Copies { user, session, life: Some(life), positions: None };
     copies.take_out(&context.host, unchanged, &[RAISE_REVISION], Some(last))?;
     Ok(Step::Again)
@@ -189,13 +195,13 @@ fn withdraw_copies(
 /// A correction is under way, or was given up: it begins anew, or never.
 fn raise_revision(
     context: &Context<impl Host>,
-    session: Bucket<'_>,
+    session: BucketId<'_>,
     job: &Job<'_>,
     basis: &Checkpoint,
     by: u64,
 ) -> Result<Step, Failure> {
     let amount = i64::try_from(by).unwrap_or(i64::MAX);
-    let raise = [Operation::Increment { map: SESSION, key: REVISION, amount }];
+    let raise = [Operation::increment(SESSION, REVISION, amount)];
     let expectations = [unchanged(REVISION, basis.revision.as_deref())];
     write_back(context, session, job, basis, &expectations, &raise)?;
     Ok(Step::Again)

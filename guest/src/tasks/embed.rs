@@ -8,7 +8,7 @@ use keepline_json::push_number;
 use keepline_recall::Embedding;
 
 use crate::context::Context;
-use crate::contract::{Bucket, BucketKind, Expectation, Failure, Host, LogEnd, Opening, Operation};
+use crate::contract::{BucketId, BucketKind, Expectation, Failure, Host, LogEnd, Opening, Operation, PutEntry, Span};
 use crate::options::conversation::Options;
 use crate::recall::copies::unchanged_entry;
 use crate::recall::passage::Passage;
@@ -41,7 +41,7 @@ const BATCH_BYTES: u64 = 1 << 20;
 const NAME_BYTES: usize = 256;
 
 /// Where they are told of: beside the transcript, or with the user.
-fn once(bucket: Bucket<'_>) -> &'static str {
+fn once(bucket: BucketId<'_>) -> &'static str {
     if bucket.kind == BucketKind::User { USER } else { SESSION }
 }
 
@@ -49,16 +49,16 @@ fn once(bucket: Bucket<'_>) -> &'static str {
 pub(crate) fn embed(
     context: &Context<impl Host>,
     options: &Options,
-    transcript: Bucket<'_>,
+    transcript: BucketId<'_>,
     user: Option<&str>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
     let bucket = user.map_or(transcript, registry::user_bucket);
     match job.result {
-        Some(NeedResult::Vectors(vectors)) => return keep_vectors(context, bucket, job, &basis, vectors),
+        Some(NeedResult::Vectors(found)) => return keep_vectors(context, bucket, job, &basis, &found.vectors),
         // It will be due again, and need not wait for the lease to run out.
-        Some(NeedResult::Failed) => return release(context, bucket, job, &basis),
+        Some(NeedResult::Failed(_)) => return release(context, bucket, job, &basis),
         // Nobody has any: another time, perhaps.
         Some(_) => return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?)),
         // What was said meanwhile is cut before: whoever was to do that may come later.
@@ -81,10 +81,8 @@ pub(crate) fn embed(
         None => {}
     }
     let (log, end) = (PASSAGES, LogEnd::Newest);
-    let operations = [
-        Operation::GetSome { map: once(bucket), keys: &[EMBEDDED, REVISION], max_bytes: 8192 },
-        Operation::Read { log, end, max_records: BATCH, max_bytes: BATCH_BYTES },
-    ];
+    let operations =
+        [Operation::get_some(once(bucket), &[EMBEDDED, REVISION], 8192), Operation::read(log, end, BATCH, BATCH_BYTES)];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
@@ -100,7 +98,8 @@ pub(crate) fn embed(
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
     }
     if to < run.first {
-        let read = Operation::ReadAt { log, position: to, count: BATCH as u32, max_bytes: BATCH_BYTES };
+        let span = [Span { position: to, count: BATCH as u32 }];
+        let read = Operation::read_at(log, &span, BATCH_BYTES);
         match read_more(context, bucket, Opening::life(&basis.incarnation), &[read])? {
             Some(mut outcomes) => run = outcomes.records()?,
             None => return Ok(Progress::of(Step::Ended)),
@@ -130,7 +129,7 @@ pub(crate) fn embed(
 
 fn keep_vectors(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     basis: &Checkpoint,
     vectors: &[Vector],
@@ -179,7 +178,7 @@ fn keep_vectors(
 /// Write vectors and how far that gets, if the passages are as they were.
 fn write_vectors(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     basis: &Checkpoint,
     by: &str,
@@ -188,17 +187,14 @@ fn write_vectors(
     let mut text = basis.to.to_string();
     text.push(' ');
     text.push_str(by);
-    let mut entries: Vec<(&str, &str)> = Vec::with_capacity(vectors.len());
-    for (position, embedding) in vectors {
-        entries.push((position, embedding.as_str()));
-    }
-    let map = once(bucket);
-    let operations =
-        [Operation::PutSome { map: VECTORS, entries: &entries }, Operation::Put { map, key: EMBEDDED, text: &text }];
+    let entries: Vec<_> =
+        vectors.iter().map(|(position, embedding)| PutEntry { key: position, text: embedding.as_str() }).collect();
+    let (map, embedded) = (once(bucket), [PutEntry { key: EMBEDDED, text: &text }]);
+    let operations = [Operation::put(VECTORS, &entries), Operation::put(map, &embedded)];
     let expectations = [
         unchanged_entry(map, EMBEDDED, basis.before.as_deref()),
         unchanged_entry(map, REVISION, basis.revision.as_deref()),
-        Expectation::Log { log: PASSAGES, first: Some(basis.total), next: None },
+        Expectation::log(PASSAGES, Some(basis.total), None),
     ];
     let step = write_back(context, bucket, job, basis, &expectations, &operations)?;
     let mut state = Checkpoint { incarnation: basis.incarnation.clone(), to: 1, ..Checkpoint::default() };

@@ -4,7 +4,7 @@
 //! meanwhile.
 
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, LogEnd, Operation};
+use crate::contract::{BucketId, Failure, Host, LogEnd, Operation, PutEntry};
 use crate::options::conversation::Options;
 use crate::tasks::checkpoint::Checkpoint;
 use crate::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
@@ -16,7 +16,7 @@ use crate::transcript::title::{Origin, SETTLED, is_words_of, of_message, recorde
 /// The task, and its lease.
 pub(crate) const TASK: &str = "title";
 
-const SETTLE: Operation<'static> = Operation::Put { map: SESSION, key: UNTITLED, text: SETTLED };
+const SETTLE: PutEntry<'static> = PutEntry { key: UNTITLED, text: SETTLED };
 
 /// A title has at least so many characters.
 const MIN: usize = 3;
@@ -50,7 +50,7 @@ fn cleaned(text: &str, max: u64) -> Option<String> {
 pub(crate) fn give_title(
     context: &Context<impl Host>,
     options: &Options,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
@@ -59,26 +59,33 @@ pub(crate) fn give_title(
     }
     if let Some(result) = job.result {
         let title = match result {
-            NeedResult::Text(text) => cleaned(text, options.title_max_length),
-            NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => None,
+            NeedResult::Completion(found) => cleaned(&found.text, options.title_max_length),
+            NeedResult::Vectors(_) | NeedResult::Missing(_) | NeedResult::Failed(_) => None,
         };
         // One that is of no use will not be better next time.
-        let mut operations = vec![SETTLE];
+        let mut entries = vec![SETTLE];
         let of;
         if let Some(text) = title.as_ref().or(Some(&basis.fallback).filter(|text| !text.is_empty())) {
-            operations.push(Operation::Put { map: SESSION, key: TITLE, text });
+            entries.push(PutEntry { key: TITLE, text });
             if let Some(key) = &basis.key {
                 of = recorded(key, text);
-                operations.push(Operation::Put { map: SESSION, key: TITLE_OF, text: &of });
+                entries.push(PutEntry { key: TITLE_OF, text: &of });
             }
         }
         let expectations = basis.unchanged(TITLE);
         let expectations = expectations.get(..1).unwrap_or_default();
-        return Ok(Progress::of(write_back(context, bucket, job, &basis, expectations, &operations)?));
+        return Ok(Progress::of(write_back(
+            context,
+            bucket,
+            job,
+            &basis,
+            expectations,
+            &[Operation::put(SESSION, &entries)],
+        )?));
     }
     let operations = [
-        Operation::GetSome { map: SESSION, keys: &[TITLE, TITLE_OF], max_bytes: 1 << 16 },
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 16, max_bytes: READ_BYTES },
+        Operation::get_some(SESSION, &[TITLE, TITLE_OF], 1 << 16),
+        Operation::read(TRANSCRIPT, LogEnd::Oldest, 16, READ_BYTES),
     ];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
@@ -99,7 +106,7 @@ pub(crate) fn give_title(
     let Some(first) = first.filter(is_own) else {
         // A question may still come.
         let is_waiting = basis.before.is_none() && run.extent.length == run.records.len() as u64;
-        let settle: &[_] = if is_waiting { &[] } else { &[SETTLE] };
+        let settle: &[_] = if is_waiting { &[] } else { &[Operation::put(SESSION, &[SETTLE])] };
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], settle)?));
     };
     basis.key = first.id.as_deref().map(ToOwned::to_owned);

@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::contract::{
-    Bucket, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Posting, Status,
-    Transaction,
+    BucketId, BucketKind, Expectation, Failure, Host, LogEnd, LogExtent, LogRecords, Opening, Operation, Posting,
+    PutEntry, Status, Transaction,
 };
 use crate::options::conversation::Options;
 use crate::options::recall::Recall;
@@ -32,10 +32,10 @@ const DROP_BYTES: u64 = 2 << 20;
 
 /// Where the passages of a transcript are kept.
 pub(crate) struct PassageHome<'a> {
-    pub bucket: Bucket<'a>,
+    pub bucket: BucketId<'a>,
     pub opening: Opening<'a>,
     /// Where the transcript is, and the lease on it.
-    pub transcript: Bucket<'a>,
+    pub transcript: BucketId<'a>,
     /// The entry that tells how far it was read, and what stands there before that.
     pub entry: (&'a str, &'a str),
     pub prefix: &'a str,
@@ -56,19 +56,15 @@ pub(crate) struct PassageState {
 pub(crate) fn index_passages(
     context: &Context<impl Host>,
     options: &Options,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
     if !context.host.capabilities().indexes {
         return Ok(Progress::of(Step::Done));
     }
-    let operations = [
-        Operation::GetSome { map: SESSION, keys: &[OWNER, RECALLED, REVISION], max_bytes: 8192 },
-        WHERE_TERMS_ARE,
-        OLDEST,
-        cursor::NEWEST,
-    ];
+    let operations =
+        [Operation::get_some(SESSION, &[OWNER, RECALLED, REVISION], 8192), WHERE_TERMS_ARE, OLDEST, cursor::NEWEST];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
         Err(progress) => return Ok(progress),
@@ -104,7 +100,7 @@ pub(crate) fn index_passages(
 /// Forget what was kept beside the transcript: the logs first, then what the index has of them.
 pub(crate) fn reset_recall(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
@@ -119,13 +115,13 @@ pub(crate) fn reset_recall(
     let positions = orphans(&mut outcomes)?;
     let step = if !is_begun {
         let mut operations = RESET_PASSAGES.to_vec();
-        operations.push(Operation::Remove { map: SESSION, keys: &[RECALLED] });
+        operations.push(Operation::remove(SESSION, &[RECALLED]));
         basis.to = 1;
         write_back(context, bucket, job, &basis, &[], &operations)?
     } else if positions.is_empty() {
         return Ok(Progress::of(write_back(context, bucket, job, &basis, &[], &[])?));
     } else {
-        write_back(context, bucket, job, &basis, &[], &[Operation::Unpost { index: INDEX, positions: &positions }])?
+        write_back(context, bucket, job, &basis, &[], &[Operation::unpost(INDEX, &positions)])?
     };
     let step = if step == Step::Done { Step::Again } else { step };
     Ok(Progress { state: Some(basis.write()), ..Progress::of(step) })
@@ -178,10 +174,11 @@ fn index_next(
     let passages = cut.passages.iter().map(String::as_str).collect::<Vec<_>>();
     let terms: Vec<&str> = cut.terms.iter().map(String::as_str).collect();
     let (map, key) = home.entry;
+    let cursor = [PutEntry { key, text: &text }];
     let operations = [
-        Operation::Append { log: PASSAGES, records: &passages, marks: &[] },
-        Operation::Append { log: TERMS, records: &terms, marks: &[] },
-        Operation::Put { map, key, text: &text },
+        Operation::append(PASSAGES, &passages, &[]),
+        Operation::append(TERMS, &terms, &[]),
+        Operation::put(map, &cursor),
     ];
     let step = write_passages(context, home, job, basis, home.unchanged, &operations)?;
     let is_more = is_more || kept.terms.length + terms.len() as u64 >= 2 * FOLD;
@@ -195,7 +192,7 @@ fn compact_terms(
     job: &Job<'_>,
     basis: &Checkpoint,
 ) -> Result<Step, Failure> {
-    let read = Operation::Read { log: TERMS, end: LogEnd::Oldest, max_records: FOLD, max_bytes: 1 << 20 };
+    let read = Operation::read(TERMS, LogEnd::Oldest, FOLD, 1 << 20);
     let Some(mut outcomes) = read_more(context, home.bucket, home.opening, &[read])? else { return Ok(Step::Ended) };
     let run = outcomes.records()?;
     let found: Vec<_> =
@@ -204,10 +201,8 @@ fn compact_terms(
         .iter()
         .map(|(position, found)| Posting { position: *position, mark: found.mark, terms: &found.terms })
         .collect();
-    let operations = [
-        Operation::Post { index: INDEX, documents: &documents },
-        Operation::ReplaceOldest { log: TERMS, count: run.records.len() as u64, records: &[] },
-    ];
+    let operations =
+        [Operation::post(INDEX, &documents), Operation::replace_oldest(TERMS, run.records.len() as u64, &[])];
     write_passages(context, home, job, basis, &[home.unchanged, &[begins(TERMS, run.extent)]].concat(), &operations)
 }
 
@@ -220,7 +215,7 @@ fn drop_oldest(
     surplus: u64,
     is_gone: &dyn Fn(&String) -> bool,
 ) -> Result<Step, Failure> {
-    let oldest = Operation::Read { log: PASSAGES, end: LogEnd::Oldest, max_records: RUN, max_bytes: DROP_BYTES };
+    let oldest = Operation::read(PASSAGES, LogEnd::Oldest, RUN, DROP_BYTES);
     let Some(mut outcomes) = read_more(context, home.bucket, home.opening, &[oldest, WHERE_TERMS_ARE])? else {
         return Ok(Step::Ended);
     };
@@ -233,10 +228,10 @@ fn drop_oldest(
     let keys = keys(positions.iter().copied());
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let operations = [
-        Operation::Remove { map: VECTORS, keys: &keys },
-        Operation::ReplaceOldest { log: PASSAGES, count, records: &[] },
-        Operation::ReplaceOldest { log: TERMS, count: tail, records: &[] },
-        Operation::Unpost { index: INDEX, positions: &positions },
+        Operation::remove(VECTORS, &keys),
+        Operation::replace_oldest(PASSAGES, count, &[]),
+        Operation::replace_oldest(TERMS, tail, &[]),
+        Operation::unpost(INDEX, &positions),
     ];
     let expectations = [home.unchanged, &[begins(PASSAGES, run.extent), begins(TERMS, terms)]].concat();
     write_passages(context, home, job, basis, &expectations, &operations)
@@ -244,7 +239,7 @@ fn drop_oldest(
 
 pub(crate) fn read_more(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     opening: Opening<'_>,
     operations: &[Operation<'_>],
 ) -> Result<Option<Outcomes>, Failure> {
@@ -279,5 +274,5 @@ pub(crate) fn write_passages(
 }
 
 fn begins(log: &'static str, extent: LogExtent) -> Expectation<'static> {
-    Expectation::Log { log, first: Some(extent.first), next: None }
+    Expectation::log(log, Some(extent.first), None)
 }

@@ -13,7 +13,7 @@
 //! stored after that step stays. If others change the conversation in between, the task ends without effect.
 
 use crate::context::Context;
-use crate::contract::{Bucket, Entry, Expectation, Failure, Host, LogEnd, LogRecords, Operation, Transaction};
+use crate::contract::{BucketId, Entry, Expectation, Failure, Host, LogEnd, LogRecords, Operation, Transaction};
 use crate::options::conversation::Options;
 use crate::store;
 use crate::store::Outcomes;
@@ -43,15 +43,15 @@ const NEWEST_BYTES: u64 = 1 << 20;
 pub(crate) fn enforce_limits(
     context: &Context<impl Host>,
     options: &Options,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
     let operations = [
-        Operation::GetSome { map: SESSION, keys: &[BYTES, REVISION], max_bytes: 128 },
-        Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: READ_RECORDS, max_bytes: READ_BYTES },
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: NEWEST_RECORDS, max_bytes: NEWEST_BYTES },
+        Operation::get_some(SESSION, &[BYTES, REVISION], 128),
+        Operation::get_all(BRANCHES, 10_000, 1 << 20),
+        Operation::read(TRANSCRIPT, LogEnd::Oldest, READ_RECORDS, READ_BYTES),
+        Operation::read(TRANSCRIPT, LogEnd::Newest, NEWEST_RECORDS, NEWEST_BYTES),
     ];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
@@ -83,15 +83,15 @@ pub(crate) fn enforce_limits(
     let results: Vec<&str> = removal.results.iter().map(String::as_str).collect();
     let begins = begins_before(run.first + cut as u64, &branches);
     let operations = [
-        Operation::ReplaceOldest { log: TRANSCRIPT, count: cut as u64, records: &[] },
-        Operation::Remove { map: MESSAGES, keys: &ids },
-        Operation::Remove { map: RESULTS, keys: &results },
-        Operation::Remove { map: BRANCHES, keys: &begins },
-        Operation::Increment { map: SESSION, key: BYTES, amount: -i64::try_from(freed).unwrap_or(i64::MAX) },
+        Operation::replace_oldest(TRANSCRIPT, cut as u64, &[]),
+        Operation::remove(MESSAGES, &ids),
+        Operation::remove(RESULTS, &results),
+        Operation::remove(BRANCHES, &begins),
+        Operation::increment(SESSION, BYTES, -i64::try_from(freed).unwrap_or(i64::MAX)),
     ];
     let expectations = [
         // A step that was appended meanwhile may go on with a turn that is about to be removed.
-        Expectation::Log { log: TRANSCRIPT, first: Some(run.extent.first), next: Some(run.extent.next()) },
+        Expectation::log(TRANSCRIPT, Some(run.extent.first), Some(run.extent.next())),
         unchanged(REVISION, basis.revision.as_deref()),
     ];
     let step = write_back(context, bucket, job, &basis, &expectations, &operations)?;
@@ -102,7 +102,7 @@ pub(crate) fn enforce_limits(
 /// The positions that these keys of messages lead to.
 fn positions_of(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     basis: &Checkpoint,
     ids: &[String],
 ) -> Result<Vec<(String, u64)>, Failure> {
@@ -110,7 +110,7 @@ fn positions_of(
         return Ok(Vec::new());
     }
     let keys: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let get = [Operation::GetSome { map: MESSAGES, keys: &keys, max_bytes: 1 << 20 }];
+    let get = [Operation::get_some(MESSAGES, &keys, 1 << 20)];
     let look = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &get };
     let receipt = store::transact(&context.host, &look)?;
     if !receipt.is_applied() {

@@ -4,12 +4,12 @@ use keepline_json::push_number;
 use std::borrow::Cow;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, Host, LogEnd, LogRecords, Operation, Span, Transaction};
+use crate::contract::{BucketId, Failure, Host, LogEnd, LogRecords, Operation, PutEntry, Span, Transaction};
 use crate::options::conversation::Options;
 use crate::options::settings::Settings;
 use crate::store::Outcomes;
 use crate::tasks::checkpoint::Checkpoint;
-use crate::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
+use crate::tasks::job::{CompletionNeed, CompletionResult, Job, Need, NeedResult, Progress, Purpose, Step};
 use crate::tasks::task;
 use crate::tasks::task::{read_leased, write_back};
 use crate::text::json_values::integer;
@@ -55,20 +55,20 @@ const PROMPT: &str = "Summarize the conversation that is quoted below, for someb
 pub(crate) fn summarize(
     context: &Context<impl Host>,
     options: &Options,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     basis: Checkpoint,
 ) -> Result<Progress, Failure> {
     let Some(result) = job.result else { return read_to_summarize(context, options, bucket, job, basis) };
     let text = match result {
-        NeedResult::Text(text) if text.trim().is_empty() => {
+        NeedResult::Completion(found) if found.text.trim().is_empty() => {
             return Ok(Progress::failed("other", "The model's summary is blank".to_owned()));
         }
-        NeedResult::Text(text) => {
+        NeedResult::Completion(CompletionResult { text, .. }) => {
             let most = basis.max_tokens.min(options.summary_max_tokens);
             up_to(text.trim(), tokens::bytes_of(most) * 3 / 2, usize::MAX)
         }
-        NeedResult::Vectors(_) | NeedResult::Missing | NeedResult::Failed => &basis.fallback,
+        NeedResult::Vectors(_) | NeedResult::Missing(_) | NeedResult::Failed(_) => &basis.fallback,
     };
     if text.is_empty() {
         // Of calls of tools alone, say: what it would stand for stays in the window.
@@ -79,7 +79,8 @@ pub(crate) fn summarize(
     others.retain(|other| basis.kept.contains(&other.to));
     let (text, to, total) = (text.into(), basis.to, basis.total);
     let entry = Summary { text, to, total, has_low_trust: basis.is_low_trust }.write(&others);
-    let put = [Operation::Put { map: SESSION, key: SUMMARY, text: &entry }];
+    let summary = [PutEntry { key: SUMMARY, text: &entry }];
+    let put = [Operation::put(SESSION, &summary)];
     let step = write_back(context, bucket, job, &basis, &basis.unchanged(SUMMARY), &put)?;
     if step == Step::Done {
         log::debug(&context.host, |line| {
@@ -99,14 +100,14 @@ pub(crate) fn summarize(
 fn read_to_summarize(
     context: &Context<impl Host>,
     options: &Options,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     mut basis: Checkpoint,
 ) -> Result<Progress, Failure> {
     let operations = [
-        Operation::GetSome { map: SESSION, keys: &[SUMMARY, REVISION, TOTAL, SETTINGS], max_bytes: 1 << 20 },
-        Operation::GetAll { map: BRANCHES, max_entries: 10_000, max_bytes: 1 << 20 },
-        Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: READ_RECORDS, max_bytes: READ_BYTES },
+        Operation::get_some(SESSION, &[SUMMARY, REVISION, TOTAL, SETTINGS], 1 << 20),
+        Operation::get_all(BRANCHES, 10_000, 1 << 20),
+        Operation::read(TRANSCRIPT, LogEnd::Newest, READ_RECORDS, READ_BYTES),
     ];
     let mut outcomes = match read_leased(context, bucket, job, &mut basis, &operations)? {
         Ok(outcomes) => outcomes,
@@ -189,11 +190,11 @@ fn read_to_summarize(
 
 fn read_old(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     basis: &Checkpoint,
     spans: &[Span],
 ) -> Result<Vec<LogRecords>, Failure> {
-    let read = [Operation::ReadSpans { log: TRANSCRIPT, spans, max_bytes: READ_BYTES }];
+    let read = [Operation::read_at(TRANSCRIPT, spans, READ_BYTES)];
     let look = Transaction { bucket, opening: basis.opening(), expectations: &[], operations: &read };
     let receipt = store::transact(&context.host, &look)?;
     if receipt.is_applied() { Outcomes::of(receipt).spans() } else { Ok(Vec::new()) }

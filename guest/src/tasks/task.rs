@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::contract::{
-    Bucket, BucketKind, Expectation, Failure, FailureCode, Host, Operation, Outcome, Receipt, Status, Transaction,
+    BucketId, Expectation, Failure, FailureCode, Host, LeaseState, Operation, Outcome, Receipt, Status, Transaction,
 };
 use crate::entry::types::Task;
 use crate::store;
@@ -12,7 +12,7 @@ use crate::tasks::job::{Job, Progress, Step};
 use crate::text::quoting::repr;
 
 /// A task about a life of a bucket.
-pub(crate) fn task(bucket: Bucket<'_>, name: &'static str, incarnation: &str) -> Task {
+pub(crate) fn task(bucket: BucketId<'_>, name: &str, incarnation: &str) -> Task {
     Task { state: state(incarnation), ..bare_task(bucket, name) }
 }
 
@@ -22,29 +22,24 @@ pub(crate) fn state(incarnation: &str) -> String {
 }
 
 /// A task about a bucket, in whichever life.
-pub(crate) fn bare_task(bucket: Bucket<'_>, name: &'static str) -> Task {
-    Task { subject: subject(bucket), name, state: String::new() }
+pub(crate) fn bare_task(bucket: BucketId<'_>, name: &str) -> Task {
+    Task { subject: subject(bucket), name: name.to_owned(), state: String::new() }
 }
 
 /// What a task about a bucket is about.
-pub(crate) fn subject(bucket: Bucket<'_>) -> String {
-    let kind = match bucket.kind {
-        BucketKind::Session => "session/",
-        BucketKind::User => "user/",
-        BucketKind::Node => "node/",
-    };
-    [kind, bucket.name].concat()
+pub(crate) fn subject(bucket: BucketId<'_>) -> String {
+    [bucket.kind.as_str(), "/", bucket.name].concat()
 }
 
 /// The same of a task that takes two.
-pub(crate) fn subject_of_two(bucket: Bucket<'_>, other: Bucket<'_>) -> String {
+pub(crate) fn subject_of_two(bucket: BucketId<'_>, other: BucketId<'_>) -> String {
     [&*subject(bucket), " ", &subject(other)].concat()
 }
 
 /// Everything stays as it was, and the next one need not wait for the lease to run out.
 pub(crate) fn release(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     basis: &Checkpoint,
 ) -> Result<Progress, Failure> {
@@ -56,7 +51,7 @@ pub(crate) fn release(
 /// what is expected.) `Err`: what becomes of the step without it.
 pub(crate) fn read_leased<'a>(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'a>,
     basis: &mut Checkpoint,
     operations: &[Operation<'a>],
@@ -67,7 +62,7 @@ pub(crate) fn read_leased<'a>(
 /// The same, and what another transaction reads in the same wait.
 pub(crate) fn read_leased_beside<'a>(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'a>,
     basis: &mut Checkpoint,
     operations: &[Operation<'a>],
@@ -82,7 +77,7 @@ pub(crate) fn read_leased_beside<'a>(
 
 fn lease_and_read<'a>(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'a>,
     basis: &mut Checkpoint,
     operations: &[Operation<'a>],
@@ -104,7 +99,8 @@ fn lease_and_read<'a>(
         return Ok(Err(Progress::of(Step::Ended)));
     }
     basis.meet(&receipt);
-    if lease.is_some() && receipt.outcomes.pop() != Some(Outcome::Lease(true)) {
+    let is_held = |outcome| matches!(outcome, Outcome::Lease(LeaseState { held: true, .. }));
+    if lease.is_some() && !receipt.outcomes.pop().is_some_and(is_held) {
         return Ok(Err(Progress::of(Step::Taken)));
     }
     Ok(Ok((Outcomes::of(receipt), other)))
@@ -113,7 +109,7 @@ fn lease_and_read<'a>(
 /// Write what came of a task, if what it was based on is as it was, and give its lease back, whether it was or not.
 pub(crate) fn write_back(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     job: &Job<'_>,
     basis: &Checkpoint,
     expectations: &[Expectation<'_>],
@@ -144,7 +140,7 @@ pub(crate) fn lease_operation<'a>(
     milliseconds: u64,
 ) -> Option<Operation<'a>> {
     let (lease, holder) = (job.name, job.holder);
-    context.host.capabilities().leases.then_some(Operation::Lease { lease, holder, milliseconds })
+    context.host.capabilities().leases.then_some(Operation::lease(lease, holder, milliseconds))
 }
 
 pub(crate) fn unreadable(job: &Job<'_>) -> Progress {

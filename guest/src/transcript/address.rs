@@ -1,14 +1,13 @@
 //! Names a transcript: of a session, or of one of its nodes.
 
-use crate::contract::{Bucket, LogEnd, Operation};
+use crate::contract::{BucketId, LogEnd, Operation};
 use crate::entry::directives;
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult, valid_session};
 use crate::text::quoting::repr;
 use crate::transcript::schema::TRANSCRIPT;
 
 /// No record is read, only where the transcript stands.
-pub(crate) const TRANSCRIPT_EXTENT: Operation<'static> =
-    Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 0, max_bytes: 0 };
+pub(crate) const TRANSCRIPT_EXTENT: Operation<'static> = Operation::read(TRANSCRIPT, LogEnd::Newest, 0, 0);
 
 /// The transcript of a session, or of one of its nodes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +40,7 @@ impl<'a> Transcript<'a> {
 }
 
 impl TranscriptAddress<'_> {
-    pub(crate) fn bucket(&self) -> Bucket<'_> {
+    pub(crate) fn bucket(&self) -> BucketId<'_> {
         directives::transcript_bucket(self.session, self.node.as_deref())
     }
 

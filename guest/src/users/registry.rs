@@ -9,10 +9,11 @@
 
 use keepline_json::push_string;
 use std::borrow::Cow;
+use std::slice::from_ref;
 
 use crate::contract::{
-    Bucket, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, Receipt,
-    Status, Transaction, VALUES,
+    BucketId, BucketKind, Expectation, Failure, FoundEntries, Host, LogEnd, LogExtent, Opening, Operation, PutEntry,
+    Receipt, Status, Transaction, VALUES,
 };
 use crate::entry::session_problem::{SessionProblem, SessionProblemCode as Code, SessionResult};
 use crate::entry::turn_token::TurnToken;
@@ -56,21 +57,21 @@ pub(crate) fn user_bucket_name(user_id: &str) -> Cow<'_, str> {
     hashed(user_id).into()
 }
 
-pub(crate) fn user_bucket(name: &str) -> Bucket<'_> {
-    Bucket { kind: BucketKind::User, name }
+pub(crate) fn user_bucket(name: &str) -> BucketId<'_> {
+    BucketId { kind: BucketKind::User, name }
 }
 
 /// The session is nobody's, or this user's.
 pub(crate) fn owned_by(name: &str) -> Expectation<'_> {
-    Expectation::AbsentOrEqual { map: SESSION, key: OWNER, text: name }
+    Expectation::absent_or_equal(SESSION, OWNER, name)
 }
 
 /// What is read of a user with a question.
 pub(crate) fn reads(max_entries: u64, max_bytes: u64) -> [Operation<'static>; 3] {
     [
-        Operation::GetAll { map: VALUES, max_entries, max_bytes },
-        Operation::Get { map: USER, key: FORGOTTEN, max_bytes: 64 },
-        Operation::Read { log: ACTIVITY, end: LogEnd::Newest, max_records: 1, max_bytes: 1024 },
+        Operation::get_all(VALUES, max_entries, max_bytes),
+        Operation::get(USER, &FORGOTTEN, 64),
+        Operation::read(ACTIVITY, LogEnd::Newest, 1, 1024),
     ]
 }
 
@@ -171,8 +172,8 @@ fn outlived(host: &impl Host, state: &mut TurnToken<'_>, user: &str, at: &str) -
 /// The user was not forgotten since this tombstone was seen, or none.
 pub(crate) fn unforgotten(seen: Option<&str>) -> Expectation<'_> {
     match seen {
-        Some(text) => Expectation::AbsentOrEqual { map: USER, key: FORGOTTEN, text },
-        None => Expectation::Absent { map: USER, key: FORGOTTEN },
+        Some(text) => Expectation::absent_or_equal(USER, FORGOTTEN, text),
+        None => Expectation::absent(USER, FORGOTTEN),
     }
 }
 
@@ -186,15 +187,12 @@ fn with_user(
 ) -> Result<Option<LogExtent>, Failure> {
     let ActivityRecord { record, entry } = ActivityRecord::new(&state.session, incarnation, at);
     let records = [&*record];
-    let mut operations = vec![
-        Operation::Append { log: ACTIVITY, records: &records, marks: &[] },
-        Operation::Put { map: SESSIONS, key: &state.session, text: &entry },
-    ];
-    if let Some(node) = &state.node {
-        operations.push(Operation::Put { map: NODES, key: node, text: &state.session });
-    }
+    let listed = [PutEntry { key: &state.session, text: &entry }];
+    let node = state.node.as_deref().map(|node| PutEntry { key: node, text: &state.session });
+    let mut operations = vec![Operation::append(ACTIVITY, &records, &[]), Operation::put(SESSIONS, &listed)];
+    operations.extend(node.as_ref().map(|node| Operation::put(NODES, from_ref(node))));
     let expectations = [unforgotten(state.forgotten.as_deref())];
-    let (bucket, opening) = (user_bucket(user), Opening::Create { time_to_live: None });
+    let (bucket, opening) = (user_bucket(user), Opening::create(None));
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
     let receipt = store::transact(host, &transaction)?;
     if !receipt.is_applied() {
@@ -211,14 +209,14 @@ fn with_session(host: &impl Host, state: &TurnToken<'_>, node: &str, incarnation
         }
     }
     ids.push_str(if ids.is_empty() { "{}" } else { "}" });
-    let mut operations = vec![Operation::Put { map: NODES, key: node, text: &ids }];
-    if let Some(user) = &state.user {
-        operations.push(Operation::Put { map: SESSION, key: OWNER, text: user });
-    }
+    let listed = [PutEntry { key: node, text: &ids }];
+    let user = state.user.as_deref().map(|text| PutEntry { key: OWNER, text });
+    let mut operations = vec![Operation::put(NODES, &listed)];
+    operations.extend(user.as_ref().map(|user| Operation::put(SESSION, from_ref(user))));
     let owner = state.user.as_deref().map(owned_by);
     let incarnation = Some(incarnation).filter(|life| !life.is_empty());
-    let opening = Opening::Existing { incarnation, renew: true };
-    let (bucket, expectations) = (Bucket::session(&state.session), owner.as_slice());
+    let opening = Opening::existing(incarnation);
+    let (bucket, expectations) = (BucketId::session(&state.session), owner.as_slice());
     let receipt = store::transact(host, &Transaction { bucket, opening, expectations, operations: &operations })?;
     Ok(match receipt.status {
         Status::Applied | Status::Repeated => DONE,

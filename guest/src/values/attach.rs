@@ -3,7 +3,7 @@
 use keepline_json as json;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Failure, FoundEntries, Host, Operation, Transaction, VALUES};
+use crate::contract::{BucketId, Failure, FoundEntries, Host, Operation, Size, Transaction, VALUES};
 use crate::entry::metadata::Metadata;
 use crate::entry::turn_token::PlainTurnToken;
 use crate::entry::types::{Effect, Problem, QuestionReply};
@@ -26,11 +26,11 @@ pub(crate) fn open_and_attach(
     reply: &mut QuestionReply,
 ) -> Result<(), Failure> {
     let Config { max_keys, max_context_bytes, .. } = context.config;
-    let read = Operation::GetAll { map: VALUES, max_entries: max_keys, max_bytes: max_context_bytes };
+    let read = Operation::get_all(VALUES, max_keys, max_context_bytes);
     let reads = [read, READ_ID];
     let operations = if metadata.session_id.is_some() { reads.as_slice() } else { &reads[..1] };
     let opening = context.config.create();
-    let transaction = Transaction { bucket: Bucket::session(session), opening, expectations: &[], operations };
+    let transaction = Transaction { bucket: BucketId::session(session), opening, expectations: &[], operations };
     let mut receipt = store::transact(&context.host, &transaction)?;
     // Creating opens what is there and makes what is not: any other status is the store's fault.
     if !receipt.is_applied() {
@@ -43,13 +43,13 @@ pub(crate) fn open_and_attach(
     if metadata.session_id.is_some() && outcomes.text()?.is_none() {
         keep_session_id(context, metadata);
     }
-    attach_found(context, Bucket::session(session), &incarnation, metadata, found, reply)
+    attach_found(context, BucketId::session(session), &incarnation, metadata, found, reply)
 }
 
 /// Attach the values that were found, or as many of them as fit.
 pub(crate) fn attach_found(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     incarnation: &str,
     metadata: &Metadata<'_>,
     found: Found,
@@ -58,7 +58,7 @@ pub(crate) fn attach_found(
     let session = bucket.name;
     match found {
         Found::Entries(values) => attach_entries(context, session, metadata, values, reply),
-        Found::Oversize { entries, .. } => {
+        Found::Oversize(Size { entries, .. }) => {
             let mut message = oversize_message(context, session, entries);
             let fitting = read_fitting(context, bucket, incarnation, entries)?;
             attach_entries(context, session, metadata, fitting.values, reply);

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::context::Context;
-use crate::contract::{Bucket, Entry, Failure, FoundEntries, Host, KeyPage, Opening, Operation, Transaction, VALUES};
+use crate::contract::{BucketId, Entry, Failure, FoundEntries, Host, Opening, Operation, Transaction, VALUES};
 use crate::options::config::{KEYS_BYTES, MAX_KEYS};
 use crate::store;
-use crate::store::{Found, Outcomes};
+use crate::store::{Found, KeyPage, Outcomes};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER, is_key};
 
 /// A memory that fits.
@@ -30,7 +30,7 @@ pub(crate) struct Fitting {
 #[inline(never)]
 pub(crate) fn read_fitting(
     context: &Context<impl Host>,
-    bucket: Bucket<'_>,
+    bucket: BucketId<'_>,
     incarnation: &str,
     entries: u64,
 ) -> Result<Fitting, Failure> {
@@ -47,7 +47,7 @@ pub(crate) fn read_fitting(
 
 struct Memory<'a, H> {
     context: &'a Context<H>,
-    bucket: Bucket<'a>,
+    bucket: BucketId<'a>,
     opening: Opening<'a>,
     /// Bytes that are left.
     room: u64,
@@ -149,13 +149,17 @@ impl<H: Host> Memory<'_, H> {
         if wanted.is_empty() && !lists {
             return Ok(Some(None));
         }
-        let mut operations = Vec::with_capacity(wanted.len() + 1);
-        for (key, slot) in wanted.iter().filter_map(|index| self.slots.get(*index)) {
-            let most = if let Slot::Sized(size) = slot { *size } else { share };
-            operations.push(Operation::Get { map: VALUES, key, max_bytes: most.saturating_sub(key.len() as u64) });
-        }
+        let wanted_slots = wanted.iter().filter_map(|index| self.slots.get(*index));
+        let asked: Vec<(&str, u64)> = wanted_slots
+            .map(|(key, slot)| {
+                let most = if let Slot::Sized(size) = slot { *size } else { share };
+                (&**key, most.saturating_sub(key.len() as u64))
+            })
+            .collect();
+        let mut operations = Vec::with_capacity(asked.len() + 1);
+        operations.extend(asked.iter().map(|(key, max_bytes)| Operation::get(VALUES, key, *max_bytes)));
         if lists {
-            let page = Operation::PageKeys { map: VALUES, cursor: "", max_entries: MAX_KEYS, max_bytes: KEYS_BYTES };
+            let page = Operation::page_keys(VALUES, "", MAX_KEYS, KEYS_BYTES);
             operations.push(page);
         }
         let (bucket, opening) = (self.bucket, self.opening);
@@ -168,7 +172,7 @@ impl<H: Host> Memory<'_, H> {
         for index in wanted {
             let Some((key, slot)) = self.slots.get_mut(index) else { continue };
             *slot = match outcomes.entries()? {
-                Found::Oversize { bytes, .. } => Slot::Sized(bytes.saturating_add(key.len() as u64)),
+                Found::Oversize(size) => Slot::Sized(size.bytes.saturating_add(key.len() as u64)),
                 Found::Entries(mut found) => match found.entries.pop() {
                     Some(entry) => Slot::Read(entry.text),
                     None if found.unreadable.is_empty() => Slot::Unknown,

@@ -5,7 +5,7 @@
 
 use keepline_json::push_string;
 
-use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Transaction};
+use crate::contract::{Expectation, Failure, Host, LogRecords, Operation, Receipt, Span, Transaction};
 use crate::options::config::Config;
 use crate::store::Outcomes;
 use crate::values::history_summary;
@@ -64,15 +64,9 @@ pub(crate) fn append<'a>(operations: &mut Vec<Operation<'a>>, config: &Config, r
     if records.is_empty() {
         return;
     }
-    operations.push(Operation::Append { log: LOG, records, marks: &[] });
+    operations.push(Operation::append(LOG, records, &[]));
     if config.auto_summarize {
-        operations.push(Operation::Overflow {
-            log: LOG,
-            limit: config.max_history,
-            keep: config.max_history / 2,
-            max_records: MAX_RECORDS,
-            max_bytes: MAX_BYTES,
-        });
+        operations.push(Operation::overflow(LOG, config.max_history, config.max_history / 2, MAX_RECORDS, MAX_BYTES));
     }
 }
 
@@ -108,7 +102,8 @@ fn fold(
         }
         // More is to be summarised, but the next record alone is over the limit: fetch it, or history
         // would grow for ever.
-        let read = Operation::ReadAt { log: LOG, position: surplus.first + 1, count: 1, max_bytes: MAX_BYTES };
+        let span = [Span { position: surplus.first + 1, count: 1 }];
+        let read = Operation::read_at(LOG, &span, MAX_BYTES);
         let receipt = store::transact(host, &Transaction { operations: &[read], ..*transaction })?;
         if !receipt.is_applied() {
             return Ok(());
@@ -121,8 +116,8 @@ fn fold(
     store::transact(
         host,
         &Transaction {
-            expectations: &[Expectation::Log { log: LOG, first: Some(surplus.extent.first), next: None }],
-            operations: &[Operation::ReplaceOldest { log: LOG, count, records: &[&summary.write(timestamp)] }],
+            expectations: &[Expectation::log(LOG, Some(surplus.extent.first), None)],
+            operations: &[Operation::replace_oldest(LOG, count, &[&summary.write(timestamp)])],
             ..*transaction
         },
     )?;

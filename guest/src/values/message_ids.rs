@@ -47,12 +47,12 @@ impl<'a> MessageId<'a> {
 
     /// It is not stored yet.
     pub(crate) fn is_new(&self) -> Expectation<'_> {
-        Expectation::Absent { map: MAP, key: &self.key }
+        Expectation::absent(MAP, &self.key)
     }
 
     /// Where its record lies is found under it.
     pub(crate) fn mark(&self) -> PositionMark<'_> {
-        PositionMark { map: MAP, key: &self.key, record_index: 0 }
+        PositionMark { map_name: MAP, key: &self.key, record_index: 0 }
     }
 
     pub(crate) fn record(&self) -> &str {
@@ -66,14 +66,8 @@ impl<'a> MessageId<'a> {
         records: &'s [&'s str],
         marks: &'s [PositionMark<'s>],
     ) {
-        operations.push(Operation::Append { log: LOG, records, marks });
-        operations.push(Operation::Overflow {
-            log: LOG,
-            limit: LIMIT,
-            keep: KEEP,
-            max_records: LIMIT,
-            max_bytes: MAX_BYTES,
-        });
+        operations.push(Operation::append(LOG, records, marks));
+        operations.push(Operation::overflow(LOG, LIMIT, KEEP, LIMIT, MAX_BYTES));
     }
 }
 
@@ -97,11 +91,8 @@ fn forget(host: &impl Host, written: &Transaction<'_>, receipt: &Receipt, surplu
     let transaction = Transaction {
         bucket: written.bucket,
         opening: written.opening.again(receipt),
-        expectations: &[Expectation::Log { log: LOG, first: Some(surplus.extent.first), next: None }],
-        operations: &[
-            Operation::ReplaceOldest { log: LOG, count: surplus.records.len() as u64, records: &[] },
-            Operation::Remove { map: MAP, keys: &keys },
-        ],
+        expectations: &[Expectation::log(LOG, Some(surplus.extent.first), None)],
+        operations: &[Operation::replace_oldest(LOG, surplus.records.len() as u64, &[]), Operation::remove(MAP, &keys)],
     };
     store::transact(host, &transaction).map(drop)
 }

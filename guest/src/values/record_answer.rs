@@ -7,7 +7,7 @@ use keepline_json as json;
 
 use crate::context::Context;
 use crate::contract::{
-    Bucket, Expectation, Failure, FailureCode, Host, Opening, Operation, Status, Transaction, VALUES,
+    BucketId, Expectation, Failure, FailureCode, Host, Opening, Operation, PutEntry, Status, Transaction, VALUES,
 };
 use crate::entry::types::{AnswerReply, Effect, Problem};
 use crate::text::ids::{ANSWER_COUNT, LAST_ANSWER};
@@ -73,9 +73,9 @@ impl AnswerParts {
     }
 
     /// One more reason why not all of it is stored.
-    pub(crate) fn note(&mut self, code: &'static str, reason: &str) {
+    pub(crate) fn note(&mut self, code: &str, reason: &str) {
         match &mut self.problem {
-            None => self.problem = Some(Problem { code, message: reason.to_owned() }),
+            None => self.problem = Some(Problem::new(code, reason.to_owned())),
             Some(problem) => problem.message = format!("{}; {reason}", problem.message),
         }
     }
@@ -146,28 +146,30 @@ fn write_answer(
     let id_record = id.map(MessageId::record);
     let id_mark = id.map(MessageId::mark);
 
+    let answer = [PutEntry { key: LAST_ANSWER, text: value }];
     let mut operations = Vec::with_capacity(6);
     if parts.text {
-        operations.push(Operation::Put { map: VALUES, key: LAST_ANSWER, text: value });
+        operations.push(Operation::put(VALUES, &answer));
     }
     if parts.count {
-        operations.push(Operation::Increment { map: VALUES, key: ANSWER_COUNT, amount: 1 });
+        operations.push(Operation::increment(VALUES, ANSWER_COUNT, 1));
     }
     history::append(&mut operations, &context.config, records);
     if let Some(id) = id {
         id.append(&mut operations, id_record.as_slice(), id_mark.as_slice());
     }
     // The id comes first: an answer that is stored already needs no room.
-    let room = Expectation::Room { map: VALUES, limit: context.config.max_keys };
-    let expectations = [id.map_or(room, MessageId::is_new), room];
+    let room = || Expectation::room(VALUES, context.config.max_keys);
+    let expectations = [id.map_or_else(room, MessageId::is_new), room()];
     let expectations = expectations.get(usize::from(id.is_none())..).unwrap_or_default();
-    let transaction = Transaction { bucket: Bucket::session(session), opening, expectations, operations: &operations };
+    let transaction =
+        Transaction { bucket: BucketId::session(session), opening, expectations, operations: &operations };
     let receipt = store::transact(&context.host, &transaction)?;
     let reply = match receipt.status {
         Status::Applied | Status::Repeated => answer_stored(context, session, parts.problem.take()),
         Status::Absent | Status::Expired | Status::AnotherLife => answer_ended(context, session),
         Status::Unmet => match store::unmet(&receipt, &transaction) {
-            Some(Expectation::Absent { .. }) => answer_repeated(context, session),
+            Some(Expectation::Entry(_)) => answer_repeated(context, session),
             _ => answer_finds_no_room(context, session),
         },
         Status::Exists => return Err(Failure::out_of_turn()),

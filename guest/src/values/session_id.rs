@@ -4,7 +4,7 @@
 //! name.
 
 use crate::context::Context;
-use crate::contract::{Bucket, Expectation, Failure, Host, Opening, Operation, Transaction};
+use crate::contract::{BucketId, Expectation, Failure, Host, Opening, Operation, PutEntry, Transaction};
 use crate::entry::metadata::{Metadata, Session};
 use crate::entry::types::{Effect, Problem};
 use crate::store::Outcomes;
@@ -20,7 +20,7 @@ pub(crate) const ID: &str = "id";
 const ID_BYTES: u64 = 4096;
 
 /// What is read to know whether the id is kept.
-pub(crate) const READ_ID: Operation<'static> = Operation::Get { map: SESSION, key: ID, max_bytes: ID_BYTES };
+pub(crate) const READ_ID: Operation<'static> = Operation::get(SESSION, &ID, ID_BYTES);
 
 /// The id of the session of that name, if this is what is kept with it.
 pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> {
@@ -29,16 +29,17 @@ pub(crate) fn kept_id<'a>(name: &str, kept: Option<&'a str>) -> Option<&'a str> 
 
 /// Keep the id with its session, which is there.
 pub(crate) fn keep(host: &impl Host, name: &str, id: &str) -> Result<(), Failure> {
-    let expectations = [Expectation::Absent { map: SESSION, key: ID }];
-    let operations = [Operation::Put { map: SESSION, key: ID, text: id }];
-    let bucket = Bucket::session(name);
+    let expectations = [Expectation::absent(SESSION, ID)];
+    let entry = [PutEntry { key: ID, text: id }];
+    let operations = [Operation::put(SESSION, &entry)];
+    let bucket = BucketId::session(name);
     let keep = Transaction { bucket, opening: Opening::LOOK, expectations: &expectations, operations: &operations };
     store::transact(host, &keep).map(drop)
 }
 
 /// Whether there is a session of that name that keeps no other id: what was called so before ids were hashed.
 pub(crate) fn is_plain(host: &impl Host, name: &str) -> Result<bool, Failure> {
-    let (bucket, opening) = (Bucket::session(name), Opening::LOOK);
+    let (bucket, opening) = (BucketId::session(name), Opening::LOOK);
     let look = Transaction { bucket, opening, expectations: &[], operations: &[READ_ID] };
     let receipt = store::transact(host, &look)?;
     Ok(receipt.is_applied() && Outcomes::of(receipt).text()?.is_none())
@@ -65,7 +66,7 @@ pub(crate) fn read_metadata<'a>(
 /// Why an entry has no session that names one.
 pub(crate) fn invalid_id(context: &Context<impl Host>, shown: &str, why: InvalidId) -> Problem {
     let message = ["session_id ", shown, " is not allowed: ", context.config.session_ids.allowed()].concat();
-    Problem { code: why.code(), message }
+    Problem::new(why.code(), message)
 }
 
 /// Keep the id of an entry's session, if it has another one than its name. That it can't be is no reason to fail.

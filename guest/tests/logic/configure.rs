@@ -1,6 +1,6 @@
 //! What the options come to over a store that can do less.
 
-use keepline_filter::contract::Capabilities;
+use keepline_filter::contract::StoreCapabilities;
 use keepline_filter::{Config, Host};
 
 use crate::fake::Fake;
@@ -10,7 +10,7 @@ fn a_time_to_live_is_refused_where_nothing_expires() {
     let fake = Fake::new();
     let options = r#"{"session_ttl_hours":0.5}"#;
     assert_eq!(Config::parse_for(&fake, options), Config::parse(options));
-    fake.capabilities.set(Some(Capabilities { expiring: false, ..fake.capabilities() }));
+    fake.capabilities.set(Some(StoreCapabilities { expiring: false, ..fake.capabilities() }));
     let problem = Config::parse_for(&fake, options).unwrap_err();
     assert_eq!(problem.field, "session_ttl_hours");
     assert_eq!(problem.message, "session_ttl_hours must be 0 (for ever), not 0.5: the store lets nothing expire");
@@ -25,7 +25,7 @@ fn a_time_to_live_is_refused_where_nothing_expires() {
 fn missing_capabilities_are_logged_once() {
     let fake = Fake::new();
     let all = fake.capabilities();
-    fake.capabilities.set(Some(Capabilities { atomic: false, exactly_once: false, ..all }));
+    fake.capabilities.set(Some(StoreCapabilities { atomic: false, exactly_once: false, ..all }));
     Config::parse_for(&fake, "{}").unwrap();
     assert_eq!(
         fake.lines(),

@@ -5,7 +5,6 @@ mod configure;
 mod conversation;
 mod fake;
 mod filter;
-mod indexes;
 mod message_id;
 mod properties;
 mod sessions;

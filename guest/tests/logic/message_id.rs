@@ -100,7 +100,7 @@ fn an_answer_that_is_stored_already_needs_no_room() {
     fake.buckets.borrow_mut().get_mut("s").unwrap().maps.get_mut("values").unwrap().remove("last_answer");
     assert_eq!(answer(&filter, S, Some("m")).effect, Effect::Repeated);
     let other = answer(&filter, S, Some("other"));
-    assert_eq!((other.effect, other.problem.unwrap().code), (Effect::Limited, "limit"));
+    assert_eq!((other.effect, &*other.problem.unwrap().code), (Effect::Limited, "limit"));
     assert_eq!(known(&fake).len(), 1);
 }
 

@@ -4,7 +4,7 @@ mod history;
 
 use keepline_filter::admin;
 use keepline_filter::admin::sessions::HistoryPage;
-use keepline_filter::contract::{Capabilities, FailureCode};
+use keepline_filter::contract::{FailureCode, StoreCapabilities};
 use keepline_filter::{Config, Context, Host, SessionProblem, SessionProblemCode as Code};
 
 use crate::fake::Fake;
@@ -225,7 +225,7 @@ fn a_broken_history_stops_only_what_needs_it() {
     assert_eq!(admin::get(&sessions, "s", "k").unwrap().as_deref(), Some("1"));
     for problem in [admin::clear(&sessions, "s", None).unwrap_err(), admin::put(&sessions, "s", "k", "2").unwrap_err()]
     {
-        assert_eq!((problem.code, problem.store_code), (Code::Store, "wrong-type"));
+        assert_eq!((problem.code, &*problem.store_code), (Code::Store, "wrong-type"));
     }
     assert_eq!(admin::delete(&sessions, "s").unwrap().key_count, 1);
 }
@@ -346,9 +346,9 @@ fn sessions_are_listed_page_by_page() {
     let rest = admin::list(&sessions, "b", 0).unwrap();
     assert_eq!((rest.sessions, &*rest.cursor), (vec!["c".to_owned()], ""));
     let capabilities = fake.capabilities();
-    fake.capabilities.set(Some(Capabilities { listing: false, ..capabilities }));
+    fake.capabilities.set(Some(StoreCapabilities { listing: false, ..capabilities }));
     let problem = admin::list(&sessions, "", 2).unwrap_err();
-    assert_eq!((problem.code, problem.store_code), (Code::Store, "unsupported"));
+    assert_eq!((problem.code, &*problem.store_code), (Code::Store, "unsupported"));
 }
 
 #[test]

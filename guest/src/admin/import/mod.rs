@@ -12,7 +12,7 @@ use crate::admin::import::layout::{Call, Follows, GivenRecord, ImportBase, Layou
 use crate::admin::sessions::limit_problem;
 use crate::answer::insertion_point::LocatedMessage;
 use crate::context::Context;
-use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, Status, Transaction};
+use crate::contract::{BucketKind, Expectation, Host, LogEnd, Opening, Operation, PutEntry, Status, Transaction};
 use crate::entry::directives;
 use crate::entry::session_problem::{
     SessionProblem, SessionResult, check_status, conflict, store_problem, store_result,
@@ -126,17 +126,11 @@ fn too_many(context: &Context<impl Host>, count: usize) -> SessionProblem {
 fn import_basis(context: &Context<impl Host>, at: &TranscriptAddress<'_>, next: Option<u64>) -> SessionResult<Basis> {
     let operations = [
         TRANSCRIPT_EXTENT,
-        Operation::GetSome {
-            map: SESSION,
-            keys: &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER],
-            max_bytes: SESSION_BYTES,
-        },
+        Operation::get_some(SESSION, &[HEAD, TITLE, TITLE_OF, UNTITLED, TOTAL, REVISION, OWNER], SESSION_BYTES),
         // What a title was made of; where messages are added, the calls that may still have no result.
         match next {
-            None => Operation::Read { log: TRANSCRIPT, end: LogEnd::Oldest, max_records: 8, max_bytes: FIRST_BYTES },
-            Some(_) => {
-                Operation::Read { log: TRANSCRIPT, end: LogEnd::Newest, max_records: 2048, max_bytes: FIRST_BYTES }
-            }
+            None => Operation::read(TRANSCRIPT, LogEnd::Oldest, 8, FIRST_BYTES),
+            Some(_) => Operation::read(TRANSCRIPT, LogEnd::Newest, 2048, FIRST_BYTES),
         },
     ];
     let (bucket, opening) = (at.bucket(), Opening::LOOK);
@@ -233,7 +227,7 @@ fn write_messages(
     let expected = if is_added { keys.len() } else { 0 };
     let bytes: usize = records.iter().map(|text| text.len()).sum();
     let texts = entries.iter().flat_map(|(_, entries)| entries);
-    let all = bytes + texts.map(|(key, text)| key.len() + text.len()).sum::<usize>();
+    let all = bytes + texts.map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
     let pieces = records.len() + count + expected;
     if pieces > PIECES_MAX || all + (pieces + 64) * PIECE_BYTES > BYTES_MAX {
         return Err(too_many(context, records.len()));
@@ -253,56 +247,56 @@ fn write_messages(
     let named = first.map(|text| title::of_message(text, options.title_max_length));
     let key = placed.first.as_ref().and_then(|(first, _)| placed.keys.iter().find(|(_, index)| index == first));
     let of = named.as_deref().zip(key).map(|(title, (key, _))| title::recorded(key, title));
-    let mut once = vec![(TOTAL, &*total)];
+    let mut once = vec![PutEntry { key: TOTAL, text: &total }];
     let mut gone = vec![SUMMARY];
     match placed.head.as_deref() {
-        Some(head) => once.push((HEAD, head)),
+        Some(head) => once.push(PutEntry { key: HEAD, text: head }),
         None if !is_added => gone.push(HEAD),
         None => {}
     }
     if !is_added {
         gone.push(invalidate::ONCE);
         gone.extend(COUNTERS);
-        once.push((BYTES, &stored));
+        once.push(PutEntry { key: BYTES, text: &stored });
         match named.as_deref() {
-            Some(title) if !basis.has_title_of_its_own => once.push((TITLE, title)),
+            Some(title) if !basis.has_title_of_its_own => once.push(PutEntry { key: TITLE, text: title }),
             None if !basis.has_title_of_its_own => gone.extend([TITLE, UNTITLED]),
             _ => {}
         }
         match of.as_deref() {
             _ if basis.has_title_of_its_own => {}
-            Some(of) => once.push((TITLE_OF, of)),
+            Some(of) => once.push(PutEntry { key: TITLE_OF, text: of }),
             None => gone.push(TITLE_OF),
         }
     }
     let mut operations = vec![
         if is_added {
-            Operation::Append { log: TRANSCRIPT, records: &records, marks: &[] }
+            Operation::append(TRANSCRIPT, &records, &[])
         } else {
-            Operation::ResetLog { log: TRANSCRIPT, records: &records }
+            Operation::reset_log(TRANSCRIPT, &records)
         },
-        Operation::PutSome { map: SESSION, entries: &once },
-        Operation::Remove { map: SESSION, keys: &gone },
-        Operation::Increment { map: SESSION, key: REVISION, amount: 1 },
+        Operation::put(SESSION, &once),
+        Operation::remove(SESSION, &gone),
+        Operation::increment(SESSION, REVISION, 1),
     ];
     operations.extend(entries.iter().map(|(map, entries)| match is_added {
-        true => Operation::PutSome { map, entries },
-        false => Operation::ResetMap { map, entries },
+        true => Operation::put(map, entries),
+        false => Operation::reset_map(map, entries),
     }));
     if !is_added {
         operations.extend(remove::RESET_PASSAGES);
     }
     if is_added {
         let amount = i64::try_from(bytes).unwrap_or(0);
-        operations.push(Operation::Increment { map: SESSION, key: BYTES, amount });
+        operations.push(Operation::increment(SESSION, BYTES, amount));
     }
     let mut expectations = vec![
-        Expectation::Log { log: TRANSCRIPT, first: None, next: Some(basis.next) },
+        Expectation::log(TRANSCRIPT, None, Some(basis.next)),
         unchanged(REVISION, basis.revision.as_deref()),
         unchanged(TITLE, basis.title.as_deref()),
     ];
     let new = keys.iter().filter(|_| is_added);
-    expectations.extend(new.map(|(key, _)| Expectation::Absent { map: MESSAGES, key }));
+    expectations.extend(new.map(|(key, _)| Expectation::absent(MESSAGES, key)));
     let bucket = at.bucket();
     let opening = if bucket.kind == BucketKind::Node { directives::create_node(options) } else { Opening::ANY };
     let transaction = Transaction { bucket, opening, expectations: &expectations, operations: &operations };
@@ -310,8 +304,8 @@ fn write_messages(
     Ok(receipt.map_err(|failure| store_problem(at.session, &failure))?.status)
 }
 
-fn pairs(entries: &[(String, String)]) -> Vec<(&str, &str)> {
-    entries.iter().map(|(key, text)| (&**key, &**text)).collect()
+fn pairs<T: AsRef<str>>(entries: &[(String, T)]) -> Vec<PutEntry<'_>> {
+    entries.iter().map(|(key, text)| PutEntry { key, text: text.as_ref() }).collect()
 }
 
 /// The transcript as it is.

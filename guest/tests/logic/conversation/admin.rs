@@ -28,7 +28,7 @@ fn found(sessions: &Context<&Fake>, query: &MessageQuery<'_>) -> Vec<(u64, Strin
     loop {
         let page = admin::messages(sessions, &S, &query).unwrap();
         let said = |text: &str| serde_json::from_str::<Value>(text).unwrap()["content"].as_str().unwrap().to_owned();
-        all.splice(0..0, page.messages.iter().map(|(position, text)| (*position, said(text))));
+        all.splice(0..0, page.messages.iter().map(|message| (message.position, said(&message.text))));
         let Some(older) = page.older else { return all };
         assert!(query.before.is_none_or(|before| older < before), "it goes back");
         query.before = Some(older);
@@ -70,7 +70,7 @@ fn messages_are_found_by_their_details() {
     assert_eq!(positions(&sessions, MessageQuery { before: Some(0), ..all }), [0; 0]);
     assert_eq!(positions(&sessions, MessageQuery { before: Some(u64::MAX), limit: 1, ..all }).len(), 8);
     let newest = admin::messages(&sessions, &S, &MessageQuery { limit: 2, ..all }).unwrap();
-    assert_eq!((newest.messages[0].0, newest.older), (6, Some(6)));
+    assert_eq!((newest.messages[0].position, newest.older), (6, Some(6)));
 
     let is_unknown = || {
         for query in [MessageQuery { thread: Some("who"), ..all }, MessageQuery { id: Some("who"), ..all }] {
@@ -350,7 +350,7 @@ fn the_window_of_admin_equals_a_questions_and_writes_nothing() {
     let filter = filter(&fake, r#""max_context_tokens": 100"#);
     let look = |metadata: Value| ask(&filter, "?", &metadata);
     let missing = look(json!({"session_id": "s", "memory": {"look": true}}));
-    assert_eq!((missing.effect, missing.problem.unwrap().code), (Effect::Failed, "other"));
+    assert_eq!((missing.effect, &*missing.problem.unwrap().code), (Effect::Failed, "other"));
     assert!(fake.buckets.borrow().is_empty());
     for name in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
         turn(&filter, name, None);

@@ -275,7 +275,7 @@ fn messages_can_be_set_as_they_were_returned() {
         json!({"role": "assistant", "content": "!", "reasoning_content": "r"}),
     ]);
     let page = admin::messages(&sessions(&fake), &S, &MessageQuery::default()).unwrap();
-    let records: Vec<String> = page.messages.into_iter().map(|(_, text)| text).collect();
+    let records: Vec<String> = page.messages.into_iter().map(|message| message.text).collect();
     let (other, second) = set(&records);
     let second: Vec<Value> = second.iter().map(|message| serde_json::from_str(message).unwrap()).collect();
     assert_eq!((second, notes(&other)), (first, String::new()));

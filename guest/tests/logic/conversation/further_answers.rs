@@ -149,7 +149,7 @@ fn a_first_answer_without_its_questions_text_names_the_missing_part() {
     let turn = ask(&filter, "1", &s()).turn;
     let told = answer(&filter, "", "one", &turn, None);
     let problem = told.problem.unwrap();
-    assert_eq!((told.effect, problem.code), (STORED, "missing-question"));
+    assert_eq!((told.effect, &*problem.code), (STORED, "missing-question"));
     for name in ["`question`", "`answer-entry.parts`", "`memory_question`"] {
         assert!(problem.message.contains(name), "{}", problem.message);
     }

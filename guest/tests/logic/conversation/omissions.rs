@@ -70,7 +70,7 @@ fn an_answer_that_is_too_long_for_a_value_is_stored_as_a_message_that_is_cut() {
         assert_eq!((stored.effect, fake.waits.get()), (STORED, waits + 1));
         let told = stored.problem.map(|problem| (problem.code, problem.message));
         let message = "Answer in session s stored without last_answer: it is over max_value_bytes";
-        assert_eq!(told, (!is_value).then(|| ("limit", message.to_owned())));
+        assert_eq!(told, (!is_value).then(|| ("limit".to_owned(), message.to_owned())));
         assert_eq!(fake.lines().iter().any(|line| line.contains(message)), !is_value);
         let said = messages(&ask(&filter, "?", &s()));
         assert_eq!(said[said.len() - 4..], ["user: 2", "assistant: null", "tool: kept", "assistant: xxxxx"]);
@@ -119,6 +119,6 @@ fn a_count_that_fails_changes_nothing_and_is_reported() {
     fake.fail(FailureCode::Unavailable);
     fake.lines();
     let skipped = reply(&filter, "?", " ", &turn);
-    assert_eq!((skipped.effect, skipped.problem.unwrap().code), (Effect::Skipped, "blank"));
+    assert_eq!((skipped.effect, &*skipped.problem.unwrap().code), (Effect::Skipped, "blank"));
     assert!(fake.lines()[0].contains("Skipped answer not counted in session s: "), "{:?}", fake.lines());
 }

@@ -23,7 +23,7 @@ fn texts(messages: &[Value]) -> Vec<String> {
 /// All messages as they are stored.
 fn all(sessions: &Context<&Fake>) -> Vec<Value> {
     let page = admin::messages(sessions, &S, &MessageQuery { limit: 1000, ..MessageQuery::default() }).unwrap();
-    page.messages.iter().map(|(_, text)| serde_json::from_str(text).unwrap()).collect()
+    page.messages.iter().map(|message| serde_json::from_str(&message.text).unwrap()).collect()
 }
 
 fn window(fake: &Fake, parent: Option<&str>) -> Vec<String> {

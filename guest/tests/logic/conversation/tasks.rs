@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use keepline_filter::admin;
-use keepline_filter::tasks::job::{CompletionNeed, Job, Need, NeedResult, Progress, Purpose, Step};
+use keepline_filter::tasks::job::{
+    CompletionNeed, CompletionResult, FailedResult, Job, MissingResult, Need, NeedResult, Progress, Purpose, Step,
+    Vector, VectorsResult,
+};
 use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, Effect, Filter, Host};
 use serde_json::{Value, json};
@@ -19,16 +22,16 @@ pub struct Work {
 }
 
 impl Work {
-    pub fn of(due: &[keepline_filter::Task], name: &str) -> Self {
+    pub fn of(due: &[keepline_filter::Task], name: &'static str) -> Self {
         let task = due.iter().find(|task| task.name == name).unwrap();
         assert!(task.state.len() <= 4096 && task.state.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
-        Self { subject: task.subject.clone(), name: task.name, state: task.state.clone() }
+        Self { subject: task.subject.clone(), name, state: task.state.clone() }
     }
 
     pub fn step(&mut self, filter: &Filter<impl Host>, holder: &str, result: Option<&str>) -> Progress {
         let result = result.map(|text| match text {
-            "" => NeedResult::Missing,
-            text => NeedResult::Text(text.to_owned()),
+            "" => missing(),
+            text => completed(text),
         });
         self.go_on(filter, holder, result)
     }
@@ -55,6 +58,23 @@ pub fn completion(asked: Progress) -> CompletionNeed {
         Some(Need::Completion(need)) => need,
         other => panic!("{other:?}"),
     }
+}
+
+/// What a host brings of a step's needs.
+pub fn completed(text: &str) -> NeedResult {
+    NeedResult::Completion(CompletionResult { id: 1, text: text.to_owned() })
+}
+
+pub fn embedded(vectors: Vec<Vector>) -> NeedResult {
+    NeedResult::Vectors(VectorsResult { id: 1, vectors })
+}
+
+pub fn missing() -> NeedResult {
+    NeedResult::Missing(MissingResult { id: 1, message: String::new() })
+}
+
+pub fn failed() -> NeedResult {
+    NeedResult::Failed(FailedResult { id: 1, message: String::new() })
 }
 
 /// Turns until a summary is due.
@@ -477,7 +497,7 @@ fn an_unmet_need_changes_nothing_and_leaves_no_lease() {
                 state: &work.state,
                 holder,
                 lease_milliseconds: 1000,
-                result: Some(&NeedResult::Failed),
+                result: Some(&failed()),
             };
             assert_eq!(filter.advance(&job).step, Step::Failed, "{name}");
         }
@@ -491,7 +511,7 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
     let fake = Fake::new();
     let filter = filter(&fake, "");
     let turn = || reply(&filter, "Where is it?", "In Leipzig.", &ask(&filter, "Where is it?", &s()).turn).due;
-    let named = |due: &[keepline_filter::Task]| due.iter().map(|task| task.name).collect::<Vec<_>>();
+    let named = |due: &[keepline_filter::Task]| due.iter().map(|task| task.name.clone()).collect::<Vec<_>>();
     let mut work = Work::of(&turn(), "title");
     work.step(&filter, "h", None);
     let job = Job {
@@ -500,7 +520,7 @@ fn a_title_that_did_not_come_about_is_due_again_until_it_is_settled() {
         state: &work.state,
         holder: "h",
         lease_milliseconds: 1000,
-        result: Some(&NeedResult::Failed),
+        result: Some(&failed()),
     };
     assert_eq!(filter.advance(&job).step, Step::Failed);
     assert_eq!(entry(&fake, "session", "title").unwrap(), "Where is it?");

@@ -109,7 +109,7 @@ fn blank_and_marked_answers_are_not_stored() {
     let asked = ask(&filter, "?", &s());
     for (answer, code) in [(" \n", "blank"), ("[generation was interrupted]", "marker"), ("no", "too-short")] {
         let skipped = reply(&filter, "?", answer, &asked.turn);
-        assert_eq!((skipped.effect, skipped.problem.unwrap().code), (Effect::Skipped, code));
+        assert_eq!((skipped.effect, &*skipped.problem.unwrap().code), (Effect::Skipped, code));
     }
     let off = json!({"memory": {"write": false}});
     assert_eq!(say(&filter, "?", "Yes!", &asked.turn, &off).problem.unwrap().code, "switched-off");
@@ -337,7 +337,7 @@ fn a_broken_transcript_costs_a_session_nothing_else() {
         assert_eq!(asked.effect, Effect::Enriched, "{broken}");
         assert_eq!(attached(&asked, "memory_context")["last_answer"], "one");
         let stored = reply(&filter, "2", "two", &asked.turn);
-        assert_eq!((stored.effect, stored.problem.unwrap().code), (STORED, "wrong-type"), "{broken}");
+        assert_eq!((stored.effect, &*stored.problem.unwrap().code), (STORED, "wrong-type"), "{broken}");
         assert_eq!(fake.get("s", "last_answer").unwrap(), "\"two\"");
         assert_eq!(transcript(&fake, "s").len(), 2);
     }

@@ -8,7 +8,7 @@ use keepline_filter::transcript::address::Transcript;
 use keepline_filter::{Config, Context, Filter, Host, QuestionEntry, QuestionReply};
 use serde_json::{Value, json};
 
-use super::tasks::Work;
+use super::tasks::{Work, completed, embedded, failed, missing};
 use super::{STORED, ask, attached, entry, filter, reply, s};
 use crate::fake::Fake;
 
@@ -65,7 +65,7 @@ fn begin(filter: &Filter<impl Host>, work: &mut Work) -> Progress {
 
 /// What the model has for each.
 fn vectors(model: &str, texts: &[String]) -> NeedResult {
-    NeedResult::Vectors(texts.iter().map(|text| vector(model, text)).collect())
+    embedded(texts.iter().map(|text| vector(model, text)).collect())
 }
 
 /// Steps until there is no more to do; the texts that it took.
@@ -272,12 +272,12 @@ fn without_a_model_or_with_one_that_fails_everything_stays() {
     talk(&filter, &["Our dog is called Bello."]);
     chat(&filter, 3);
     for (result, step) in [
-        (NeedResult::Missing, Step::Done),
-        (NeedResult::Failed, Step::Failed),
-        (NeedResult::Text("?".into()), Step::Done),
-        (NeedResult::Vectors(Vec::new()), Step::Failed),
-        (NeedResult::Vectors(vec![Vector { model: "m".into(), data: "?".into() }; 8]), Step::Failed),
-        (NeedResult::Vectors(vec![vector("m", "dog"); 9]), Step::Failed),
+        (missing(), Step::Done),
+        (failed(), Step::Failed),
+        (completed("?"), Step::Done),
+        (embedded(Vec::new()), Step::Failed),
+        (embedded(vec![Vector { model: "m".into(), data: "?".into() }; 8]), Step::Failed),
+        (embedded(vec![vector("m", "dog"); 9]), Step::Failed),
     ] {
         let mut work = work("vectors");
         assert_eq!(texts(&begin(&filter, &mut work)).len(), 8);
@@ -296,7 +296,7 @@ fn a_text_without_a_direction_has_no_vector_and_holds_up_nothing() {
     let mut work = work("vectors");
     let texts = texts(&begin(&filter, &mut work));
     let NeedResult::Vectors(mut found) = vectors("m", &texts) else { panic!() };
-    found[0].data = base64(&[0.0; 3]);
+    found.vectors[0].data = base64(&[0.0; 3]);
     assert_eq!(work.go_on(&filter, "h", Some(NeedResult::Vectors(found))).step, Step::Again);
     assert_eq!(begin(&filter, &mut work).step, Step::Done);
     assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1]);
@@ -312,7 +312,7 @@ fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
     // All of them, then one, then one of what the host has got to.
     let mut first = work("vectors");
     let texts_of_first = texts(&begin(&filter, &mut first));
-    let none = NeedResult::Vectors(vec![refused(); texts_of_first.len()]);
+    let none = embedded(vec![refused(); texts_of_first.len()]);
     assert_eq!(first.go_on(&filter, "h", Some(none)).step, Step::Again);
     assert_eq!(begin(&filter, &mut first).step, Step::Done);
     assert!(stored(&fake).is_empty() && embed(&filter, "m").is_empty());
@@ -322,7 +322,7 @@ fn a_text_the_model_refuses_has_no_vector_and_is_not_sent_again() {
     let mut second = work("vectors");
     let asked = texts(&begin(&filter, &mut second));
     assert_eq!(asked.len(), 4);
-    let some = NeedResult::Vectors(vec![refused(), vector("m", &asked[1]), refused()]);
+    let some = embedded(vec![refused(), vector("m", &asked[1]), refused()]);
     assert_eq!(second.go_on(&filter, "h", Some(some)).step, Step::Again);
     assert_eq!(embed(&filter, "m"), asked[3..]);
     assert_eq!(stored(&fake).iter().map(|(at, _)| *at).collect::<Vec<_>>(), [3, 5]);

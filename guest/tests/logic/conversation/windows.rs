@@ -434,7 +434,7 @@ fn a_window_has_no_more_bytes_than_it_may_have() {
     let text =
         filter(&fake, r#""max_window_bytes": 4096, "window_form": "text", "query_prompt_template": "{{query}}""#);
     let asked = ask(&text, &"?".repeat(5000), &s());
-    assert_eq!((attached(&asked, "memory_messages"), asked.problem.unwrap().code), (Value::Null, "limit"));
+    assert_eq!((attached(&asked, "memory_messages"), &*asked.problem.unwrap().code), (Value::Null, "limit"));
     assert!(attached(&ask(&text, "?", &s()), "memory_messages").is_string());
 }
 

@@ -1,6 +1,7 @@
 //! What each operation does to a bucket, and answers.
 
-use keepline_filter::contract::*;
+use keepline_filter::contract::VALUES;
+use keepline_filter::contract::bindings::keepline::memory::key_value::{EntryResult as Entry, *};
 
 use super::{Bucket, Fake};
 
@@ -23,6 +24,10 @@ pub(super) fn extent(first: u64, records: &[String]) -> LogExtent {
     LogExtent { first, length: records.len() as u64 }
 }
 
+fn changed(count: usize) -> Outcome {
+    Outcome::Changed(EntryCount { count: count as u64 })
+}
+
 impl Fake {
     fn is_wrong(&self, map: &str, key: &str) -> bool {
         self.wrong.borrow().contains(if map == VALUES { key } else { map })
@@ -41,34 +46,25 @@ impl Fake {
 
     pub(super) fn apply(&self, bucket: &mut Bucket, operation: &Operation<'_>) -> Result<Outcome, Failure> {
         Ok(match *operation {
-            Operation::Get { map, key, max_bytes } => {
-                let found = self.entries(map, bucket.map(map).iter().filter(|(name, _)| *name == key));
-                match found.entries.first() {
-                    Some(entry) if entry.text.len() as u64 > max_bytes => {
-                        Outcome::Oversize { bytes: entry.text.len() as u64, entries: 1 }
-                    }
-                    _ => Outcome::Entries(found),
-                }
-            }
-            Operation::GetSome { map, keys, max_bytes } => {
+            Operation::Get(GetOperation { map_name: map, keys, max_bytes }) => {
                 let all = bucket.map(map);
                 let found = self.entries(map, keys.iter().filter_map(|key| all.get_key_value(*key)));
                 let bytes = found.entries.iter().map(|entry| entry.text.len() as u64).sum();
                 if bytes > max_bytes {
-                    return Ok(Outcome::Oversize { bytes, entries: keys.len() as u64 });
+                    return Ok(Outcome::Oversize(Size { bytes, entries: keys.len() as u64 }));
                 }
                 Outcome::Entries(found)
             }
-            Operation::GetAll { map, max_entries, max_bytes } => {
+            Operation::GetAll(GetAllOperation { map_name: map, max_entries, max_bytes }) => {
                 let all = bucket.map(map);
                 let entries = all.len() as u64;
                 let bytes = all.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
                 if entries > max_entries || bytes > max_bytes {
-                    return Ok(Outcome::Oversize { bytes, entries });
+                    return Ok(Outcome::Oversize(Size { bytes, entries }));
                 }
                 Outcome::Entries(self.entries(map, all.iter()))
             }
-            Operation::PageKeys { map, cursor, max_entries, .. } => {
+            Operation::Page(PageOperation { map_name: map, cursor, max_entries, .. }) => {
                 let at: usize = cursor.parse().unwrap_or(0);
                 let all = bucket.map(map);
                 let keys: Vec<_> =
@@ -76,12 +72,10 @@ impl Fake {
                 let end = at + keys.len();
                 let cursor = if end < all.len() { end.to_string() } else { String::new() };
                 // In no particular order.
-                Outcome::Page(KeyPage { keys: keys.into_iter().rev().collect(), cursor })
+                let entries = keys.into_iter().rev().map(|key| Entry { key, text: String::new() }).collect();
+                Outcome::Page(EntryPage { entries, unreadable: Vec::new(), cursor })
             }
-            Operation::Put { map, key, text } => {
-                Outcome::Changed(bucket.map(map).insert(key.into(), text.into()).is_none().into())
-            }
-            Operation::Increment { map, key, amount } => {
+            Operation::Increment(IncrementOperation { map_name: map, key, amount }) => {
                 let old = match bucket.map(map).get(key) {
                     None => 0,
                     Some(value) => std::str::from_utf8(value)
@@ -91,32 +85,32 @@ impl Fake {
                 };
                 let new = old.checked_add(amount).ok_or_else(|| Self::failure(FailureCode::CounterOverflow, key))?;
                 bucket.map(map).insert(key.into(), new.to_string().into());
-                Outcome::Counter(new)
+                Outcome::Counter(CounterValue { value: new })
             }
-            Operation::Remove { map, keys } => {
-                Outcome::Changed(keys.iter().filter(|key| bucket.map(map).remove(**key).is_some()).count() as u64)
+            Operation::Remove(RemoveOperation { map_name: map, keys }) => {
+                changed(keys.iter().filter(|key| bucket.map(map).remove(**key).is_some()).count())
             }
-            Operation::PutSome { map, entries } => {
-                let entries = entries.iter().map(|&(key, text)| (key.into(), text.into()));
-                bucket.map(map).extend(entries);
-                Outcome::Changed(0)
+            Operation::Put(PutOperation { map_name: map, entries }) => {
+                let all = bucket.map(map);
+                let new = entries.iter().filter(|entry| all.insert(entry.key.into(), entry.text.into()).is_none());
+                changed(new.count())
             }
-            Operation::ResetMap { map, entries } => {
-                let entries = entries.iter().map(|&(key, text)| (key.into(), text.into())).collect();
-                Outcome::Changed(std::mem::replace(bucket.map(map), entries).len() as u64)
+            Operation::ResetMap(ResetMapOperation { map_name: map, entries }) => {
+                let entries = entries.iter().map(|entry| (entry.key.into(), entry.text.into())).collect();
+                changed(std::mem::replace(bucket.map(map), entries).len())
             }
-            Operation::Append { log, records, marks } => {
+            Operation::Append(AppendOperation { log, records, marks }) => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let next = *first + all.len() as u64;
                 all.extend(records.iter().map(|&record| record.to_owned()));
                 let extent = extent(*first, all);
                 for mark in marks {
                     let position = next + u64::from(mark.record_index);
-                    bucket.map(mark.map).insert(mark.key.into(), position.to_string().into());
+                    bucket.map(mark.map_name).insert(mark.key.into(), position.to_string().into());
                 }
                 Outcome::Extent(extent)
             }
-            Operation::Read { log, end, max_records, max_bytes } => {
+            Operation::Read(ReadOperation { log, end, max_records, max_bytes }) => {
                 let (first, mut all) = bucket.log(log);
                 let extent = extent(first, &all);
                 let records = match end {
@@ -132,22 +126,12 @@ impl Fake {
                 };
                 Outcome::Records(LogRecords { extent, first, records })
             }
-            Operation::ReadAt { log, position, count, max_bytes } => {
-                let (first, all) = bucket.log(log);
-                let extent = extent(first, &all);
-                let index = |position: u64| (position.saturating_sub(first) as usize).min(all.len());
-                let run = &all[index(position)..index(position.saturating_add(u64::from(count)))];
-                let records = fitting(run, u64::MAX, max_bytes).to_vec();
-                let first = if records.is_empty() { extent.next() } else { position.max(first) };
-                let found = LogRecords { extent, first, records };
-                Outcome::Spans(extent, if found.records.is_empty() { vec![] } else { vec![found] })
-            }
-            Operation::ReadSpans { log, spans, max_bytes } => {
+            Operation::ReadAt(ReadAtOperation { log, spans, max_bytes }) => {
                 let (first, all) = bucket.log(log);
                 let extent = extent(first, &all);
                 let (mut runs, mut bytes, mut is_full) = (Vec::new(), 0, false);
                 for span in spans {
-                    let mut run = LogRecords { extent, first: extent.next(), records: Vec::new() };
+                    let mut run = SpanRecords { first: extent.next(), records: Vec::new() };
                     for position in span.position..span.position + u64::from(span.count) {
                         let Some(record) = position.checked_sub(first).and_then(|at| all.get(at as usize)) else {
                             continue;
@@ -167,9 +151,9 @@ impl Fake {
                         runs.push(run);
                     }
                 }
-                Outcome::Spans(extent, runs)
+                Outcome::Spans(LogSpans { extent, spans: runs })
             }
-            Operation::Lease { lease, holder, milliseconds } => {
+            Operation::Lease(LeaseOperation { lease, holder, milliseconds }) => {
                 let until = self.millis() + milliseconds;
                 let holds = bucket.leases.get(lease).filter(|(_, until)| *until > self.millis());
                 let is_free = holds.is_none_or(|(by, _)| by == holder);
@@ -178,9 +162,9 @@ impl Fake {
                 } else if is_free {
                     bucket.leases.remove(lease);
                 }
-                Outcome::Lease(is_free && milliseconds > 0)
+                Outcome::Lease(LeaseState { held: is_free && milliseconds > 0, holder: String::new(), expires_in: 0 })
             }
-            Operation::Overflow { log, limit, keep, max_records, max_bytes } => {
+            Operation::Overflow(OverflowOperation { log, limit, keep, max_records, max_bytes }) => {
                 let (first, all) = bucket.log(log);
                 let extent = extent(first, &all);
                 let mut records = Vec::new();
@@ -194,7 +178,7 @@ impl Fake {
                     Outcome::Records(LogRecords { extent, first, records })
                 }
             }
-            Operation::ReplaceOldest { log, count, records } => {
+            Operation::ReplaceOldest(ReplaceOldestOperation { log, count, records }) => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let count = all.len().min(count as usize);
                 assert!(records.len() <= count, "more records than are replaced");
@@ -202,36 +186,43 @@ impl Fake {
                 *first += (count - records.len()) as u64;
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::Rewrite { log, records } => {
+            Operation::Rewrite(RewriteOperation { log, records }) => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
-                for (position, text) in records {
+                for PositionedRecord { position, text } in records {
                     let at = position.checked_sub(*first).and_then(|at| all.get_mut(at as usize));
                     *at.ok_or_else(|| Self::failure(FailureCode::Invalid, log))? = (*text).to_owned();
                 }
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::ResetLog { log, records } => {
+            Operation::ResetLog(ResetLogOperation { log, records, .. }) => {
                 let (first, all) = bucket.logs.entry(log.into()).or_default();
                 let old = std::mem::replace(all, records.iter().map(|&record| record.to_owned()).collect());
                 *first += old.len() as u64;
                 Outcome::Extent(extent(*first, all))
             }
-            Operation::Post { documents: &[], index } => Outcome::Indexed(bucket.index(index).extent()),
-            Operation::Post { index, documents } => {
+            Operation::Post(PostOperation { documents: &[], index }) => Outcome::Indexed(bucket.index(index).extent()),
+            Operation::Post(PostOperation { index, documents }) => {
                 let posted = bucket.indexes.entry(index.into()).or_default().post(documents);
                 Outcome::Indexed(posted.ok_or_else(|| Self::failure(FailureCode::Invalid, index))?)
             }
-            Operation::Unpost { index, positions } => {
+            Operation::Unpost(UnpostOperation { index, positions }) => {
                 let index = bucket.indexes.get_mut(index);
-                Outcome::Indexed(index.map_or_else(IndexExtent::default, |index| index.unpost(positions)))
+                Outcome::Indexed(index.map_or(IndexExtent { next: 0, documents: 0 }, |index| index.unpost(positions)))
             }
-            Operation::Match { index, terms, newest, max_bytes } => {
+            Operation::Match(MatchOperation { index, terms, newest, max_bytes }) => {
                 Outcome::Matches(bucket.index(index).matches(terms, newest, max_bytes))
             }
-            Operation::Describe { .. } => Outcome::Described(Description {
+            Operation::Describe(_) => Outcome::Described(Description {
                 expires_in: bucket.expires_at.map(|at| at - self.millis()),
                 values: bucket.map(VALUES).len() as u64,
-                logs: bucket.logs.iter().map(|(log, (first, all))| (log.clone(), extent(*first, all))).collect(),
+                time_to_live: bucket.time_to_live,
+                maps: Vec::new(),
+                logs: bucket
+                    .logs
+                    .iter()
+                    .map(|(log, (first, all))| LogDescription { log: log.clone(), extent: extent(*first, all) })
+                    .collect(),
+                indexes: Vec::new(),
             }),
         })
     }

@@ -52,7 +52,7 @@ impl Index {
         let mark = |position: u64| self.documents.get(&position).map_or(0, |(mark, _)| *mark);
         let offsets = |term: &u32| {
             let within = self.documents.range(first..).filter(|(_, (_, all))| all.contains(term));
-            within.map(|(position, _)| (position - first) as u32).collect()
+            TermMatches { offsets: within.map(|(position, _)| (position - first) as u32).collect() }
         };
         FoundMatches {
             extent: self.extent(),

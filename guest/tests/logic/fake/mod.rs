@@ -8,7 +8,8 @@ mod rules;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 
-use keepline_filter::contract::{Bucket as BucketId, *};
+use keepline_filter::contract::bindings::keepline::memory::key_value::NewLife;
+use keepline_filter::contract::*;
 
 use self::indexes::Index;
 use self::rules::assert_allowed;
@@ -56,7 +57,7 @@ pub struct Fake {
     pub wrong: RefCell<HashSet<String>>,
     /// Keys on a page, at most.
     pub page: Cell<usize>,
-    pub capabilities: Cell<Option<Capabilities>>,
+    pub capabilities: Cell<Option<StoreCapabilities>>,
     /// Called before each transaction with its number, from 1: another writer's chance.
     pub hook: RefCell<Option<Hook>>,
     pub lines: RefCell<Vec<(Level, String, String)>>,
@@ -142,7 +143,10 @@ impl Fake {
     /// The lines since the last look, as `level context message`.
     pub fn lines(&self) -> Vec<String> {
         let lines = self.lines.take();
-        let show = |(level, context, message)| format!("{level:?} {context} {message}");
+        let show = |(level, context, message)| {
+            let level = if level == Level::Debug { "Debug" } else { "Warn" };
+            format!("{level} {context} {message}")
+        };
         lines.into_iter().map(show).collect()
     }
 
@@ -181,16 +185,17 @@ impl Fake {
 fn name_of(bucket: BucketId<'_>) -> String {
     match bucket.kind {
         BucketKind::Session => bucket.name.to_owned(),
-        kind => format!("{kind:?}/{}", bucket.name),
+        BucketKind::User => format!("User/{}", bucket.name),
+        _ => format!("Node/{}", bucket.name),
     }
 }
 
 fn is_of_index(operation: &Operation<'_>) -> bool {
-    matches!(operation, Operation::Post { .. } | Operation::Unpost { .. } | Operation::Match { .. })
+    matches!(operation, Operation::Post(_) | Operation::Unpost(_) | Operation::Match(_))
 }
 
 fn unapplied(status: Status) -> Receipt {
-    Receipt { status, incarnation: String::new(), unmet: None, outcomes: Vec::new() }
+    Receipt { status, now: 0, incarnation: String::new(), created: false, unmet: None, outcomes: Vec::new() }
 }
 
 impl Host for Fake {
@@ -209,14 +214,16 @@ impl Host for Fake {
         let found = self.look(name);
         let there = self.buckets.borrow().get(name).cloned();
         let mut bucket = match (opening, there) {
-            (Opening::Existing { .. }, None) => return Ok(unapplied(found)),
-            (Opening::Existing { incarnation: Some(life), .. }, Some(bucket)) if bucket.incarnation != life => {
+            (Opening::Existing(_), None) => return Ok(unapplied(found)),
+            (Opening::Existing(life), Some(bucket))
+                if life.incarnation.is_some_and(|life| bucket.incarnation != life) =>
+            {
                 return Ok(unapplied(Status::AnotherLife));
             }
-            (Opening::CreateNew { .. }, Some(_)) => return Ok(unapplied(Status::Exists)),
-            (Opening::Replace, None) => self.create(None),
+            (Opening::CreateNew(_), Some(_)) => return Ok(unapplied(Status::Exists)),
+            (Opening::Replace(_), None) => self.create(None),
             (_, Some(bucket)) => bucket,
-            (Opening::Create { time_to_live } | Opening::CreateNew { time_to_live }, None) => {
+            (Opening::Create(NewLife { time_to_live }) | Opening::CreateNew(NewLife { time_to_live }), None) => {
                 if self.buckets.borrow().len() >= self.max_buckets.get() {
                     return Err(Failure {
                         limit: self.max_buckets.get() as u64,
@@ -231,10 +238,10 @@ impl Host for Fake {
                 return Ok(Receipt { unmet: Some(index as u32), ..unapplied(Status::Unmet) });
             }
         }
-        if opening == Opening::Replace {
+        if matches!(opening, Opening::Replace(_)) {
             bucket = self.create(None);
         }
-        let renews = !matches!(opening, Opening::Existing { renew: false, .. });
+        let renews = !matches!(opening, Opening::Existing(life) if !life.renew);
         if let Some(life) = bucket.time_to_live
             && life.sliding
             && renews
@@ -246,11 +253,11 @@ impl Host for Fake {
         }
         let outcomes = operations.iter().map(|o| self.apply(&mut bucket, o)).collect::<Result<Vec<_>, _>>()?;
         let incarnation = match opening {
-            Opening::Existing { incarnation: Some(_), .. } => String::new(),
+            Opening::Existing(life) if life.incarnation.is_some() => String::new(),
             _ => bucket.incarnation.clone(),
         };
         self.buckets.borrow_mut().insert(name.to_owned(), bucket);
-        Ok(Receipt { status: Status::Applied, incarnation, unmet: None, outcomes })
+        Ok(Receipt { incarnation, outcomes, ..unapplied(Status::Applied) })
     }
 
     fn transact_each(&self, transactions: &[Transaction<'_>]) -> Vec<Result<Receipt, Failure>> {
@@ -285,15 +292,17 @@ impl Host for Fake {
         let status = self.look(name);
         let is_another = |bucket: &Bucket| incarnation.is_some_and(|life| life != bucket.incarnation);
         if self.buckets.borrow().get(name).is_some_and(is_another) {
-            return Ok(Deletion { status: Status::AnotherLife, values: 0, keys: Vec::new() });
+            return Ok(Deletion { status: Status::AnotherLife, now: 0, values: 0, keys: Vec::new() });
         }
         let mut bucket = self.buckets.borrow_mut().remove(name).unwrap_or_default();
         let values = std::mem::take(bucket.map(VALUES));
-        Ok(Deletion { status, values: values.len() as u64, keys: values.into_keys().take(max_keys as usize).collect() })
+        let count = values.len() as u64;
+        Ok(Deletion { status, now: 0, values: count, keys: values.into_keys().take(max_keys as usize).collect() })
     }
 
-    fn capabilities(&self) -> Capabilities {
-        let all = Capabilities {
+    fn capabilities(&self) -> StoreCapabilities {
+        let all = StoreCapabilities {
+            durable: false,
             atomic: true,
             expiring: true,
             exactly_once: true,

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use keepline_filter::contract::*;
+use keepline_filter::contract::VALUES;
+use keepline_filter::contract::bindings::keepline::memory::key_value::*;
 
 use super::{Bucket, Fake, apply::extent};
 
@@ -18,69 +19,67 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
     for operation in transaction.operations {
         pieces += 2;
         let written: Vec<String> = match operation {
-            Operation::Put { map, key, text } => {
-                assert!(text.len() <= 8 << 20, "a text of {} bytes", text.len());
-                bytes += key.len() + text.len();
-                vec![format!("{map}/{key}")]
-            }
-            Operation::Increment { map, key, .. } => vec![format!("{map}/{key}")],
-            Operation::Remove { map, keys } => {
+            Operation::Increment(it) => vec![format!("{}/{}", it.map_name, it.key)],
+            Operation::Remove(RemoveOperation { map_name: map, keys }) => {
                 pieces += keys.len();
                 keys.iter().map(|key| format!("{map}/{key}")).collect()
             }
-            Operation::PutSome { map, entries } => {
+            Operation::Put(PutOperation { map_name: map, entries }) => {
+                assert!(entries.iter().all(|entry| entry.text.len() <= 8 << 20), "a text is too long");
                 pieces += entries.len();
-                bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
-                entries.iter().map(|(key, _)| format!("{map}/{key}")).collect()
+                bytes += entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
+                entries.iter().map(|entry| format!("{map}/{}", entry.key)).collect()
             }
-            Operation::ResetMap { map, entries } => {
+            Operation::ResetMap(ResetMapOperation { map_name: map, entries }) => {
                 pieces += entries.len();
-                bytes += entries.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>();
+                bytes += entries.iter().map(|entry| entry.key.len() + entry.text.len()).sum::<usize>();
                 vec![format!("map {map}")]
             }
-            Operation::ResetLog { log, records } => {
+            Operation::ResetLog(ResetLogOperation { log, records, .. }) => {
                 pieces += records.len();
                 bytes += records.iter().map(|record| record.len()).sum::<usize>();
                 vec![format!("log {log}")]
             }
-            Operation::Append { log, records, marks } => {
+            Operation::Append(AppendOperation { log, records, marks }) => {
                 pieces += records.len() + marks.len();
                 let longest = records.iter().map(|record| record.len()).max();
                 assert!(longest.is_none_or(|bytes| bytes <= 2 << 20), "a record of {longest:?} bytes");
                 bytes += records.iter().map(|record| record.len()).sum::<usize>();
                 bytes += marks.iter().map(|mark| mark.key.len()).sum::<usize>();
-                assert!(marks.iter().all(|mark| (mark.record_index as usize) < records.len() && mark.map != VALUES));
-                let marks = marks.iter().map(|mark| format!("{}/{}", mark.map, mark.key));
+                assert!(
+                    marks.iter().all(|mark| (mark.record_index as usize) < records.len() && mark.map_name != VALUES)
+                );
+                let marks = marks.iter().map(|mark| format!("{}/{}", mark.map_name, mark.key));
                 marks.chain([format!("log {log}")]).collect()
             }
-            Operation::Rewrite { log, records } => {
+            Operation::Rewrite(RewriteOperation { log, records }) => {
                 pieces += records.len();
-                bytes += records.iter().map(|(_, text)| text.len()).sum::<usize>();
-                let positions: HashSet<_> = records.iter().map(|(position, _)| position).collect();
+                bytes += records.iter().map(|record| record.text.len()).sum::<usize>();
+                let positions: HashSet<_> = records.iter().map(|record| record.position).collect();
                 assert!(positions.len() == records.len(), "a position is written twice");
                 vec![format!("log {log}")]
             }
-            Operation::ReplaceOldest { log, .. } => vec![format!("log {log}")],
-            Operation::Post { index, documents } => {
+            Operation::ReplaceOldest(it) => vec![format!("log {}", it.log)],
+            Operation::Post(PostOperation { index, documents }) => {
                 pieces += documents.len();
                 let terms = assert_documents(documents);
                 posted_terms += terms;
                 bytes += 4 * terms;
                 vec![format!("index {index}")]
             }
-            Operation::Unpost { index, positions } => {
+            Operation::Unpost(UnpostOperation { index, positions }) => {
                 pieces += positions.len();
                 unposted_runs += runs(positions);
                 vec![format!("index {index}")]
             }
-            Operation::Match { terms, .. } => {
+            Operation::Match(MatchOperation { terms, .. }) => {
                 let each: HashSet<_> = terms.iter().collect();
                 assert!(each.len() == terms.len() && terms.iter().all(|term| *term < TERMS), "terms {terms:?}");
                 matched_terms += terms.len();
                 bytes += 4 * terms.len();
                 continue;
             }
-            Operation::Overflow { limit, keep, .. } => {
+            Operation::Overflow(OverflowOperation { limit, keep, .. }) => {
                 assert!(keep <= limit);
                 continue;
             }
@@ -96,7 +95,7 @@ pub(super) fn assert_allowed(transaction: &Transaction<'_>) {
     assert!(pieces <= 20_000, "{pieces} pieces");
     assert!(bytes + 96 * pieces <= 16 << 20, "{bytes} bytes in {pieces} pieces");
     let incarnation = match transaction.opening {
-        Opening::Existing { incarnation, .. } => incarnation,
+        Opening::Existing(life) => life.incarnation,
         _ => None,
     };
     assert!(incarnation.is_none_or(|life| !life.is_empty() && life.bytes().all(|byte| byte.is_ascii_graphic())));
@@ -127,19 +126,22 @@ impl Fake {
         let wrong = self.wrong.borrow();
         let is_wrong = |name: &&str| wrong.contains(*name);
         match *operation {
-            Operation::PutSome { map, .. } | Operation::ResetMap { map, .. } => Some(map).filter(is_wrong),
-            Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
-                Some(if map == VALUES { key } else { map }).filter(is_wrong)
+            Operation::Put(PutOperation { map_name: VALUES, entries }) => {
+                entries.iter().map(|entry| entry.key).find(is_wrong)
             }
-            Operation::Append { log, marks, .. } => {
-                [log].into_iter().chain(marks.iter().map(|mark| mark.map)).find(is_wrong)
+            Operation::Increment(IncrementOperation { map_name: VALUES, key, .. }) => Some(key).filter(is_wrong),
+            Operation::Put(PutOperation { map_name: map, .. })
+            | Operation::Increment(IncrementOperation { map_name: map, .. })
+            | Operation::ResetMap(ResetMapOperation { map_name: map, .. }) => Some(map).filter(is_wrong),
+            Operation::Append(AppendOperation { log, marks, .. }) => {
+                [log].into_iter().chain(marks.iter().map(|mark| mark.map_name)).find(is_wrong)
             }
-            Operation::Read { log, .. }
-            | Operation::ReadAt { log, .. }
-            | Operation::Overflow { log, .. }
-            | Operation::ReplaceOldest { log, .. }
-            | Operation::Rewrite { log, .. }
-            | Operation::ResetLog { log, .. } => Some(log).filter(is_wrong),
+            Operation::Read(ReadOperation { log, .. })
+            | Operation::ReadAt(ReadAtOperation { log, .. })
+            | Operation::Overflow(OverflowOperation { log, .. })
+            | Operation::ReplaceOldest(ReplaceOldestOperation { log, .. })
+            | Operation::Rewrite(RewriteOperation { log, .. })
+            | Operation::ResetLog(ResetLogOperation { log, .. }) => Some(log).filter(is_wrong),
             _ => None,
         }
     }
@@ -153,33 +155,31 @@ impl Fake {
         let entry = |map: &str, key: &str| bucket.maps.get(map).and_then(|entries| entries.get(key));
         let has = |map: &str, key: &str| entry(map, key).is_some();
         Ok(match *expectation {
-            Expectation::Absent { map, .. }
-            | Expectation::Present { map, .. }
-            | Expectation::Equal { map, .. }
-            | Expectation::AbsentOrEqual { map, .. }
-                if self.wrong.borrow().contains(map) =>
-            {
+            Expectation::Entry(ExpectedEntry { map_name: map, .. }) if self.wrong.borrow().contains(map) => {
                 return Err(Self::failure(FailureCode::WrongType, map));
             }
-            Expectation::Absent { map, key } => !has(map, key),
-            Expectation::Present { map, key } => has(map, key),
-            Expectation::Equal { map, key, text } => entry(map, key).is_some_and(|found| found == text.as_bytes()),
-            Expectation::AbsentOrEqual { map, key, text } => {
-                entry(map, key).is_none_or(|found| found == text.as_bytes())
+            Expectation::Entry(ExpectedEntry { map_name, key, state, text }) => {
+                let found = entry(map_name, key);
+                match state {
+                    EntryState::Absent => found.is_none(),
+                    EntryState::Present => found.is_some(),
+                    EntryState::Equal => found.is_some_and(|found| found == text.as_bytes()),
+                    EntryState::AbsentOrEqual => found.is_none_or(|found| found == text.as_bytes()),
+                }
             }
-            Expectation::Log { log, first, next } => {
+            Expectation::Log(ExpectedLog { log, first, next }) => {
                 let (at, all) = bucket.log(log);
                 let extent = extent(at, &all);
                 first.is_none_or(|first| first == at) && next.is_none_or(|next| next == extent.next())
             }
-            Expectation::Room { map: room, limit } => {
-                let is_new = |operation: &&Operation<'_>| match **operation {
-                    Operation::Put { map, key, .. } | Operation::Increment { map, key, .. } => {
-                        map == room && !has(map, key)
-                    }
-                    _ => false,
+            Expectation::Room(ExpectedRoom { map_name: room, limit }) => {
+                let is_new = |map: &str, key: &str| usize::from(map == room && !has(map, key));
+                let created = |operation: &Operation<'_>| match operation {
+                    Operation::Put(put) => put.entries.iter().map(|entry| is_new(put.map_name, entry.key)).sum(),
+                    Operation::Increment(counter) => is_new(counter.map_name, counter.key),
+                    _ => 0,
                 };
-                let created = operations.iter().filter(is_new).count();
+                let created: usize = operations.iter().map(created).sum();
                 created == 0 || (bucket.maps.get(room).map_or(0, BTreeMap::len) + created) as u64 <= limit
             }
         })

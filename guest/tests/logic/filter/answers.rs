@@ -116,7 +116,7 @@ fn a_broken_part_of_a_session_does_not_stop_the_rest_of_an_answer() {
     fake.set("s", "answer_count", "7");
     ["answer_count", "last_answer"].iter().for_each(|name| fake.spoil(name));
     let answer = filter(&fake, "{}").answer("a", S, "");
-    assert_eq!((answer.effect, answer.problem.unwrap().code), (Effect::Failed, "wrong-type"));
+    assert_eq!((answer.effect, &*answer.problem.unwrap().code), (Effect::Failed, "wrong-type"));
     assert_eq!(fake.history("s").len(), 0);
     assert_eq!(fake.lines().len(), 1);
 }

@@ -33,7 +33,7 @@ fn a_branch_of_many_scattered_messages_is_removed_whole() {
         &S,
         &keepline_filter::admin::messages::MessageQuery { id: Some("qa0"), ..Default::default() },
     );
-    let first = first.unwrap().messages[0].0;
+    let first = first.unwrap().messages[0].position;
     assert_eq!(admin::clear_messages(&sessions(&fake), &S, Some(first)).unwrap(), 120);
     let left = everything(&fake);
     assert!(!left.contains("zebra"), "{left}");

@@ -87,7 +87,7 @@ fn a_vector_of_a_passage_removed_meanwhile_is_not_kept() {
     assert_eq!((late.step, stored(&fake)), (Step::Again, 0));
     assert!(fake.buckets.borrow().values().all(|bucket| bucket.leases.is_empty()));
     // Nobody to ask, and a model that fails, leave no lease behind.
-    for result in [NeedResult::Missing, NeedResult::Failed] {
+    for result in [missing(), failed()] {
         let mut work = Work { subject: "session/one user/anna".into(), name: "vectors", state: String::new() };
         assert_eq!(begin(&filter, &mut work).step, Step::Needs);
         work.go_on(&filter, "h", Some(result));
