@@ -7,6 +7,7 @@ pub mod models;
 pub mod original;
 pub mod place;
 pub mod programs;
+pub mod schemas;
 pub mod valid_window;
 pub mod watch;
 

@@ -7,7 +7,7 @@ use keepline::{
     pipe::{Effect, Question, ToolActivity},
     store::Store,
 };
-use keepline_tests::{lanes::Node, stores::StoreUnderTest};
+use keepline_tests::{lanes::Node, schemas, stores::StoreUnderTest};
 use serde_json::{Value, json};
 
 #[path = "conversation/concurrency.rs"]
@@ -55,7 +55,11 @@ async fn ask(node: &mut Node, text: &str, metadata: &Value) -> Value {
     let metadata = metadata.to_string();
     let asked = Question { text, metadata: &metadata, ..Question::default() };
     let passed = node.pipe.ask(asked, None).await.unwrap();
-    serde_json::from_str(passed.metadata.as_deref().unwrap_or(&metadata)).unwrap()
+    let got = serde_json::from_str(passed.metadata.as_deref().unwrap_or(&metadata)).unwrap();
+    if passed.effect == Effect::Enriched {
+        schemas::check(&got);
+    }
+    got
 }
 
 /// An answer to the question before.

@@ -14,6 +14,7 @@ use keepline::{
 use keepline_tests::{
     lanes::Node,
     programs::{command, end, program, signal},
+    schemas,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -75,7 +76,7 @@ pub enum Member {
 impl Member {
     /// A question, and the metadata that it goes on with.
     pub async fn ask(&mut self, text: &str, metadata: &Value) -> Value {
-        match self {
+        let got = match self {
             Self::Here(here) => {
                 let metadata = metadata.to_string();
                 let asked = Question { text, metadata: &metadata, ..Question::default() };
@@ -87,7 +88,9 @@ impl Member {
                 assert_eq!(passed["text"], text);
                 passed["metadata"].clone()
             }
-        }
+        };
+        schemas::check(&got);
+        got
     }
 
     /// An entry that names no node, and the metadata that it goes on with. None: it failed.
