@@ -184,7 +184,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         None
     }
 
-    /// How many requests this store has sent over a network in its life, retries included. 0 unless told.
+    /// How many requests this store has sent over a network in its life: with retries, without what only probes a connection
+    /// that is slow to answer. 0 unless a store counts them.
     fn round_trips(&self) -> u64 {
         0
     }
